@@ -93,7 +93,7 @@ def _check(step: float, output: Path | None) -> None:
 def _report(
     explanation: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool
 ) -> None:
-    from codesign.files import replacing
+    from codesign.files import write_text
     from codesign.report import front_explanation
     from codesign.report.front_document import document
     from codesign.report.tables import text_line
@@ -101,10 +101,7 @@ def _report(
     name, reading = campaign.definition.name, campaign.reading
     files = []
     if output is not None:
-        with replacing(output) as unfinished:
-            unfinished.write_text(
-                front_explanation.markdown(explanation, name, reading), encoding="utf-8"
-            )
+        write_text(output, front_explanation.markdown(explanation, name, reading))
         files.append(shown_path(output))
 
     def tables() -> list[RenderableType]:

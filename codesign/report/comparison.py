@@ -21,7 +21,7 @@ from codesign.analysis.comparison.critical_difference import critical_difference
 from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
 from codesign.analysis.comparison.ranking import Ranking, rank_on
 from codesign.analysis.comparison.targets import solved_share, target_record
-from codesign.files import replacing
+from codesign.files import replacing, write_text
 from codesign.report.labels import evaluator_words
 from codesign.report.plain import to_json_text
 from codesign.text import spreadsheet_text
@@ -272,8 +272,7 @@ def write_files(outcome: Outcome, folder: Path) -> list[Path]:
         InputError: A file cannot be written.
     """
     path = folder / "comparison.json"
-    with replacing(path) as unfinished:
-        unfinished.write_text(to_json_text(outcome_document(outcome)) + "\n", encoding="utf-8")
+    write_text(path, to_json_text(outcome_document(outcome)) + "\n")
     tables = {
         "runs": run_rows(outcome),
         "convergence": convergence_rows(outcome),

@@ -19,7 +19,7 @@ from codesign.analysis.comparison.truth import problem_of
 from codesign.campaign.definition import ResolvedDefinition, load_definition
 from codesign.campaign.reference import minimized
 from codesign.errors import InputError
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.pareto import hypervolume
 from codesign.problems import records
 from codesign.problems.proof import ProvenFront, limits_of, prove
@@ -108,8 +108,7 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
             version = latest.version + 1 if latest else 1
             record, text = files_of(name, kind, version, definition, proven(definition, folder))
             for ending, content in ((".csv", text), (".json", records.record_text(record))):
-                with replacing(FOLDER / f"{record.label}{ending}") as path:
-                    path.write_text(content, encoding="utf-8")
+                write_text(FOLDER / f"{record.label}{ending}", content)
             yield f"{record.label}: {record.front_points:,} points, {record.hypervolume!r}"
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.campaign.exact import joined
 from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.pareto import TOLERANCE
 from codesign.problem import cost_column
 from codesign.report import palette
@@ -97,9 +97,7 @@ def write_page(
     picks = [item["id"] for item in document["picks"]]
     explained = Explained(page_results, carried, named, numbers, picks, explainer)
     text = page_html(results, page_results, carried, status, document, explained, folded)
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-    return path
+    return write_text(path, text)
 
 
 def page_document(

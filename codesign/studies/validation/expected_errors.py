@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.hardware.device import load_device
 from codesign.machines.device.expected_error import ERRORS_FILE
 from codesign.studies.validation import energy, kernels, requests
@@ -97,8 +97,7 @@ def _entry(errors: list[float]) -> str:
 def main() -> None:
     """Write the shipped file."""
     text = expected_errors_text()
-    with replacing(ERRORS_FILE) as path:
-        path.write_text(text, encoding="utf-8")
+    write_text(ERRORS_FILE, text)
 
 
 if __name__ == "__main__":

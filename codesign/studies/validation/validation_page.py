@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.report.study_table import StudyTable
 from codesign.report.tables import text_line
 from codesign.studies.validation.study import Study
@@ -97,16 +97,10 @@ def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Pat
     written = []
     for study in studies:
         if len(study.rows) <= _MOST_FILED_ROWS:
-            written.append(_write(data / f"{study.name}.csv", _csv(study.rows)))
+            written.append(write_text(data / f"{study.name}.csv", _csv(study.rows)))
         written.append(save_predictions(study.rows, study.question, data / f"{study.name}.png"))
-    written.append(_write(folder / "validation.md", _markdown(studies, command)))
+    written.append(write_text(folder / "validation.md", _markdown(studies, command)))
     return written
-
-
-def _write(path: Path, text: str) -> Path:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
 
 
 def _markdown(studies: Sequence[Study], command: str) -> str:

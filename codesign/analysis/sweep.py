@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.accounts.constants import ENERGIES
+from codesign.accounts.account_constants import ENERGIES
 from codesign.analysis.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError

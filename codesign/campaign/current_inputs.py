@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import codesign
-from codesign.campaign.definition import (
+from codesign.campaign.campaign_definition import (
     INITIAL_DESIGNS,
     SAMPLE_SIZE,
     Definition,

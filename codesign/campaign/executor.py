@@ -266,7 +266,7 @@ class _Worker(WorkerProcess):
     """A process that does one run at a time."""
 
     def __init__(self, setup: WorkerSetup) -> None:
-        super().__init__("codesign.campaign.worker")
+        super().__init__("codesign.campaign.campaign_worker")
         self.run = -1
         self.send(setup)
 

@@ -18,9 +18,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from codesign.campaign.definition import ResolvedDefinition, load_definition
-from codesign.campaign.evaluation import evaluation
+from codesign.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.campaign.execution_settings import Execution
+from codesign.campaign.guarded_evaluation import evaluation
 from codesign.campaign.loop import Plan, run_batches
 from codesign.campaign.observations import Layout, ObservationBatch, Table
 from codesign.campaign.store_file import STORE

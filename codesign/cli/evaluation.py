@@ -181,7 +181,7 @@ def _check_design(values: Mapping[str, Any], space: DesignSpace) -> None:
 def _report(
     result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
 ) -> None:
-    from codesign.report import explanation, uncertainty
+    from codesign.report import explanation, uncertainty_tables
 
     intervals = None
     if draws is not None:
@@ -190,12 +190,12 @@ def _report(
         intervals = design_uncertainty(result, **draws)
 
     def document() -> dict[str, Any]:
-        more = {"uncertainty": uncertainty.design_document(intervals)} if intervals else {}
+        more = {"uncertainty": uncertainty_tables.design_document(intervals)} if intervals else {}
         return explanation.to_document(result) | more
 
     def tables() -> Any:
         parts = explanation.to_tables(title, result, make_console().width)
-        return parts + (uncertainty.design_tables(intervals, result) if intervals else [])
+        return parts + (uncertainty_tables.design_tables(intervals, result) if intervals else [])
 
     report("evaluate", as_json, document, tables)
     if result.broken:
@@ -363,7 +363,7 @@ def bench(
     def tables() -> Any:
         from codesign.report.paper_table import to_rich
         from codesign.report.tables import pairs_table, text_line
-        from codesign.studies.benchmark.tables import benchmark_tables
+        from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
         about = {name: str(value) for name, value in measured["about"].items()}
         yield pairs_table("Benchmark", about)

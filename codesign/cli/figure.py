@@ -211,7 +211,7 @@ def _draw_design(
     kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None
 ) -> tuple[Path, ...]:
     from codesign.report import design_figures, hierarchy_figure, system_figure
-    from codesign.report.exports.designs import write_machines
+    from codesign.report.exports.design_files import write_machines
 
     if kind == "system":
         return (system_figure.save_system(chosen, path, width_mm),)

@@ -54,7 +54,7 @@ def explain_front(
 
     from codesign import api, resources
     from codesign.analysis import insight
-    from codesign.campaign.definition import load_problem
+    from codesign.campaign.campaign_definition import load_problem
     from codesign.campaign.reference import minimized
     from codesign.cli.progress import EnumerationBar, FrontsBar
     from codesign.processes import n_cores

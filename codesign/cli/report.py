@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codesign.campaign import Campaign, Results
     from codesign.evaluated_design import EvaluatedDesign
     from codesign.problem import Problem
-    from codesign.report.page.designs import Named
+    from codesign.report.page.carried_designs import Named
     from codesign.report.page.explained import Explainer
     from codesign.report.page.recommendations import Judge
 
@@ -170,7 +170,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
 
 def _named(problem: Problem) -> Named | None:
     from codesign import api
-    from codesign.report.page.designs import Named
+    from codesign.report.page.carried_designs import Named
 
     marked = api.evaluate_named(problem)
     if marked is None:

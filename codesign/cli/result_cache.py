@@ -65,7 +65,7 @@ def cache(
         }
 
     def tables() -> list[RenderableType]:
-        from codesign.report.cache import cache_tables
+        from codesign.report.cache_tables import cache_tables
 
         return cache_tables(store.path, holdings, removed if action == "prune" else None)
 

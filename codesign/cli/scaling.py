@@ -54,7 +54,7 @@ def scaling(
 ) -> None:
     """Vary one number of a platform and see what both phases gain (GenZ section VI)."""
     from codesign.evaluators.platform import scaling as platform_scaling
-    from codesign.report import platforms
+    from codesign.report import platform_tables
 
     check_figure("--plot", plot)
     if axis not in platform_scaling.AXES:
@@ -82,7 +82,7 @@ def scaling(
         "scaling",
         as_json,
         lambda: {**inputs, "rows": study.rows(), "files": files},
-        lambda: platforms.scaling_tables(title, _question(evaluator, design, varied), study),
+        lambda: platform_tables.scaling_tables(title, _question(evaluator, design, varied), study),
     )
     _warn_of_limits(study)
     if axis.startswith("link-") and not study.has_messages:

@@ -19,9 +19,9 @@ import torch
 from codesign.errors import InputError
 from codesign.files import write_text
 from codesign.quantization.block_formats import find_block_format
-from codesign.quantization.checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.decoder import Decoder
 from codesign.quantization.measurement import Sequences, measure, split_text
+from codesign.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.published import FormatChoice
 from codesign.quantization.quantized_model import algorithm_steps, quantized
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from codesign.errors import InputError, UnknownNameError
 from codesign.schema import Document, KeyPath, to_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
-from codesign.space.records import SpaceRecord
+from codesign.space.space_records import SpaceRecord
 
 if TYPE_CHECKING:
     from codesign.space.space import DesignSpace

@@ -35,7 +35,7 @@ from codesign.space.parameters import (
     read_values,
     repeated_part,
 )
-from codesign.space.records import ParameterRecord, RepeatedRecord, SpaceRecord
+from codesign.space.space_records import ParameterRecord, RepeatedRecord, SpaceRecord
 from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
 from codesign.units import Unit, parse_unit
 

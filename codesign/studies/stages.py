@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.campaign.definition import load_problem
+from codesign.campaign.campaign_definition import load_problem
 from codesign.columns import IntArray, Value
 from codesign.enumeration import ExactFront, exact_front
 from codesign.errors import InputError

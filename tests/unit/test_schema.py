@@ -4,7 +4,7 @@ import pytest
 
 from codesign import resources, schema
 from codesign.errors import InputError, Mistake
-from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.platform_request import PlatformRequest
 
 SCALARS = "{a: 1_0, b: 1e3, c: on, d: true, e: 0x10, f: ~, g: 2020-01-01, h: [1, '2'], <<: {i: .5}}"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from codesign.analysis.comparison.definition import (
+from codesign.analysis.comparison.comparison_definition import (
     ComparisonDefinition,
     ResolvedComparison,
     load_comparison,

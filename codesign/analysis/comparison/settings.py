@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from codesign.campaign.definition import ConfiguredOptimizer
+from codesign.campaign.campaign_definition import ConfiguredOptimizer
 from codesign.errors import CodesignError
 from codesign.files import write_text
 

@@ -8,10 +8,10 @@ from pydantic import Field, field_validator, model_validator
 
 from codesign.errors import InputError, KeyedValueError
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
+from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant, find_variant
-from codesign.evaluators.forecast.work import CLASSES
 from codesign.schema import Positive, Record, checked
 from codesign.workload import Request
 from codesign.workload.lowering import Phase

@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, PassWork
+from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)

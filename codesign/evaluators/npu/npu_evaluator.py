@@ -16,22 +16,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.constants import ENERGIES, constant_ranges
+from codesign.accounts.account_constants import ENERGIES, constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
 from codesign.deployments.parallelism import DEGREES
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
-from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
+from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, absent_metrics
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
+from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, features
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
@@ -156,7 +156,7 @@ class NpuEvaluator:
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
-        """(n,) what no completion of a design beats (see ``bounds.py``)."""
+        """(n,) what no completion of a design beats (see ``best_case.py``)."""
         if has_degrees(designs):
             return self._by_group(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)

@@ -25,7 +25,7 @@ from codesign.columns import (
 from codesign.deployments import ModelPart
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
-from codesign.evaluators.npu.formats import (
+from codesign.evaluators.npu.format_widths import (
     element_bytes,
     groups_of_weights,
     meaning,

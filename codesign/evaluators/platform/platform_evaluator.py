@@ -16,19 +16,19 @@ from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
-from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform import Platform
-from codesign.evaluators.platform.platform_explanation import explain
-from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.evaluators.platform.platforms import (
+from codesign.evaluators.platform.platform_columns import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
     build_platform,
 )
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.rules import rules_of
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_explanation import explain
+from codesign.evaluators.platform.platform_limits import limits
+from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.hardware.device import Device, list_devices, load_device
 from codesign.machines.device.formats import BLOCK_SCALED
 from codesign.metrics import PLATFORM_METRICS, Metric, chosen_metrics

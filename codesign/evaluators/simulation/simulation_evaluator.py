@@ -26,9 +26,9 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffi
 from codesign.evaluators.npu.footprint import PreparedBatch
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.operators import Pass, sum_over_operators
+from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
-from codesign.evaluators.npu.records import PassTimes
+from codesign.evaluators.npu.stage_records import PassTimes
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS

@@ -17,10 +17,10 @@ from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.platform import PlatformEvaluator
-from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.memory import excess
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.device_memory import excess
+from codesign.evaluators.platform.platform_limits import limits
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.system.hand_over import (
     EXCHANGED,
     OWN_METRICS,

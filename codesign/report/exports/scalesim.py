@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.errors import InputError
-from codesign.report.exports.designs import (
+from codesign.report.exports.design_files import (
     Written,
     commented,
     flat_memory_notes,
@@ -24,7 +24,7 @@ from codesign.report.exports.designs import (
     need_tiers,
     write_texts,
 )
-from codesign.report.plain import to_json_text
+from codesign.report.json_values import to_json_text
 from codesign.workload import Request
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from codesign.evaluators.npu.compiled import COMPILE_AFTER, LOAD_AFTER, SWITCH
 from codesign.files import write_text
 from codesign.report.paper_table import to_markdown
-from codesign.studies.benchmark.tables import benchmark_tables
+from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
 _TEXT = f"""# Performance
 

@@ -12,8 +12,8 @@ from typing import Annotated, get_args
 import numpy as np
 from pydantic import Field
 
+from codesign.accounts.account_constants import Constants, Process, constants_at
 from codesign.accounts.area import mac_mtransistors, sram_mm2
-from codesign.accounts.constants import Constants, Process, constants_at
 from codesign.memtech import Level, load_library
 from codesign.schema import Record, read_document, to_record
 from codesign.studies.validation.study import Study, all_within, ranged_row, summarize

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 import numpy as np
 from pydantic import Field
 
-from codesign.accounts.constants import Process, constants_at
+from codesign.accounts.account_constants import Process, constants_at
 from codesign.accounts.dies import die_usd, die_yield
 from codesign.accounts.price import INTERPOSER_MARGIN
 from codesign.memtech import Level, load_library

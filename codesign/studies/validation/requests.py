@@ -19,7 +19,7 @@ import numpy as np
 from codesign.columns import FloatArray, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.studies.validation.request_cases import (
     CALIBRATION_FILE,
     DEPLOYMENTS_FILE,

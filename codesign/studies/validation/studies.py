@@ -10,17 +10,17 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.studies.validation.study import Study
 
 STUDIES = {
-    "memexplorer": "published",
+    "memexplorer": "memexplorer_study",
     "simulation": "simulated",
-    "scalesim": "scalesim",
+    "scalesim": "scalesim_study",
     "array-bounds": "array_bounds",
     "kernels": "kernels",
-    "energy": "energy",
+    "energy": "kernel_energy",
     "requests": "requests",
     "arrivals": "engine_arrivals",
     "epoch": "epoch",
-    "genz": "genz",
-    "life": "life",
+    "genz": "genz_study",
+    "life": "life_study",
     "systems": "systems",
     "area": "published_dies",
     "cost": "published_prices",

@@ -6,10 +6,11 @@ from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 
 from codesign.campaign.campaign_definition import load_definition
-from codesign.campaign.executor import Assignment, Ended, WorkerSetup, ended_by
+from codesign.campaign.executor import Assignment, Ended, WorkerSetup
 from codesign.campaign.guarded_evaluation import evaluation
 from codesign.campaign.loop import Plan, run_batches
 from codesign.errors import CodesignError, InputError
+from codesign.execution.guard import Refusal
 
 
 def main(connection: Connection) -> None:
@@ -23,7 +24,7 @@ def main(connection: Connection) -> None:
                 plan = plan or _plan(setup, stack)
                 _serve(connection, plan, assignment)
             except CodesignError as error:
-                connection.send(ended_by(assignment.run, error))
+                connection.send(Ended(assignment.run, Refusal.of(error)))
             else:
                 connection.send(Ended(assignment.run))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from codesign.columns import FloatArray
 from codesign.enumeration.walk import PartialFront, Walk
-from codesign.errors import CodesignError, JobError
+from codesign.errors import CodesignError
 from codesign.execution.guard import Refusal
 from codesign.problem import Problem
 
@@ -46,7 +46,7 @@ def search_block(setup: bytes, start: int, stop: int) -> tuple[int, PartialFront
     try:
         return start, _walk(setup, threading.get_ident()).search(start, stop)
     except CodesignError as error:
-        return Refusal(str(error), not isinstance(error, JobError))
+        return Refusal.of(error)
 
 
 @lru_cache(maxsize=16)

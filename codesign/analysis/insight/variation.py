@@ -330,7 +330,7 @@ def _search(
     except InfeasibleError:
         return None
     except CodesignError as error:
-        return Refusal(str(error), not isinstance(error, JobError))
+        return Refusal.of(error)
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,8 @@ CodesignError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 _MOST_CHARACTERS = 200
@@ -82,6 +83,45 @@ class InputError(CodesignError):
         )
         self.problems: tuple[str, ...] = tuple(map(str, self.mistakes))
         super().__init__("\n".join(self.problems))
+
+
+@contextmanager
+def mistakes_at(where: str | None) -> Iterator[None]:
+    """Put a place, if there is one, before every mistake that ends the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.mistakes, where) from None
+
+
+@contextmanager
+def as_value_error() -> Iterator[None]:
+    """Raise an error of input as a ``ValueError``, which is what a record's checks may raise."""
+    try:
+        yield
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+class ProblemList(list[str]):
+    """Problems found so far, so that all are said at once."""
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Add the mistakes that end the block, and go on after it."""
+        try:
+            yield
+        except InputError as error:
+            self += error.problems
+
+    def raise_any(self, where: str | None = None) -> None:
+        """Raise those that there are.
+
+        Raises:
+            InputError: There are some.
+        """
+        if self:
+            raise InputError(self, where)
 
 
 class UnusableValueError(InputError):

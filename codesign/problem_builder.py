@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from codesign.errors import (
     InputError,
     Mistake,
+    ProblemList,
     UnknownNameError,
     UnusableValueError,
     describe_unknown,
@@ -57,25 +58,21 @@ def build_problem(
     if isinstance(evaluator, TakesParameters):
         evaluator = _with_parameters(evaluator, space.names, places)
     evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
-    problems = _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
+    problems = ProblemList(
+        _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
+    )
     wanted: list[Objective] = []
     conditions: list[Constraint] = []
     for i, text in enumerate(objectives):
-        try:
+        with problems.caught():
             wanted.append(_read_objective(text, evaluator, places.get(f"objectives.{i}")))
-        except InputError as error:
-            problems += error.problems
     for i, text in enumerate(constraints):
-        try:
-            conditions.append(
-                read_constraint(text, space, evaluator, places.get(f"constraints.{i}"))
-            )
-        except InputError as error:
-            problems += error.problems
+        place = places.get(f"constraints.{i}")
+        with problems.caught():
+            conditions.append(read_constraint(text, space, evaluator, place))
     problems += _objective_problems(objectives, wanted, places)
     problems += absent_problems(space, evaluator, wanted, conditions)
-    if problems:
-        raise InputError(problems)
+    problems.raise_any()
     limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
     if limits and isinstance(evaluator, KeepsLimits):
         evaluator = evaluator.within_limits(limits)

@@ -20,7 +20,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
-from codesign.errors import InputError, KeyedValueError, Mistake, describe_unknown
+from codesign.errors import InputError, KeyedValueError, Mistake, as_value_error, describe_unknown
 from codesign.text import CONTROL, one_line
 from codesign.units import parse_quantity
 
@@ -54,10 +54,8 @@ def quantity(unit: str) -> Any:
     """
 
     def read(value: object) -> float:
-        try:
+        with as_value_error():
             return parse_quantity(value, unit)
-        except InputError as error:
-            raise ValueError(str(error)) from None
 
     return BeforeValidator(read)
 
@@ -521,9 +519,7 @@ def checked(check: Callable[[Any], Any]) -> Any:
     """The annotation of a field that ``check`` turns into its value, or refuses by InputError."""
 
     def read(value: object) -> Any:
-        try:
+        with as_value_error():
             return check(value)
-        except InputError as error:
-            raise ValueError(str(error)) from None
 
     return BeforeValidator(read)

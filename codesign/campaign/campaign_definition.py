@@ -16,7 +16,7 @@ from codesign.campaign.execution_settings import Execution
 from codesign.campaign.observations import Run
 from codesign.campaign.screening import Screening, screening_problem
 from codesign.columns import FloatArray
-from codesign.errors import InputError, describe_unknown
+from codesign.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.evaluators.base import Evaluator, reading_of
 from codesign.execution.guard import is_foreign
 from codesign.memtech import load_library
@@ -422,10 +422,8 @@ def _evaluator(document: Document, definition: Definition) -> Evaluator:
     factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
     workload = to_record(document, factory.Workload, definition.workload, ("workload",))
     options = to_record(document, factory.Options, choice.options, ("evaluator",))
-    try:
+    with mistakes_at(document.where("workload")):
         evaluator: Evaluator = factory(workload, options)
-    except InputError as error:
-        raise InputError(error.problems, document.where("workload")) from error
     return evaluator
 
 
@@ -457,20 +455,17 @@ def _reference_point(
     if definition.reference_point is None:
         return None
     names = problem.objective_names
-    problems = [
+    problems = ProblemList(
         f"{document.where('reference_point', name)}: {describe_unknown('objective', name, names)}"
         for name in definition.reference_point
         if name not in names
-    ]
+    )
     point: dict[str, float] = {}
     for objective in problem.objectives:
         name = objective.metric.name
-        try:
+        with problems.caught(), mistakes_at(document.where("reference_point", name)):
             point[name] = _bound(definition.reference_point, name, objective.metric.unit)
-        except InputError as error:
-            problems += InputError(error.problems, document.where("reference_point", name)).problems
-    if problems:
-        raise InputError(problems)
+    problems.raise_any()
     return point
 
 

@@ -23,10 +23,10 @@ from codesign.cli.economics_flags import (
 )
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag_names, set_flags
-from codesign.cli.flags import check_figure, flag_by_key, naming, prefix_problems
+from codesign.cli.flags import check_figure, flag_by_key, naming
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import LimitFlags, Model
-from codesign.errors import InputError
+from codesign.errors import InputError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
@@ -140,7 +140,7 @@ def economics(
         )
     limits = _limits(times, tokens)
     if drafting.draft_kv_heads is not None:
-        with prefix_problems("--draft-kv-heads"):
+        with mistakes_at("--draft-kv-heads"):
             options.shape(drafting.draft, drafting.draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
     formats = _formats(formats_, settings)
@@ -314,7 +314,7 @@ def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     from codesign.workload.precision import DEFAULT_FORMAT
 
     for name, value in vars(flags).items():
-        with prefix_problems(f"--{name.replace('_', '-')}"):
+        with mistakes_at(f"--{name.replace('_', '-')}"):
             element_bits(value or DEFAULT_FORMAT)
     chosen = {
         name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT

@@ -11,10 +11,10 @@ import typer
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, front_to_draw, shown_path
 from codesign.cli.export import check_ended
-from codesign.cli.flags import prefix_problems, quantity
+from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
-from codesign.errors import InfeasibleError, InputError, UnknownNameError
+from codesign.errors import InfeasibleError, InputError, UnknownNameError, mistakes_at
 from codesign.files import ending_of
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def parse_width(text: str) -> float:
     from codesign.report.drawing import check_width
 
     width_mm = 1e3 * quantity("--width", text, "mm")
-    with prefix_problems("--width"):
+    with mistakes_at("--width"):
         check_width(width_mm)
     return width_mm
 

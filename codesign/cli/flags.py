@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from codesign.errors import InputError, Mistake
+from codesign.errors import InputError, Mistake, mistakes_at
 from codesign.files import ending_of
 
 
@@ -32,15 +32,6 @@ def token_count(text: str) -> int:
         raise typer.BadParameter(problem) from None
 
 
-@contextmanager
-def prefix_problems(flag: str) -> Iterator[None]:
-    """Put a flag before what is wrong with its value."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(error.mistakes, flag) from None
-
-
 def quantity(flag: str, text: str, unit: str) -> float:
     """A flag's quantity in coherent SI units.
 
@@ -49,7 +40,7 @@ def quantity(flag: str, text: str, unit: str) -> float:
     """
     from codesign.units import parse_quantity
 
-    with prefix_problems(flag):
+    with mistakes_at(flag):
         return parse_quantity(text, unit)
 
 
@@ -62,7 +53,7 @@ def check_figure(flag: str, path: Path | None) -> None:
     from codesign.report.drawing import check_format
 
     if path is not None:
-        with prefix_problems(flag):
+        with mistakes_at(flag):
             check_format(ending_of(path))
 
 

@@ -12,10 +12,10 @@ import typer
 
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import naming, prefix_problems, quantity
+from codesign.cli.flags import naming, quantity
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import Model
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, UnknownNameError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
@@ -149,7 +149,7 @@ def _check_figures(names: list[str], form: str) -> None:
     from codesign.report.drawing import check_format
     from codesign.report.forecast_figures import FIGURES
 
-    with prefix_problems("--format"):
+    with mistakes_at("--format"):
         check_format(form)
     for name in names:
         if name not in FIGURES:

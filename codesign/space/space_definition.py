@@ -9,7 +9,7 @@ from typing import Any
 
 from codesign.catalog import Catalog
 from codesign.columns import Value
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, ProblemList, UnknownNameError, mistakes_at
 from codesign.resources import find
 from codesign.schema import (
     Document,
@@ -22,7 +22,7 @@ from codesign.space.plain_definition import plain_definition
 from codesign.space.pools import Pool, PoolDefinition, SystemDefinition, read_system
 from codesign.space.space import DesignSpace
 from codesign.space.space_records import DesignRecord, SpaceRecord
-from codesign.space.structure_builder import ProblemList, StructureBuilder
+from codesign.space.structure_builder import StructureBuilder
 
 
 def load_space(
@@ -97,10 +97,8 @@ def _build(
     if definition.system is not None:
         _add_pools(space, definition.system, catalogs, fixed)
     for component in space.components:
-        try:
+        with mistakes_at(where or document.source):
             component.check()
-        except InputError as error:
-            raise InputError(error.problems, where or document.source) from None
     _add_designs(space, document, record, is_fixed=bool(fixed))
     return space
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.errors import InputError
+from codesign.errors import InputError, mistakes_at
 from codesign.evaluators.economics.decoding import Decoding, RequestTokens, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Points, priced
@@ -140,10 +140,8 @@ def serve(
 
 
 def _draft_machine(offer: Offer, workload: EconomicsWorkload) -> SustainedDevice:
-    try:
+    with mistakes_at("the draft"):
         return offer.machine(workload.draft_format)
-    except InputError as error:
-        raise InputError([f"the draft: {text}" for text in error.problems]) from None
 
 
 def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Points:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from codesign.errors import InputError, KeyedValueError
+from codesign.errors import InputError, KeyedValueError, as_value_error
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
 from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
@@ -75,10 +75,8 @@ class ForecastOptions(Record):
     @classmethod
     def _named(cls, value: object) -> object:
         if isinstance(value, str):
-            try:
+            with as_value_error():
                 return find_variant(value)
-            except InputError as error:
-                raise ValueError(str(error)) from None
         return value
 
     @property

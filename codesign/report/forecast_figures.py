@@ -90,12 +90,7 @@ def ratio_grid(scene: Scene) -> dict[str, Any]:
 
 
 def save_forecast_figure(name: str, scene: Scene, path: Path) -> Path:
-    """Draw one of ``FIGURES``.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
-    """
+    """Draw one of ``FIGURES``."""
     with drawing_style():
         figure = FIGURES[name](scene)
         return save_figure(figure, path)

@@ -82,13 +82,8 @@ class Experiment:
         )
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Compare every request of the shipped table.
-
-    Args:
-        seed: Nothing is drawn.
-        size: Not used.
-    """
+def run() -> Study:
+    """Compare every request of the shipped table."""
     return compare(SERVED_FILE)
 
 

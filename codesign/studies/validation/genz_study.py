@@ -154,14 +154,8 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], float]] = {
 }
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Every answer of the tool and every number of the text beside ours.
-
-    Args:
-        seed: Not used: nothing is sampled.
-        size: Not used: there are as many numbers as were printed.
-    """
-    del seed, size
+def run() -> Study:
+    """Every answer of the tool and every number of the text beside ours."""
     answered = [case for case in cases() if case["output"] is not None]
     refused = [case for case in cases() if case["output"] is None]
     tool_rows = [row for case in answered for row in compare(case)]

@@ -41,13 +41,8 @@ _PREDICTIONS = {
 }
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Compare the energy of every kernel whose watts were measured.
-
-    Args:
-        seed: Nothing is drawn.
-        size: Not used.
-    """
+def run() -> Study:
+    """Compare the energy of every kernel whose watts were measured."""
     table, _ = measured_kernels()
     rows = _predictable(table.take(energy.left_out(table) == ""))
     devices, geometries = device_keys(rows), energy.geometries(rows) % _FOLDS

@@ -230,14 +230,8 @@ def _model(name: str) -> LanguageModel:
     return load_model(name if bundled else str(_FOLDER / "models" / f"{name}.yaml"))
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Every printed forecast beside ours.
-
-    Args:
-        seed: Not used: nothing is sampled.
-        size: Not used: there are as many cells as were printed.
-    """
-    del seed, size
+def run() -> Study:
+    """Every printed forecast beside ours."""
     cells = load_cells()
     rows = [_row(cell) for cell in cells]
     tables = dict.fromkeys(cell.table for cell in cells)

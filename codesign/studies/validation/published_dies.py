@@ -86,8 +86,8 @@ def published_dies() -> dict[str, PublishedDie]:
     }
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """The study; nothing in it is drawn."""
+def run() -> Study:
+    """The study."""
     rows = []
     for name, die in published_dies().items():
         subject = f"{name}, mm2" + (", at most" if die.at_most else "")

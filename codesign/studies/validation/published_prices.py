@@ -74,8 +74,8 @@ def published_prices() -> dict[str, PublishedPrice]:
     }
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """The study; nothing in it is drawn."""
+def run() -> Study:
+    """The study."""
     rows: list[dict[str, Any]] = []
     for name, module in published_prices().items():
         if module.lost_share is not None:

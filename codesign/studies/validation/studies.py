@@ -28,6 +28,9 @@ STUDIES = {
 """Module of each study, in the order of the page."""
 
 
+SIZED = ("simulation", "scalesim", "array-bounds", "epoch")
+"""Studies that draw cases by a seed or can have fewer of them; the others have what was printed or
+measured."""
 WITH_TABLES = ("kernels", "requests", "arrivals")
 """Studies that compare any table of measurements."""
 TABLE_WORDS = "kernels, requests or arrivals"
@@ -67,5 +70,5 @@ def run_study(name: str, seed: int = 0, size: int | None = None) -> Study:
     if name not in STUDIES:
         raise UnknownNameError("study", name, STUDIES)
     module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
-    run: Callable[..., Study] = module.run
-    return run(seed=seed, size=size)
+    study: Study = module.run(seed=seed, size=size) if name in SIZED else module.run()
+    return study

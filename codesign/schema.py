@@ -392,15 +392,18 @@ class _Index:
 R = TypeVar("R", bound=BaseModel)
 
 
-def read_records(path: Path, record: type[R]) -> dict[str, R]:
-    """The records of a YAML file, by their keys, in its order.
+def read_records(path: Path, record: type[R], *section: str) -> dict[str, R]:
+    """The records of a YAML file, or of a section of it, by their keys, in its order.
 
     Raises:
         InputError: As :func:`read_document` and :func:`to_record`.
     """
     document = read_document(path)
+    records = document.data
+    for key in section:
+        records = records[key]
     return {
-        name: to_record(document, record, data, (name,)) for name, data in document.data.items()
+        name: to_record(document, record, data, (*section, name)) for name, data in records.items()
     }
 
 

@@ -14,7 +14,7 @@ CodesignError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -146,6 +146,18 @@ class UnknownNameError(UnusableValueError):
     def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
         super().__init__(describe_unknown(kind, got, known), got, where)
         self.kind = kind
+
+
+def check_known(
+    kind: str, got: object, known: Collection[object], where: str | None = None
+) -> None:
+    """Refuse a name that is not among the known ones.
+
+    Raises:
+        UnknownNameError: It is not.
+    """
+    if got not in known:
+        raise UnknownNameError(kind, got, map(str, known), where)
 
 
 class InfeasibleError(InputError):

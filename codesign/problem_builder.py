@@ -14,6 +14,7 @@ from codesign.errors import (
     ProblemList,
     UnknownNameError,
     UnusableValueError,
+    check_known,
     describe_unknown,
 )
 from codesign.evaluators.base import (
@@ -175,8 +176,7 @@ def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objec
     if sense not in ("minimize", "maximize"):
         raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
     metrics = {metric.name: metric for metric in evaluator.metrics}
-    if name not in metrics:
-        raise UnknownNameError("metric", name, metrics, where)
+    check_known("metric", name, metrics, where)
     return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
 
 

@@ -22,7 +22,7 @@ from codesign.cli.flags import flag_by_key, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from codesign.api import EvaluatedDesign
@@ -226,8 +226,7 @@ def _is_number(text: str) -> bool:
 def _named(space: Any, design: str | None) -> Mapping[str, Any]:
     if design is None:
         return {}
-    if design not in space.designs:
-        raise UnknownNameError("design", design, space.designs, f"space {space.name}")
+    check_known("design", design, space.designs, f"space {space.name}")
     named_design: Mapping[str, Any] = space.designs[design]
     return named_design
 
@@ -327,8 +326,7 @@ class _DesignFile:
         if not self.designs:
             raise InputError("holds no design", self.source)
         chosen = next(iter(self.designs)) if name is None else name
-        if chosen not in self.designs:
-            raise UnknownNameError("design", chosen, self.designs, self.source)
+        check_known("design", chosen, self.designs, self.source)
         design = self.designs[chosen]
         if not isinstance(design, dict):
             raise InputError(f"expected parameters with values, got {design!r}", self.source)

@@ -14,7 +14,7 @@ from codesign.cli.export import check_ended
 from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
-from codesign.errors import InfeasibleError, InputError, UnknownNameError, mistakes_at
+from codesign.errors import InfeasibleError, InputError, check_known, mistakes_at
 from codesign.files import ending_of
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ def _draw_both(
 
 def _kind_and_name(words: list[str]) -> tuple[str, str]:
     known = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
-    if words[0] not in known:
-        raise UnknownNameError("figure", words[0], known)
+    check_known("figure", words[0], known)
     if len(words) > 2:
         raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
     return words[0], words[1]

@@ -15,7 +15,7 @@ from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import naming, quantity
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import Model
-from codesign.errors import InputError, UnknownNameError, mistakes_at
+from codesign.errors import InputError, check_known, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
@@ -152,8 +152,7 @@ def _check_figures(names: list[str], form: str) -> None:
     with mistakes_at("--format"):
         check_format(form)
     for name in names:
-        if name not in FIGURES:
-            raise UnknownNameError("figure", name, FIGURES, "--figure")
+        check_known("figure", name, FIGURES, "--figure")
 
 
 def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:

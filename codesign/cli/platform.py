@@ -26,7 +26,7 @@ from codesign.cli.platform_flags import (
     limits_of,
     platform_inputs,
 )
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from codesign.evaluators.base import Explanation
@@ -146,8 +146,7 @@ def _report_choices(
 
     generates = bool(evaluator.workload.generated)
     best = best or ("throughput_tokens_per_s" if generates else "time_to_first_token_s")
-    if best not in PLATFORM_METRICS:
-        raise UnknownNameError("metric", best, PLATFORM_METRICS, "--best")
+    check_known("metric", best, PLATFORM_METRICS, "--best")
     degrees = factorizations(n_devices)
     choices = evaluate_choices(evaluator, degrees, design)
     rows = ranked(choices, PLATFORM_METRICS[best])

@@ -24,7 +24,7 @@ from codesign.cli.platform_flags import (
     degrees_of,
     platform_inputs,
 )
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 
 def scaling(
@@ -57,8 +57,7 @@ def scaling(
     from codesign.report import platform_tables
 
     check_figure("--plot", plot)
-    if axis not in platform_scaling.AXES:
-        raise UnknownNameError("axis", axis, platform_scaling.AXES)
+    check_known("axis", axis, platform_scaling.AXES)
     workload = request.workload(model)
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     options = ["profile=ideal"] if not any("profile=" in pair for pair in option or ()) else []

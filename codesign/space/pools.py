@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, UnknownNameError, check_known
 from codesign.schema import Document, KeyPath, to_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.space_records import SpaceRecord
@@ -270,8 +270,7 @@ def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, Lin
     for name, stated in _section(document, "links"):
         record = to_record(document, LinkRecord, stated, ("links", name))
         for key, pool in (("from", record.sender), ("to", record.receiver)):
-            if pool not in pools:
-                raise UnknownNameError("pool", pool, pools, document.where("links", name, key))
+            check_known("pool", pool, pools, document.where("links", name, key))
         yield LinkEnds(name, record.sender, record.receiver), record
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from codesign.catalog import Catalog
 from codesign.columns import Value
-from codesign.errors import InputError, ProblemList, UnknownNameError, mistakes_at
+from codesign.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.resources import find
 from codesign.schema import (
     Document,
@@ -168,6 +168,5 @@ def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Mapping[st
     """The values of a design over those of the design that it is based on."""
     if not design.based_on:
         return design.values
-    if design.based_on not in record.designs:
-        raise UnknownNameError("design", design.based_on, record.designs, where)
+    check_known("design", design.based_on, record.designs, where)
     return {**record.designs[design.based_on].values, **design.values}

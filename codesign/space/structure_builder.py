@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.catalog import Catalog
 from codesign.columns import Value
-from codesign.errors import InputError, ProblemList, UnknownNameError, mistakes_at
+from codesign.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
 from codesign.schema import (
     Document,
     KeyPath,
@@ -180,8 +180,7 @@ class StructureBuilder:
         for name, value in overrides.items():
             here = where or self.where("fixed", name)
             with self.problems.caught():
-                if name not in self.drafts:
-                    raise UnknownNameError("parameter", name, self.drafts, here)
+                check_known("parameter", name, self.drafts, here)
                 with mistakes_at(here):
                     self._fix(self.drafts[name], value)
         self.problems.raise_any()

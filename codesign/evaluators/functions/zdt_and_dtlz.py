@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 
@@ -34,8 +34,7 @@ def exact_front(function: str, positions: FloatArray) -> FloatArray:
     Raises:
         UnknownNameError: No such function.
     """
-    if function not in CLOSED_FORM:
-        raise UnknownNameError("function", function, CLOSED_FORM)
+    check_known("function", function, CLOSED_FORM)
     if function == "dtlz2":
         points = _sphere(positions, 1.0)
     else:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
@@ -105,8 +105,7 @@ class _Chosen:
         self._devices = devices
 
     def find(self, name: str) -> Device:
-        if name not in self._devices:
-            raise UnknownNameError("device", name, self._devices)
+        check_known("device", name, self._devices)
         return self._devices[name]
 
     def lookup(self, function: Callable[[Device], float]) -> FloatArray:

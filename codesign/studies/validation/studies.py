@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 from codesign.studies.validation.study import Study
 
 STUDIES = {
@@ -47,8 +47,7 @@ def compare_table(name: str, path: Path) -> Study:
         InputError: The study has no table, or the file cannot be read as one.
         UnknownNameError: No such study.
     """
-    if name not in STUDIES:
-        raise UnknownNameError("study", name, STUDIES)
+    check_known("study", name, STUDIES)
     if name not in WITH_TABLES:
         raise InputError(f"study {name} reads no table; expected {TABLE_WORDS}")
     module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
@@ -67,8 +66,7 @@ def run_study(name: str, seed: int = 0, size: int | None = None) -> Study:
     Raises:
         UnknownNameError: No such study.
     """
-    if name not in STUDIES:
-        raise UnknownNameError("study", name, STUDIES)
+    check_known("study", name, STUDIES)
     module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
     study: Study = module.run(seed=seed, size=size) if name in SIZED else module.run()
     return study

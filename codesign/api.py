@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign import plugins
-from codesign.errors import InputError, JobError, UnknownNameError
+from codesign.errors import InputError, JobError, check_known
 from codesign.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.evaluators.base import Evaluator, Explains, Explanation
 from codesign.evaluators.npu import NpuEvaluator
@@ -270,8 +270,7 @@ def find_design(space: DesignSpace, design: str | Mapping[str, Any]) -> IntArray
     """
     if not isinstance(design, str):
         return space.encode(design, "design")
-    if design not in space.designs:
-        raise UnknownNameError("design", design, space.designs, f"space {space.name}")
+    check_known("design", design, space.designs, f"space {space.name}")
     return space.encode(space.designs[design], f"design {design}")
 
 

@@ -14,33 +14,114 @@ CodesignError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 _MOST_CHARACTERS = 200
 """Of a name that is repeated in a message and compared with the known ones."""
-_MANY, _NEAREST = 8, 3
-"""Names up to which all are listed beside a near miss, and how many of more."""
+_MANY, _NEAREST, _MOST_NAMES = 8, 3, 24
+"""Names up to which all are listed beside a near miss, how many of more, and how many at most."""
 
 
 class CodesignError(Exception):
     """Root of every exception that codesign raises on purpose."""
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong with an input; its text is ``place: key: message``.
+
+    Attributes:
+        message: What was expected, what was got and, where there is one, the nearest valid choice.
+        key: The key of the input that it is about, such as ``("pools", "decode")``; empty if the
+            place says it all.
+        place: Where the input is: ``file:line``, a flag, or whatever the user can look up.
+    """
+
+    message: str
+    key: tuple[str | int, ...] = ()
+    place: str = ""
+
+    def __str__(self) -> str:
+        dotted = ".".join(map(str, self.key))
+        return ": ".join(filter(None, (self.place, dotted, self.message)))
+
+
+class KeyedValueError(ValueError):
+    """The value of one key of a record cannot be used; raised by what checks the whole record."""
+
+    def __init__(self, key: str, message: str) -> None:
+        self.key, self.message = key, message
+        super().__init__(f"{key}: {message}")
+
+
 class InputError(CodesignError):
     """What the user gave cannot be used; nothing was changed.
 
     Args:
-        problems: One sentence, or several that were found together. Each says what was
-            expected, what was got and, where there is one, the nearest valid choice.
-        where: ``file:line: key`` or whatever the user can look up; put before each problem.
+        mistakes: One, or several that were found together; text is a message alone.
+        where: ``file:line: key`` or whatever the user can look up; put before each mistake.
+        key: The key of the input that a message is about, from the outermost.
+
+    Attributes:
+        mistakes: As records.
+        problems: As text.
     """
 
-    def __init__(self, problems: str | Sequence[str], where: str | None = None) -> None:
-        listed = [problems] if isinstance(problems, str) else list(problems)
-        self.problems: tuple[str, ...] = tuple(
-            f"{where}: {problem}" if where else problem for problem in listed
+    def __init__(
+        self,
+        mistakes: str | Mistake | Sequence[str | Mistake],
+        where: str | None = None,
+        *,
+        key: tuple[str | int, ...] = (),
+    ) -> None:
+        listed = [mistakes] if isinstance(mistakes, str | Mistake) else mistakes
+        records = (Mistake(item, key) if isinstance(item, str) else item for item in listed)
+        self.mistakes: tuple[Mistake, ...] = tuple(
+            replace(item, place=": ".join(filter(None, (where, item.place)))) for item in records
         )
+        self.problems: tuple[str, ...] = tuple(map(str, self.mistakes))
         super().__init__("\n".join(self.problems))
+
+
+@contextmanager
+def mistakes_at(where: str | None) -> Iterator[None]:
+    """Put a place, if there is one, before every mistake that ends the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.mistakes, where) from None
+
+
+@contextmanager
+def as_value_error() -> Iterator[None]:
+    """Raise an error of input as a ``ValueError``, which is what a record's checks may raise."""
+    try:
+        yield
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+class ProblemList(list[str]):
+    """Problems found so far, so that all are said at once."""
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Add the mistakes that end the block, and go on after it."""
+        try:
+            yield
+        except InputError as error:
+            self += error.problems
+
+    def raise_any(self, where: str | None = None) -> None:
+        """Raise those that there are.
+
+        Raises:
+            InputError: There are some.
+        """
+        if self:
+            raise InputError(self, where)
 
 
 class UnusableValueError(InputError):
@@ -56,10 +137,27 @@ class UnusableValueError(InputError):
 
 
 class UnknownNameError(UnusableValueError):
-    """A name that is not among the known ones; the message offers the nearest."""
+    """A name that is not among the known ones; the message offers the nearest.
+
+    Attributes:
+        kind: What the name should name.
+    """
 
     def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
         super().__init__(describe_unknown(kind, got, known), got, where)
+        self.kind = kind
+
+
+def check_known(
+    kind: str, got: object, known: Collection[object], where: str | None = None
+) -> None:
+    """Refuse a name that is not among the known ones.
+
+    Raises:
+        UnknownNameError: It is not.
+    """
+    if got not in known:
+        raise UnknownNameError(kind, got, map(str, known), where)
 
 
 class InfeasibleError(InputError):
@@ -85,10 +183,8 @@ class JobError(CodesignError):
     """The job ran and failed."""
 
 
-def describe_unknown(
-    kind: str, got: object, known: Iterable[str], most: int = 24, meant: str | None = None
-) -> str:
-    """One line for an unknown name: the nearest known one, then the list (at most ``most``).
+def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | None = None) -> str:
+    """One line for an unknown name: the nearest known one, then the list or its beginning.
 
     ``meant`` is the known one if the name is another word for it, however it is spelled.
 
@@ -104,7 +200,7 @@ def describe_unknown(
     if hint and len(names) > _MANY:
         shown_names = sorted(difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0.0))
     else:
-        shown_names = names[:most]
+        shown_names = names[:_MOST_NAMES]
     is_cut = len(shown_names) < len(names)
     # A file's name may hold a line end.
     plain_names = (name if name.isprintable() else repr(name)[1:-1] for name in shown_names)

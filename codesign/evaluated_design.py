@@ -11,11 +11,13 @@ from codesign.columns import Value
 from codesign.evaluators.base import (
     Evaluator,
     Explanation,
+    KeepsRecords,
     PoolAccount,
     ServesPools,
     reading_of,
 )
 from codesign.notebook import metric_text, table_html
+from codesign.schema import Record
 from codesign.space import DesignSpace
 
 
@@ -89,6 +91,16 @@ class EvaluatedDesign(_LimitedDesign):
     def reading(self) -> dict[str, Any]:
         """Name, profile and options of the evaluator."""
         return reading_of(self.inputs["evaluator"], self.evaluator, self.inputs["options"])
+
+    @property
+    def workload(self) -> Record | None:
+        """What the evaluator was asked to serve, where it keeps that."""
+        return self.evaluator.workload if isinstance(self.evaluator, KeepsRecords) else None
+
+    @property
+    def options(self) -> Record | None:
+        """The options that the evaluator was built with, where it keeps them."""
+        return self.evaluator.options if isinstance(self.evaluator, KeepsRecords) else None
 
     @property
     def metrics(self) -> Mapping[str, float]:

@@ -41,6 +41,17 @@ def replacing(path: Path) -> Iterator[Path]:
         _discard(unfinished)
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Write a text in UTF-8 as :func:`replacing` says; returns its path.
+
+    Raises:
+        InputError: The place cannot be written.
+    """
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
 @contextmanager
 def replacing_together(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
     """As :func:`replacing`, for files that belong together: all take their places, or none.

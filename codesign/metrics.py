@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 
 if TYPE_CHECKING:
     from codesign.columns import FloatArray
@@ -68,8 +68,7 @@ def chosen_metrics(names: Sequence[str] | None, known: Collection[str]) -> list[
         UnknownNameError: A metric that is not known.
     """
     for name in names or ():
-        if name not in known:
-            raise UnknownNameError("metric", name, known)
+        check_known("metric", name, known)
     return list(known if names is None else names)
 
 

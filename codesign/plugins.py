@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, TypeAlias
 
-from codesign.errors import CodesignError, InputError, UnknownNameError
+from codesign.errors import CodesignError, InputError, check_known
 
 Group: TypeAlias = Literal["evaluators", "optimizers", "exports", "design_exports", "executors"]
 
@@ -39,8 +39,7 @@ def load(group: Group, name: str, where: str | None = None) -> Any:
     """
     points = _registered(group)
     kind = group.removesuffix("s").replace("_", " ")
-    if name not in points:
-        raise UnknownNameError(kind, name, points, where)
+    check_known(kind, name, points, where)
     try:
         return points[name].load()
     except CodesignError:

@@ -8,7 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from codesign.errors import InputError, UnknownNameError, UnusableValueError, describe_unknown
+from codesign.errors import (
+    InputError,
+    Mistake,
+    ProblemList,
+    UnknownNameError,
+    UnusableValueError,
+    check_known,
+    describe_unknown,
+)
 from codesign.evaluators.base import (
     Evaluator,
     HasAccounts,
@@ -51,25 +59,21 @@ def build_problem(
     if isinstance(evaluator, TakesParameters):
         evaluator = _with_parameters(evaluator, space.names, places)
     evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
-    problems = _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
+    problems = ProblemList(
+        _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
+    )
     wanted: list[Objective] = []
     conditions: list[Constraint] = []
     for i, text in enumerate(objectives):
-        try:
+        with problems.caught():
             wanted.append(_read_objective(text, evaluator, places.get(f"objectives.{i}")))
-        except InputError as error:
-            problems += error.problems
     for i, text in enumerate(constraints):
-        try:
-            conditions.append(
-                read_constraint(text, space, evaluator, places.get(f"constraints.{i}"))
-            )
-        except InputError as error:
-            problems += error.problems
+        place = places.get(f"constraints.{i}")
+        with problems.caught():
+            conditions.append(read_constraint(text, space, evaluator, place))
     problems += _objective_problems(objectives, wanted, places)
     problems += absent_problems(space, evaluator, wanted, conditions)
-    if problems:
-        raise InputError(problems)
+    problems.raise_any()
     limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
     if limits and isinstance(evaluator, KeepsLimits):
         evaluator = evaluator.within_limits(limits)
@@ -83,12 +87,14 @@ def _with_parameters(
     try:
         return evaluator.with_parameters(names)
     except InputError as error:
-        problems = []
-        for problem in error.problems:
-            option, _, text = problem.partition(": ")
-            place = places.get(f"evaluator.{option}")
-            problems.append(f"{place}: {text}" if place else problem)
-        raise InputError(problems) from None
+        raise InputError([_at_option(item, places) for item in error.mistakes]) from None
+
+
+def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
+    """The mistake with the place of the option that it is about."""
+    path = ((mistake.place,) if mistake.place else ()) + mistake.key
+    place = places.get(f"evaluator.{path[0]}") if path else None
+    return mistake if place is None else Mistake(mistake.message, path[1:], place)
 
 
 def with_pools_of(
@@ -120,19 +126,14 @@ def with_pools_of(
     try:
         return evaluator.with_pools(pools, links)
     except InputError as error:
-        raise InputError([_placed(space, text) for text in error.problems]) from None
-
-
-_OF_SYSTEM = re.compile(r"(pools|links)(?:\.(\w+))?: ")
-
-
-def _placed(space: DesignSpace, problem: str) -> str:
-    """A problem that begins with ``pools.NAME`` or ``links``, with the place of that key."""
-    match = _OF_SYSTEM.match(problem)
-    if match is None:
-        return problem
-    place = space.where(*(part for part in match.groups() if part))
-    return f"{place}: {problem[match.end() :]}"
+        raise InputError(
+            [
+                Mistake(item.message, place=space.where(*map(str, item.key)))
+                if item.key[:1] in (("pools",), ("links",))
+                else item
+                for item in error.mistakes
+            ]
+        ) from None
 
 
 def _parameter_problems(
@@ -175,8 +176,7 @@ def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objec
     if sense not in ("minimize", "maximize"):
         raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
     metrics = {metric.name: metric for metric in evaluator.metrics}
-    if name not in metrics:
-        raise UnknownNameError("metric", name, metrics, where)
+    check_known("metric", name, metrics, where)
     return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 Kind: TypeAlias = Literal["spaces", "memtech", "runs", "comparisons"]
 
@@ -64,8 +64,7 @@ def find(kind: Kind, name: str, where: str | None = None) -> Path:
     known = listed(kind)
     if kind == "runs" or (kind == "comparisons" and name in listed("runs")):
         _check_kind(kind, name, where)
-    if name not in known:
-        raise UnknownNameError(_LABELS[kind], name, known, where)
+    check_known(_LABELS[kind], name, known, where)
     return known[name]
 
 

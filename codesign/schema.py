@@ -20,7 +20,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
-from codesign.errors import InputError, describe_unknown
+from codesign.errors import InputError, KeyedValueError, Mistake, as_value_error, describe_unknown
 from codesign.text import CONTROL, one_line
 from codesign.units import parse_quantity
 
@@ -54,10 +54,8 @@ def quantity(unit: str) -> Any:
     """
 
     def read(value: object) -> float:
-        try:
+        with as_value_error():
             return parse_quantity(value, unit)
-        except InputError as error:
-            raise ValueError(str(error)) from None
 
     return BeforeValidator(read)
 
@@ -194,17 +192,25 @@ class Document:
     lines: dict[KeyPath, int]
     base: Document | None = None
 
-    def where(self, *path: str | int) -> str:
-        """``file:line: a.b.c`` of a key; the nearest enclosing line if the key is missing."""
+    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+        """The document that a key comes from, and its path there."""
         if self.base is not None and path and path[:2] not in self.lines:
-            return self.base.where(*path)
-        known_path = path
-        while known_path and known_path not in self.lines:
+            return self.base.origin(path)
+        return self, path
+
+    def mistake(self, message: str, path: KeyPath) -> Mistake:
+        """A mistake about a key, at its line; the nearest enclosing line if it is missing."""
+        document, key = self.origin(path)
+        known_path = key
+        while known_path and known_path not in document.lines:
             known_path = known_path[:-1]
         # What was not read from a file, such as words of a command line, has no lines.
-        line = f":{self.lines.get(known_path, 1)}" if self.lines else ""
-        dotted = ".".join(str(part) for part in path)
-        return f"{self.source}{line}: {dotted}" if dotted else f"{self.source}{line}"
+        line = f":{document.lines.get(known_path, 1)}" if document.lines else ""
+        return Mistake(message, key, f"{document.source}{line}")
+
+    def where(self, *path: str | int) -> str:
+        """``file:line: a.b.c`` of a key; the nearest enclosing line if the key is missing."""
+        return str(self.mistake("", path))
 
 
 def read_document(path: Path | str, most_nodes: int = MOST_NODES) -> Document:
@@ -386,15 +392,18 @@ class _Index:
 R = TypeVar("R", bound=BaseModel)
 
 
-def read_records(path: Path, record: type[R]) -> dict[str, R]:
-    """The records of a YAML file, by their keys, in its order.
+def read_records(path: Path, record: type[R], *section: str) -> dict[str, R]:
+    """The records of a YAML file, or of a section of it, by their keys, in its order.
 
     Raises:
         InputError: As :func:`read_document` and :func:`to_record`.
     """
     document = read_document(path)
+    records = document.data
+    for key in section:
+        records = records[key]
     return {
-        name: to_record(document, record, data, (name,)) for name, data in document.data.items()
+        name: to_record(document, record, data, (*section, name)) for name, data in records.items()
     }
 
 
@@ -415,13 +424,13 @@ def to_record(document: Document, record: type[R], data: object = None, path: Ke
     except ValidationError as error:
         errors = error.errors()
         problems = [
-            _problem(document, record, path, item)
+            _mistake(document, record, path, item)
             for item in errors[:_MOST_PROBLEMS]
             if not _follows(item, errors)
         ]
         more = len(errors) - _MOST_PROBLEMS
         if more > 0:
-            problems.append(f"{document.where(*path)}: {more:,} more problems")
+            problems.append(document.mistake(f"{more:,} more problems", path))
         raise InputError(problems) from None
 
 
@@ -433,20 +442,30 @@ def _follows(problem: Any, errors: Sequence[Any]) -> bool:
     )
 
 
-def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: Any) -> str:
-    kind, got = item["type"], item.get("input")
+REQUIRED = "the key is required"
+"""The message of a mistake about a key that is not there."""
+
+
+def _mistake(document: Document, record: type[BaseModel], path: KeyPath, item: Any) -> Mistake:
     location = tuple(part for part in item["loc"] if _is_written(part))
-    if kind == "extra_forbidden":  # the last part is the file's own, whatever it looks like
+    if item["type"] == "extra_forbidden":  # the last part is the file's own, however it looks
         outer = item["loc"][:-1]
         location = (*(part for part in outer if _is_written(part)), item["loc"][-1])
-    where = document.where(*path, *location)
+    cause = item.get("ctx", {}).get("error")
+    if isinstance(cause, KeyedValueError):
+        location = (*location, cause.key)
+    return document.mistake(_message(record, location, item), (*path, *location))
+
+
+def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
+    kind, got = item["type"], item.get("input")
     if kind == "extra_forbidden":
-        model, key = _model_at(record, location[:-1]), location[-1]
+        model, key = _model_at(record, location[:-1]), str(location[-1])
         known = [] if model is None else list(_by_alias(model))
         meant = getattr(model, "other_words", {}).get(key)
-        return f"{where}: {describe_unknown('key', key, known, meant=meant)}"
+        return describe_unknown("key", key, known, meant=meant)
     if kind == "missing":
-        return f"{where}: the key is required"
+        return REQUIRED
     message = sentence_of(item)
     message = message[:1].lower() + message[1:]
     if kind == "tuple_type":  # as the file has it: YAML knows lists
@@ -457,11 +476,14 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
     # Pydantic's own sentences name limits, which may look like what was got.
     is_said = "got" in message or (kind == "value_error" and repr(got) in message)
     got_said = is_said or isinstance(got, dict)
-    return f"{where}: {message}" + ("" if got_said else f", got {got!r}")
+    return message + ("" if got_said else f", got {got!r}")
 
 
 def sentence_of(item: Any) -> str:
     """What is wrong, of a problem of a ``ValidationError``, as the check that refused it says."""
+    cause = item.get("ctx", {}).get("error")
+    if isinstance(cause, KeyedValueError):
+        return cause.message
     message: str = item["msg"]
     return message.removeprefix("Value error, ")
 
@@ -500,9 +522,7 @@ def checked(check: Callable[[Any], Any]) -> Any:
     """The annotation of a field that ``check`` turns into its value, or refuses by InputError."""
 
     def read(value: object) -> Any:
-        try:
+        with as_value_error():
             return check(value)
-        except InputError as error:
-            raise ValueError(str(error)) from None
 
     return BeforeValidator(read)

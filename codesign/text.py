@@ -7,7 +7,7 @@ computes a cell that begins like a formula, and a viewer of Markdown renders HTM
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -65,18 +65,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def keyed_markdown_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, str]]) -> str:
-    """As :func:`markdown_table`, of rows by key under the header of each key.
-
-    >>> print(keyed_markdown_table({"a": "A", "b": "B"}, [{"b": "1"}]))
-    | A | B |
-    | --- | --- |
-    | – | 1 |
-    """
-    cells = ([row.get(key, "–") for key in columns] for row in rows)
-    return markdown_table(list(columns.values()), cells)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codesign import __version__, api, metrics, plugins, problems, testing
-from codesign.campaign.definition import Definition, OptimizerChoice, PluginChoice
+from codesign.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents
 from codesign.cli.app import command_tree
 from codesign.memtech.technology import MemoryTechnology
 from codesign.schema import Record
-from codesign.space import pools, records
+from codesign.space import pools, space_records
 from codesign.workload.model import LanguageModel
 from codesign.workload.request import Request
 from codesign.workload.traces import Trace
@@ -25,12 +25,12 @@ _FILES: dict[str, tuple[type[Record], ...]] = {
     "A campaign: `runs/NAME.yaml`": (Definition, OptimizerChoice, PluginChoice, Request, Trace),
     "A memory technology: `memtech/NAME.yaml`": (MemoryTechnology,),
     "A design space: `spaces/NAME.yaml`": (
-        records.SpaceRecord,
-        records.ParameterRecord,
-        records.RepeatedRecord,
-        records.DerivedRecord,
-        records.ConstraintRecord,
-        records.DesignRecord,
+        space_records.SpaceRecord,
+        space_records.ParameterRecord,
+        space_records.RepeatedRecord,
+        space_records.DerivedRecord,
+        space_records.ConstraintRecord,
+        space_records.DesignRecord,
         pools.PoolRecord,
     ),
     "A language model: `config.json`, or YAML with its keys": (LanguageModel,),

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.accounts.constants import Constants
+from codesign.accounts.account_constants import Constants
 from codesign.columns import FloatArray
 from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.elementwise import Places, larger, sum_of, where
+from codesign.hardware.formula_operations import Places, larger, sum_of, where
 
 RETICLE_MM2 = 858.0
 """Field of a lithography scanner, 26 mm x 33 mm: no die is larger."""
@@ -73,7 +73,7 @@ def mac_mtransistors(
     """Millions of transistors of a multiply-accumulate unit for operands of two widths.
 
     Examples:
-        >>> from codesign.accounts.constants import constants_at
+        >>> from codesign.accounts.account_constants import constants_at
         >>> unit = mac_mtransistors(8.0, 8.0, constants_at("n7"))
         >>> round(float(unit), 6)  # 2.1 x (34 x 64 + 2430) transistors
         0.009673

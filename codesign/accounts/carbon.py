@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.accounts.constants import Constants
+from codesign.accounts.account_constants import Constants
 from codesign.accounts.dies import Stacks
 from codesign.columns import FloatArray
 from codesign.hardware.accelerator import MemoryLevels

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codesign.accounts.account_constants import Constants
 from codesign.accounts.area import RETICLE_MM2, Floorplan
-from codesign.accounts.constants import Constants
 from codesign.columns import FloatArray, IntArray
-from codesign.hardware.elementwise import larger, square_root, where
+from codesign.hardware.formula_operations import larger, square_root, where
 
 WAFER_DIAMETER_MM = 300.0
 
@@ -66,7 +66,7 @@ def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
     """Part of the dies that work: negative binomial, of the defects that nothing tolerates.
 
     Examples:
-        >>> from codesign.accounts.constants import constants_at
+        >>> from codesign.accounts.account_constants import constants_at
         >>> round(float(die_yield(800.0, constants_at("n5", "high"))), 3)  # (1 + 8 x 0.15 / 10)^-10
         0.322
     """

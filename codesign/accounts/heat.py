@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.accounts.constants import Constants, Cooling
+from codesign.accounts.account_constants import Constants, Cooling
 from codesign.columns import FloatArray
 from codesign.hardware.accelerator import AcceleratorBatch
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codesign.accounts.account_constants import Constants
 from codesign.accounts.area import Floorplan
-from codesign.accounts.constants import Constants
 from codesign.accounts.dies import Stacks, cut_into, repeated, stacks_usd
 from codesign.columns import BoolArray, FloatArray
 from codesign.hardware.accelerator import MemoryLevels
-from codesign.hardware.elementwise import Places, place_by_place, sum_of, where
+from codesign.hardware.formula_operations import Places, place_by_place, sum_of, where
 
 INTERPOSER_MARGIN = 1.1
 """Area of an interposer over that of what stands on it [ours]."""

@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from codesign.errors import KeyedValueError
 from codesign.hardware.device import load_device
 from codesign.memtech import Range
 from codesign.memtech.technology import ranged
@@ -30,7 +31,9 @@ class DeviceAccount(Record):
     def _is_sourced(self) -> Self:
         stated = {name for name in ("area", "unit_cost") if getattr(self, name) is not None}
         if stated != set(self.sources):
-            raise ValueError(f"sources: expected one for each of {', '.join(sorted(stated))}")
+            raise KeyedValueError(
+                "sources", f"expected one for each of {', '.join(sorted(stated))}"
+            )
         return self
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.accounts.constants import ENERGIES
+from codesign.accounts.account_constants import ENERGIES
 from codesign.analysis.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
@@ -76,7 +76,7 @@ def _access_energies(technology: MemoryTechnology) -> tuple[Range, Range]:
     return technology.read_energy, technology.write_energy
 
 
-def draw(numbers: Iterable[RangedNumber], samples: int, seed: int) -> FloatArray:
+def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatArray:
     """(s, k) values of ``k`` numbers in ``s`` draws.
 
     The draws of a number depend on the seed and on its name alone, so that a further technology

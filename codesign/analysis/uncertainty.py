@@ -91,7 +91,7 @@ def design_uncertainty(
 
 
 def design_intervals(
-    evaluated: EvaluatedDesign, samples: int = SAMPLES, seed: int = 0
+    evaluated: EvaluatedDesign, samples: int = SAMPLES
 ) -> Mapping[str, FloatArray]:
     """(2,) by metric: 5 % of the draws are below the first, 5 % above the second.
 
@@ -99,11 +99,11 @@ def design_intervals(
     Arguments as of :func:`design_uncertainty`.
 
     Raises:
-        InputError: An evaluator without technologies, no sample, a negative seed.
+        InputError: An evaluator without technologies, no sample.
     """
     space, sweep = evaluated.space, Sweep.of_design(evaluated)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
-    observed = [sweep.observe(row, values).metrics for values in draw(sweep.numbers, samples, seed)]
+    observed = [sweep.observe(row, values).metrics for values in draw(sweep.numbers, samples)]
     intervals: dict[str, FloatArray] = {}
     for name in sweep.metrics:
         values = np.array([metrics[name][0] for metrics in observed])
@@ -348,7 +348,6 @@ def metric_quantiles(
     metrics: Sequence[str],
     levels: Sequence[float],
     samples: int = SAMPLES,
-    seed: int = 0,
 ) -> dict[str, FloatArray]:
     """How metrics of designs are spread over the ranges, in the draws of :func:`front_spread`.
 
@@ -358,17 +357,16 @@ def metric_quantiles(
         metrics: Whose quantiles.
         levels: In percent: 5 is what 5 % of the draws are below.
         samples: Draws.
-        seed: Of the draws.
 
     Returns:
         (n, q) by metric, of those that a number with a range moves.
 
     Raises:
-        InputError: An evaluator without technologies, no sample, a negative seed.
+        InputError: An evaluator without technologies, no sample.
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
-    for drawn in draw(sweep.numbers, samples, seed):
+    for drawn in draw(sweep.numbers, samples):
         observed = sweep.observe(rows, drawn)
         for name in metrics:
             values[name].append(observed.metrics[name])

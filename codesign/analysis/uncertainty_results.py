@@ -189,10 +189,6 @@ class FrontSpread:
     feasible_share: FloatArray
     intervals: Mapping[str, FloatArray]
 
-    def without_range(self, design: int) -> tuple[str, ...]:
-        """The metrics of a design that no number with a range moves."""
-        return tuple(name for name, ends in self.intervals.items() if not has_width(ends[design]))
-
 
 def has_width(ends: FloatArray) -> bool:
     """Whether the ends of an interval differ by more than rounding."""

@@ -1,7 +1,7 @@
 """Campaigns: a definition, a loop that never loses an observation, a store, and results."""
 
 from codesign.campaign.campaign import Campaign, Interrupted
-from codesign.campaign.definition import Definition, ResolvedDefinition, load_definition
+from codesign.campaign.campaign_definition import Definition, ResolvedDefinition, load_definition
 from codesign.campaign.executor import Progress
 from codesign.campaign.observations import Run
 from codesign.campaign.results import Results

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.campaign.executor import Ended, Recorder, ended_by
+from codesign.campaign.executor import Ended, Recorder
 from codesign.campaign.farm import ExecutorGoneError, Farm, loss
 from codesign.campaign.loop import Plan, Search, explained
 from codesign.campaign.observations import ObservationBatch, PendingDesign, ScreenedBatch
@@ -284,6 +284,6 @@ class _Flight:
 
     def _end_if_idle(self) -> None:
         if not self._airborne:
-            index, error = self._index, self._error
             self.has_ended = True
-            self._recorder.end(Ended(index) if error is None else ended_by(index, error))
+            refusal = None if self._error is None else Refusal.of(self._error)
+            self._recorder.end(Ended(self._index, refusal))

@@ -10,19 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codesign.campaign.current_inputs import CurrentInputs, library_versions
-from codesign.campaign.definition import (
+from codesign.campaign.campaign_definition import (
     Definition,
     ResolvedDefinition,
     campaign_reading,
     load_definition,
     load_problem,
 )
-from codesign.campaign.evaluation import LOG
-from codesign.campaign.exact import front_results
+from codesign.campaign.current_inputs import CurrentInputs, library_versions
+from codesign.campaign.exact_results import front_results
 from codesign.campaign.execution import Job
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Progress, Quiet, Recorder
+from codesign.campaign.guarded_evaluation import LOG
 from codesign.campaign.lock import exclusive
 from codesign.campaign.observations import Layout, Run
 from codesign.campaign.reference import minimized, settled, worst_point

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 import platform
-import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import codesign
-from codesign.campaign.definition import (
+from codesign.campaign.campaign_definition import (
     INITIAL_DESIGNS,
     SAMPLE_SIZE,
     Definition,
     ResolvedDefinition,
 )
-from codesign.campaign.differences import differences
+from codesign.campaign.differences import Difference, differences
 from codesign.campaign.store import Store
 from codesign.code_digest import code_digest
 from codesign.errors import InputError, StoreError
@@ -27,22 +26,16 @@ from codesign.problem import Problem
 _LIBRARIES = ("numpy", "scipy", "moocore", "torch", "botorch", "gpytorch", "pymoo", "optuna")
 _MOST_DIFFERENCES = 20
 _MAY_CHANGE = (
-    "budget:",
-    "batch:",
-    "initial:",
-    "reference_sample:",
-    "optimizers.",
-    "problem.evaluator.",
-    "problem.space.catalogs.",
-    "problem.space.sources.",
+    ("budget",),
+    ("batch",),
+    ("initial",),
+    ("reference_sample",),
+    ("optimizers",),
+    ("problem", "evaluator"),
+    ("problem", "space", "catalogs"),
+    ("problem", "space", "sources"),
 )
 """Inputs that may be accepted: stored designs, runs and columns mean the same without them."""
-
-_UNUSED_ENTRY = re.compile(
-    r"^problem\.(space\b.*\.catalogs\.\w+|evaluator\b.*\.memtech)\.[\w-]+: "
-    r"(nothing -> |.* -> nothing$)"
-)
-"""An entry that only one side lists: an earlier version listed those that no design has, too."""
 
 _logger = logging.getLogger(__name__)
 
@@ -90,10 +83,13 @@ class CurrentInputs:
         """``key: stored -> now`` of the inputs that differ, one line each."""
         if self.error is not None:
             return list(self.error.problems)
-        lines = differences(store.inputs.get("identity", {}), self.resolved.identity())
+        return [str(item) for item in self._differences(store)]
+
+    def _differences(self, store: Store) -> list[Difference]:
+        items = differences(store.inputs.get("identity", {}), self.resolved.identity())
         # The sample decided on the stored point; a later default changes nothing.
-        usual = f"reference_sample: {SAMPLE_SIZE} -> {INITIAL_DESIGNS}"
-        return [line for line in lines if line != usual and not _UNUSED_ENTRY.search(line)]
+        usual = Difference(("reference_sample",), SAMPLE_SIZE, INITIAL_DESIGNS)
+        return [item for item in items if item != usual and not _is_unused_entry(item)]
 
     def accepted_changes(self, store: Store, accept: bool = False) -> list[str]:
         """The changes if they are accepted.
@@ -103,8 +99,9 @@ class CurrentInputs:
         """
         if self.error is not None:
             raise self.error
-        changes = self.changes(store)
-        fixed = [line for line in changes if not line.startswith(_MAY_CHANGE)]
+        items = self._differences(store)
+        changes = [str(item) for item in items]
+        fixed = [str(item) for item in items if not _may_change(item)]
         if (self.definition.runs, self.problem.metric_names) != (
             store.runs,
             store.layout.metrics,
@@ -156,6 +153,21 @@ class CurrentInputs:
             _logger.warning("%s was begun with other versions: %s", name, line)
         if store.inputs.get("code", self._code()) != self._code():
             _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
+
+
+def _may_change(item: Difference) -> bool:
+    return any(item.path[: len(key)] == key for key in _MAY_CHANGE)
+
+
+def _is_unused_entry(item: Difference) -> bool:
+    """Whether one side alone lists an entry of a catalog or of the memory technologies.
+
+    An earlier version listed those that no design has, too.
+    """
+    is_entry = (item.path[:2] == ("problem", "space") and item.path[-3:-2] == ("catalogs",)) or (
+        item.path[:2] == ("problem", "evaluator") and item.path[-2:-1] == ("memtech",)
+    )
+    return is_entry and item.is_on_one_side
 
 
 def library_versions() -> dict[str, str]:

@@ -3,29 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
-def differences(stored: Any, now: Any, path: str = "") -> Iterator[str]:
-    """``key: stored -> now`` for every leaf in which two JSON values differ."""
+@dataclass(frozen=True)
+class Difference:
+    """A leaf in which two JSON values differ; its text is ``key: stored -> now``.
+
+    Attributes:
+        path: The keys to it, from the outermost.
+        stored: The first value; None: there is none.
+        now: The second value, likewise.
+        lengths: Of two lists that differ in length, of which the values are what only one has.
+    """
+
+    path: tuple[str, ...]
+    stored: Any
+    now: Any
+    lengths: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        text = f"{'.'.join(self.path)}: {_short(self.stored)} -> {_short(self.now)}"
+        return text + (" ({} -> {} entries)".format(*self.lengths) if self.lengths else "")
+
+    @property
+    def is_on_one_side(self) -> bool:
+        """Whether one of the two has nothing there."""
+        return self.stored is None or self.now is None
+
+
+def differences(stored: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[Difference]:
+    """Every leaf in which two JSON values differ."""
     if isinstance(stored, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*stored, *now]):
-            inner = f"{path}.{key}" if path else str(key)
-            yield from differences(stored.get(key), now.get(key), inner)
+            yield from differences(stored.get(key), now.get(key), (*path, str(key)))
     elif isinstance(stored, list) and isinstance(now, list):
         yield from _list_differences(stored, now, path)
     elif stored != now or type(stored) is not type(now):
-        yield f"{path}: {_short(stored)} -> {_short(now)}"
+        yield Difference(path, stored, now)
 
 
-def _list_differences(stored: list[Any], now: list[Any], path: str) -> Iterator[str]:
+def _list_differences(
+    stored: list[Any], now: list[Any], path: tuple[str, ...]
+) -> Iterator[Difference]:
     if len(stored) == len(now):
         for i, (before, after) in enumerate(zip(stored, now, strict=True)):
-            yield from differences(before, after, f"{path}.{i}")
+            yield from differences(before, after, (*path, str(i)))
         return
     gone = [item for item in stored if item not in now] or None
     new = [item for item in now if item not in stored] or None
-    yield f"{path}: {_short(gone)} -> {_short(new)} ({len(stored)} -> {len(now)} entries)"
+    yield Difference(path, gone, new, (len(stored), len(now)))
 
 
 def _short(value: Any, most: int = 120) -> str:

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from codesign.campaign.asynchronous import execute_in_flight
-from codesign.campaign.definition import ResolvedDefinition
-from codesign.campaign.evaluation import evaluation, is_isolated, screening_evaluation
+from codesign.campaign.campaign_definition import ResolvedDefinition
 from codesign.campaign.executor import Recorder, WorkerSetup, execute_here, execute_in_processes
 from codesign.campaign.farm import Farm
+from codesign.campaign.guarded_evaluation import evaluation, is_isolated, screening_evaluation
 from codesign.campaign.loop import Plan
 from codesign.campaign.observations import Layout
 from codesign.campaign.slices import execute_slices

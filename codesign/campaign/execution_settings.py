@@ -9,17 +9,15 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from codesign.errors import InputError
+from codesign.errors import as_value_error
 from codesign.execution.guard import GuardLimits
 from codesign.schema import Record
 from codesign.units import parse_quantity
 
 
 def _duration(value: str) -> str:
-    try:
+    with as_value_error():
         seconds = parse_quantity(value, "s")
-    except InputError as error:
-        raise ValueError(str(error)) from None
     if seconds <= 0:
         raise ValueError(f"expected a time above 0, got {value!r}")
     return value

@@ -28,7 +28,8 @@ from codesign.campaign.observations import (
 )
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray
-from codesign.errors import CodesignError, InputError, JobError
+from codesign.errors import JobError
+from codesign.execution.guard import Refusal
 from codesign.processes import WorkerProcess
 
 
@@ -108,13 +109,11 @@ class Ended:
 
     Attributes:
         run: Index of the run.
-        error: Why it stopped early, or None.
-        is_input: The error is in what the user gave; no other run can do better.
+        error: Why it stopped early, or None. If it is in the input, no other run can do better.
     """
 
     run: int
-    error: str | None = None
-    is_input: bool = False
+    error: Refusal | None = None
 
 
 class Recorder:
@@ -177,10 +176,10 @@ class Recorder:
         if ended.error is None:
             is_complete = self._done[ended.run] >= self._budget
             self._store.end_run(ended.run, "complete" if is_complete else "exhausted")
-        elif ended.is_input:
-            raise InputError(ended.error)
+        elif ended.error.is_input:
+            raise ended.error.error()
         else:
-            self.failures.append(ended.error)
+            self.failures.append(ended.error.text)
 
     def finish(self) -> None:
         """Raise what went wrong.
@@ -190,11 +189,6 @@ class Recorder:
         """
         if self.failures:
             raise JobError("\n".join(self.failures))
-
-
-def ended_by(run: int, error: CodesignError) -> Ended:
-    """The last word on a run that an error stopped."""
-    return Ended(run, str(error), is_input=not isinstance(error, JobError))
 
 
 def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None:
@@ -208,7 +202,7 @@ def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None
             for batch in run_batches(plan, run, recorder.history(run)):
                 recorder.record([batch])
         except JobError as error:
-            recorder.end(ended_by(run, error))
+            recorder.end(Ended(run, Refusal.of(error)))
         else:
             recorder.end(Ended(run))
     recorder.finish()
@@ -266,7 +260,7 @@ class _Worker(WorkerProcess):
     """A process that does one run at a time."""
 
     def __init__(self, setup: WorkerSetup) -> None:
-        super().__init__("codesign.campaign.worker")
+        super().__init__("codesign.campaign.campaign_worker")
         self.run = -1
         self.send(setup)
 
@@ -280,6 +274,9 @@ class _Worker(WorkerProcess):
         try:
             message: ObservationBatch | Ended = self.receive()
         except EOFError:
-            text = "what it had finished is stored, run again to go on"
-            return Ended(self.run, f"the worker of run {runs[self.run]} {self.death()}; {text}")
+            text = (
+                f"the worker of run {runs[self.run]} {self.death()}; what it had finished is "
+                "stored, run again to go on"
+            )
+            return Ended(self.run, Refusal(text, is_input=False))
         return message

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from codesign.campaign.definition import ResolvedDefinition
+from codesign.campaign.campaign_definition import ResolvedDefinition
 from codesign.campaign.observations import (
     Layout,
     ObservationBatch,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.campaign.definition import Definition, campaign_reading
+from codesign.campaign.campaign_definition import Definition, campaign_reading
 from codesign.campaign.observations import Run, Status
 from codesign.campaign.reference import minimized, settled
 from codesign.campaign.store import Store

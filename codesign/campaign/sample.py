@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.campaign.definition import SAMPLE_SIZE, ResolvedDefinition
-from codesign.campaign.evaluation import LOG, evaluation
+from codesign.campaign.campaign_definition import SAMPLE_SIZE, ResolvedDefinition
 from codesign.campaign.execution import Job
 from codesign.campaign.executor import Progress, Quiet
+from codesign.campaign.guarded_evaluation import LOG, evaluation
 from codesign.campaign.loop import recorded_numbers
 from codesign.campaign.observations import (
     SAMPLE,

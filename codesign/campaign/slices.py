@@ -59,10 +59,8 @@ def execute_slices(
             recorder.record(result.batches)
             if not result.is_over:
                 waiting.appendleft(run)
-            elif result.error is None:
-                recorder.end(Ended(run))
             else:
-                recorder.end(Ended(run, result.error.text, result.error.is_input))
+                recorder.end(Ended(run, result.error))
     recorder.finish()
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign import resources
-from codesign.campaign.definition import Definition, read_definition
+from codesign.campaign.campaign_definition import Definition, read_definition
 from codesign.campaign.lock import is_held
 from codesign.campaign.observations import Run
 from codesign.campaign.reference import settled

@@ -18,14 +18,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from codesign.campaign.definition import ResolvedDefinition, load_definition
-from codesign.campaign.evaluation import evaluation
+from codesign.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.campaign.execution_settings import Execution
+from codesign.campaign.guarded_evaluation import evaluation
 from codesign.campaign.loop import Plan, run_batches
 from codesign.campaign.observations import Layout, ObservationBatch, Table
 from codesign.campaign.store_file import STORE
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import CodesignError, InputError, JobError
+from codesign.errors import CodesignError, InputError
 from codesign.execution.guard import Refusal
 from codesign.problem import Observations
 
@@ -95,7 +95,7 @@ def evaluate_designs(site: Site, rows: IntArray) -> Observations | Refusal:
     try:
         return _workplace(site, threading.get_ident()).evaluate(rows)
     except CodesignError as error:
-        return Refusal(str(error), not isinstance(error, JobError))
+        return Refusal.of(error)
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,5 @@ def carry_on(site: Site, part: RunSlice) -> SliceResult:
             if time.monotonic() > end:
                 return result(tuple(batches), None, is_over=False)
     except CodesignError as error:
-        refusal = Refusal(str(error), not isinstance(error, JobError))
-        return result(tuple(batches), refusal, is_over=True)
+        return result(tuple(batches), Refusal.of(error), is_over=True)
     return result(tuple(batches), None, is_over=True)

@@ -25,7 +25,7 @@ def accuracy(
     """Show what formats cost a model in accuracy: published, measured, and estimates as such."""
     from codesign.quantization.measured import read_measured_table
     from codesign.quantization.published import FormatChoice
-    from codesign.report import accuracy as tables
+    from codesign.report import accuracy_tables as tables
 
     choices = tables.USUAL
     if weights is not None or (activations, kv_cache) != ("bf16", "bf16"):

@@ -171,8 +171,8 @@ def _report_results(
     robust: RobustFront | None = None,
 ) -> None:
     from codesign.campaign.reference_range import reference_warnings
-    from codesign.report import results as results_report
-    from codesign.report import uncertainty
+    from codesign.report import result_tables as results_report
+    from codesign.report import uncertainty_tables
     from codesign.report.front_lines import front_lines
     from codesign.report.tables import pairs_table, text_line
 
@@ -180,7 +180,11 @@ def _report_results(
 
     def document() -> dict[str, Any]:
         files = {"files": paths} if paths else {}
-        more = {"uncertainty": uncertainty.front_document(robust, front, limit)} if robust else {}
+        more = (
+            {"uncertainty": uncertainty_tables.front_document(robust, front, limit)}
+            if robust
+            else {}
+        )
         return results_report.front_document(results, front, limit, tolerance) | files | more
 
     def tables() -> list[RenderableType]:
@@ -192,7 +196,7 @@ def _report_results(
         ]
         if paths:
             parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
-        return parts + (uncertainty.front_tables(robust, front, limit) if robust else [])
+        return parts + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
 
     report(command, as_json, document, tables)
     if as_json:  # a table says it below itself
@@ -284,14 +288,14 @@ def status(
     from codesign.campaign import Campaign
 
     campaign = Campaign.load(name, folder)
-    from codesign.report import progress
+    from codesign.report import progress_tables
 
     campaign_status, reading = campaign.status(), campaign.reading
     report(
         "status",
         as_json,
-        lambda: progress.document(campaign_status) | {"evaluator": reading},
-        lambda: progress.status_tables(campaign_status, reading),
+        lambda: progress_tables.document(campaign_status) | {"evaluator": reading},
+        lambda: progress_tables.status_tables(campaign_status, reading),
     )
     if verify:
         damages = campaign.verify()
@@ -310,7 +314,7 @@ def runs(
 ) -> None:
     """List the campaigns, also those not yet started."""
     from codesign.campaign import list_campaigns
-    from codesign.report import progress
+    from codesign.report import progress_tables
 
     listed = list_campaigns(folder)
     campaigns = [item for item in listed if show_all or not _is_unused_problem(item)]
@@ -318,8 +322,8 @@ def runs(
     report(
         "runs",
         as_json,
-        lambda: {"campaigns": [progress.document(campaign) for campaign in listed]},
-        lambda: progress.campaigns_tables(campaigns, n_hidden),
+        lambda: {"campaigns": [progress_tables.document(campaign) for campaign in listed]},
+        lambda: progress_tables.campaigns_tables(campaigns, n_hidden),
     )
 
 

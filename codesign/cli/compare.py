@@ -87,7 +87,7 @@ def compare(
 
 def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None) -> list[Path]:
     """The files of a comparison, as far as the libraries are there."""
-    from codesign.report.comparison import write_files
+    from codesign.report.comparison_document import write_files
     from codesign.report.comparison_figures import save_figures
     from codesign.report.comparison_tables import write_tables
     from codesign.report.comparison_wall_time import write_wall_time
@@ -107,7 +107,7 @@ def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None
 def _report_outcome(
     comparison: Comparison, outcome: Outcome, written: list[Path], as_json: bool
 ) -> None:
-    from codesign.report.comparison import evaluators_line, outcome_document
+    from codesign.report.comparison_document import evaluators_line, outcome_document
     from codesign.report.comparison_tables import shown_tables
     from codesign.report.comparison_wall_time import wall_time_document
     from codesign.report.paper_table import to_rich

@@ -10,7 +10,7 @@ import typer
 from codesign.cli.campaigns import Folder, Workers
 from codesign.cli.output import AsJson, report
 from codesign.cli.study_page import Page, check_page, write_page
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 
 
 def conclusions(
@@ -41,8 +41,7 @@ def conclusions(
     check_page(output)
     claims = {claim.key: claim for claim in CLAIMS}
     for name in names or ():
-        if name not in claims:
-            raise UnknownNameError("claim", name, claims)
+        check_known("claim", name, claims)
     store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
     answers = answer_claims(store, [claims[name] for name in names or claims])
     words = ["conclusions", *(names or [])]

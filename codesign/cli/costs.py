@@ -9,7 +9,7 @@ import typer
 
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.study_page import Page, check_page, write_page
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 
 
 def costs(
@@ -28,8 +28,7 @@ def costs(
 
     check_page(output)
     for name in phases or ():
-        if name not in account_fronts.PHASES:
-            raise UnknownNameError("phase", name, account_fronts.PHASES)
+        check_known("phase", name, account_fronts.PHASES)
     chosen = [phase for phase in account_fronts.PHASES if not phases or phase in phases]
     fronts = account_fronts.account_fronts(chosen, progress=say)
     designs = account_fronts.priced_designs()

@@ -62,7 +62,7 @@ def stamped(name: str, document: Any) -> dict[str, Any]:
         document: A mapping, or a record.
     """
     import codesign
-    from codesign.report.plain import to_plain
+    from codesign.report.json_values import to_plain
 
     stamp = {"schema": current()[name].label, "codesign_version": codesign.__version__}
     plain: dict[str, Any] = to_plain(document)

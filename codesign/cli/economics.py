@@ -23,16 +23,16 @@ from codesign.cli.economics_flags import (
 )
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag_names, set_flags
-from codesign.cli.flags import check_figure, flag_by_key, naming, prefix_problems
+from codesign.cli.flags import check_figure, flag_by_key, naming
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import LimitFlags, Model
-from codesign.errors import InputError
+from codesign.errors import InputError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
     from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.frontier import Grid, Points
-    from codesign.evaluators.economics.serving import DeviceServing, Formats, Offer
+    from codesign.evaluators.economics.serving_offer import DeviceServing, Formats, Offer
     from codesign.hardware.accelerator import AcceleratorBatch
 
 _SPACE = "memexplorer"
@@ -96,10 +96,10 @@ def economics(
     """Price a model: dollars per million tokens against speed, fastest and best-value points."""
     from codesign.evaluators.economics.buildable import buildable_points
     from codesign.evaluators.economics.frontier import Grid, feasible_points
-    from codesign.evaluators.economics.serving import serve
+    from codesign.evaluators.economics.serving_offer import serve
     from codesign.hardware.device import load_device
     from codesign.machines.device.expected_error import energy_range
-    from codesign.report.economics import EconomicsReport, to_document, to_tables
+    from codesign.report.economics_tables import EconomicsReport, to_document, to_tables
     from codesign.report.economics_words import (
         convention_words,
         energy_words,
@@ -140,7 +140,7 @@ def economics(
         )
     limits = _limits(times, tokens)
     if drafting.draft_kv_heads is not None:
-        with prefix_problems("--draft-kv-heads"):
+        with mistakes_at("--draft-kv-heads"):
             options.shape(drafting.draft, drafting.draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
     formats = _formats(formats_, settings)
@@ -266,7 +266,7 @@ def _offer(
     device: str | None, design: str | None, space: str | None, options: EconomicsOptions
 ) -> tuple[Offer, Mapping[str, Any]]:
     """The rented device, and the settings of the design that describes it."""
-    from codesign.evaluators.economics.serving import design_offer, device_offer
+    from codesign.evaluators.economics.serving_offer import design_offer, device_offer
 
     if design is None:
         if space is not None:
@@ -294,7 +294,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     """TDP of a design in its own formats (16 bits by default), stated or from its parts."""
     import numpy as np
 
-    from codesign.accounts.constants import constants_at
+    from codesign.accounts.account_constants import constants_at
     from codesign.hardware.power import thermal_design_watts
     from codesign.workload.precision import DEFAULT_FORMAT, multiply_bits
 
@@ -309,12 +309,12 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
 
 def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
-    from codesign.evaluators.economics.serving import Formats
+    from codesign.evaluators.economics.serving_offer import Formats
     from codesign.evaluators.economics.sustained_device import element_bits
     from codesign.workload.precision import DEFAULT_FORMAT
 
     for name, value in vars(flags).items():
-        with prefix_problems(f"--{name.replace('_', '-')}"):
+        with mistakes_at(f"--{name.replace('_', '-')}"):
             element_bits(value or DEFAULT_FORMAT)
     chosen = {
         name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT
@@ -328,7 +328,7 @@ def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
 def _point(serving: DeviceServing, devices: float, batch: float, continuous: bool) -> Points:
     """The one instance that is asked about."""
     from codesign.evaluators.economics.buildable import buildable_point
-    from codesign.evaluators.economics.serving import check_fits, single_point
+    from codesign.evaluators.economics.serving_offer import check_fits, single_point
 
     if continuous:
         return single_point(serving, devices, batch)

@@ -111,16 +111,16 @@ def _report_front(
     files: list[str],
     as_json: bool,
 ) -> None:
-    from codesign.report import exact
+    from codesign.report import exact_front_tables
 
     results = campaign.exact_results(front)
 
     def document() -> dict[str, Any]:
         more = {"files": files} if files else {}
-        return exact.document(results, front, seconds, limit, tolerance, kept) | more
+        return exact_front_tables.document(results, front, seconds, limit, tolerance, kept) | more
 
     def tables() -> list[RenderableType]:
-        return exact.tables(
+        return exact_front_tables.tables(
             results, front, seconds, terminal_width(), limit, files, tolerance, kept
         )
 

@@ -22,7 +22,7 @@ from codesign.cli.flags import flag_by_key, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from codesign.api import EvaluatedDesign
@@ -181,7 +181,7 @@ def _check_design(values: Mapping[str, Any], space: DesignSpace) -> None:
 def _report(
     result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
 ) -> None:
-    from codesign.report import explanation, uncertainty
+    from codesign.report import explanation, uncertainty_tables
 
     intervals = None
     if draws is not None:
@@ -190,12 +190,12 @@ def _report(
         intervals = design_uncertainty(result, **draws)
 
     def document() -> dict[str, Any]:
-        more = {"uncertainty": uncertainty.design_document(intervals)} if intervals else {}
+        more = {"uncertainty": uncertainty_tables.design_document(intervals)} if intervals else {}
         return explanation.to_document(result) | more
 
     def tables() -> Any:
         parts = explanation.to_tables(title, result, make_console().width)
-        return parts + (uncertainty.design_tables(intervals, result) if intervals else [])
+        return parts + (uncertainty_tables.design_tables(intervals, result) if intervals else [])
 
     report("evaluate", as_json, document, tables)
     if result.broken:
@@ -226,8 +226,7 @@ def _is_number(text: str) -> bool:
 def _named(space: Any, design: str | None) -> Mapping[str, Any]:
     if design is None:
         return {}
-    if design not in space.designs:
-        raise UnknownNameError("design", design, space.designs, f"space {space.name}")
+    check_known("design", design, space.designs, f"space {space.name}")
     named_design: Mapping[str, Any] = space.designs[design]
     return named_design
 
@@ -327,8 +326,7 @@ class _DesignFile:
         if not self.designs:
             raise InputError("holds no design", self.source)
         chosen = next(iter(self.designs)) if name is None else name
-        if chosen not in self.designs:
-            raise UnknownNameError("design", chosen, self.designs, self.source)
+        check_known("design", chosen, self.designs, self.source)
         design = self.designs[chosen]
         if not isinstance(design, dict):
             raise InputError(f"expected parameters with values, got {design!r}", self.source)
@@ -363,7 +361,7 @@ def bench(
     def tables() -> Any:
         from codesign.report.paper_table import to_rich
         from codesign.report.tables import pairs_table, text_line
-        from codesign.studies.benchmark.tables import benchmark_tables
+        from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
         about = {name: str(value) for name, value in measured["about"].items()}
         yield pairs_table("Benchmark", about)

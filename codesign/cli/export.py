@@ -18,7 +18,7 @@ from codesign.files import ending_of
 if TYPE_CHECKING:
     from codesign.campaign import Results
     from codesign.report.chosen import ChosenDesign
-    from codesign.report.exports.designs import Written
+    from codesign.report.exports.design_files import Written
 
 _OTHER_NAMES = {
     "yml": "yaml", "excel": "xlsx", "md": "markdown", "journal": "optuna", "log": "optuna",
@@ -102,7 +102,7 @@ def export(
 def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
     """The design in a format; a spec sheet is of a system, too, any other format of machines."""
     from codesign import plugins
-    from codesign.report.exports.designs import export_machines
+    from codesign.report.exports.design_files import export_machines
 
     write: Callable[[ChosenDesign, Path], Written] = plugins.load("design_exports", form)
     return write(chosen, output) if form == "spec-sheet" else export_machines(write, chosen, output)

@@ -11,10 +11,10 @@ import typer
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, front_to_draw, shown_path
 from codesign.cli.export import check_ended
-from codesign.cli.flags import prefix_problems, quantity
+from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
-from codesign.errors import InfeasibleError, InputError, UnknownNameError
+from codesign.errors import InfeasibleError, InputError, check_known, mistakes_at
 from codesign.files import ending_of
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ def _draw_both(
 
 def _kind_and_name(words: list[str]) -> tuple[str, str]:
     known = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
-    if words[0] not in known:
-        raise UnknownNameError("figure", words[0], known)
+    check_known("figure", words[0], known)
     if len(words) > 2:
         raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
     return words[0], words[1]
@@ -173,7 +172,7 @@ def parse_width(text: str) -> float:
     from codesign.report.drawing import check_width
 
     width_mm = 1e3 * quantity("--width", text, "mm")
-    with prefix_problems("--width"):
+    with mistakes_at("--width"):
         check_width(width_mm)
     return width_mm
 
@@ -211,7 +210,7 @@ def _draw_design(
     kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None
 ) -> tuple[Path, ...]:
     from codesign.report import design_figures, hierarchy_figure, system_figure
-    from codesign.report.exports.designs import write_machines
+    from codesign.report.exports.design_files import write_machines
 
     if kind == "system":
         return (system_figure.save_system(chosen, path, width_mm),)

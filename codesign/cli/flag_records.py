@@ -30,9 +30,9 @@ def flag(
     return field(default=default, metadata=metadata)
 
 
-def token_flag(text: str, default: int | None = None, key: str | None = None) -> Any:
+def token_flag(text: str, *, key: str | None = None) -> Any:
     """A flag whose value is a number of tokens, such as 4096 or 32K."""
-    return flag(text, default, key=key, parser=token_count, metavar="N|32K")
+    return flag(text, None, key=key, parser=token_count, metavar="N|32K")
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

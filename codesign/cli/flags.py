@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from codesign.errors import InputError
+from codesign.errors import InputError, Mistake, mistakes_at
 from codesign.files import ending_of
 
 
@@ -31,15 +32,6 @@ def token_count(text: str) -> int:
         raise typer.BadParameter(problem) from None
 
 
-@contextmanager
-def prefix_problems(flag: str) -> Iterator[None]:
-    """Put a flag before what is wrong with its value."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(error.problems, flag) from None
-
-
 def quantity(flag: str, text: str, unit: str) -> float:
     """A flag's quantity in coherent SI units.
 
@@ -48,7 +40,7 @@ def quantity(flag: str, text: str, unit: str) -> float:
     """
     from codesign.units import parse_quantity
 
-    with prefix_problems(flag):
+    with mistakes_at(flag):
         return parse_quantity(text, unit)
 
 
@@ -61,7 +53,7 @@ def check_figure(flag: str, path: Path | None) -> None:
     from codesign.report.drawing import check_format
 
     if path is not None:
-        with prefix_problems(flag):
+        with mistakes_at(flag):
             check_format(ending_of(path))
 
 
@@ -76,8 +68,10 @@ def naming(flags: Mapping[str, str], pairs: Mapping[str, str] | None = None) -> 
     try:
         yield
     except InputError as error:
-        problems = [_with_flags(text, {**flags, **(pairs or {})}, flags) for text in error.problems]
-        raise InputError(problems) from None
+        places = {**flags, **(pairs or {})}
+        raise InputError(
+            [_with_flags(mistake, places, flags) for mistake in error.mistakes]
+        ) from None
 
 
 def flag_by_key(flag: str, keys: Iterable[str]) -> dict[str, str]:
@@ -85,20 +79,23 @@ def flag_by_key(flag: str, keys: Iterable[str]) -> dict[str, str]:
     return {key: f"{flag}: {key}" for key in keys}
 
 
-def _with_flags(problem: str, places: Mapping[str, str], flags: Mapping[str, str]) -> str:
-    # "tensor_parallel: ...", or after the record: "option: variant.kv_format: ..."
-    record = re.match(r"(?:workload|option): ", problem)
-    rest = problem[record.end() :] if record else problem
-    where, colon, sentence = rest.partition(": ")
-    key, _, inner = where.partition(".")
-    if sentence == "the key is required" and key in flags:
-        return f"expected {flags[key]}"
-    if colon and key in places:
-        rest = ": ".join(part for part in (places[key], inner, sentence) if part)
-    elif record and not rest.startswith("expected"):
-        rest = problem  # of a key that no flag gave
-    if "Known: " in rest:  # a list of keys, which are not all flags
-        return rest
+_RECORDS = ("workload", "option")
+"""Places of keys that a command line gave; see :func:`codesign.api.build_evaluator`."""
+
+
+def _with_flags(mistake: Mistake, places: Mapping[str, str], flags: Mapping[str, str]) -> Mistake:
+    from codesign.schema import REQUIRED
+
+    key, *inner = mistake.key or (mistake.place,)
+    if mistake.message == REQUIRED and key in flags:
+        return Mistake(f"expected {flags[str(key)]}")
+    if key in places:
+        mistake = replace(mistake, place=places[str(key)], key=tuple(inner))
+    elif not mistake.key and mistake.place in _RECORDS and mistake.message.startswith("expected"):
+        mistake = replace(mistake, place="")
+    if "Known: " in mistake.message:  # a list of keys, which are not all flags
+        return mistake
     # A key of one word may as well be a word of the sentence.
     words = "|".join(key for key in flags if "_" in key)
-    return re.sub(rf"(?<!--option: )\b({words})\b", lambda match: flags[match[1]], rest)
+    message = re.sub(rf"\b({words})\b", lambda match: flags[match[1]], mistake.message)
+    return replace(mistake, message=message)

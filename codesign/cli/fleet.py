@@ -12,7 +12,7 @@ import typer
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag_names, set_flags
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import naming
 from codesign.cli.fleet_flags import EngineFlags, PrefillFlags, StreamFlags
 from codesign.cli.output import AsJson, report
 from codesign.cli.picking import Pick, design_or_pick
@@ -27,7 +27,7 @@ from codesign.cli.platform_flags import (
     count,
     degrees_of,
 )
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, UnknownNameError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
@@ -110,7 +110,7 @@ def arrivals(
         fleet = _designs(chosen, n_machines, stream, limits, engine.memory_fraction)
     level = _service_level(tokens.use_case, times)
     pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
-    with prefix_problems("--requests-per-s" if requests.trace is None else str(requests.trace)):
+    with mistakes_at("--requests-per-s" if requests.trace is None else str(requests.trace)):
         served = simulate(Fleet(pools, fleet.link, routing), stream)
     if level is not None:
         level.check_that_any_meets(served)

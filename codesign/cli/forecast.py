@@ -12,18 +12,18 @@ import typer
 
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import naming, prefix_problems, quantity
+from codesign.cli.flags import naming, quantity
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import Model
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
+    from codesign.evaluators.forecast.operator_work import PassWork
     from codesign.evaluators.forecast.performance import Demand
     from codesign.evaluators.forecast.scenarios import ForecastMachine
-    from codesign.evaluators.forecast.work import PassWork
-    from codesign.report.forecast import ForecastReport, PhaseForecast
     from codesign.report.forecast_figures import Scene
+    from codesign.report.forecast_tables import ForecastReport, PhaseForecast
 
 _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
 
@@ -125,7 +125,7 @@ def forecast(
 ) -> None:
     """Forecast time to first token and per output token from peak rates alone."""
     from codesign import api
-    from codesign.report.forecast import to_document, to_tables
+    from codesign.report.forecast_tables import to_document, to_tables
 
     _check_figures(figure or [], figure_format)
     options, inputs = software.options(), request.inputs(model)
@@ -149,11 +149,10 @@ def _check_figures(names: list[str], form: str) -> None:
     from codesign.report.drawing import check_format
     from codesign.report.forecast_figures import FIGURES
 
-    with prefix_problems("--format"):
+    with mistakes_at("--format"):
         check_format(form)
     for name in names:
-        if name not in FIGURES:
-            raise UnknownNameError("figure", name, FIGURES, "--figure")
+        check_known("figure", name, FIGURES, "--figure")
 
 
 def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,8 +233,8 @@ def _report(
     from codesign.columns import design_columns
     from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import timeline
-    from codesign.report.forecast import ForecastReport
     from codesign.report.forecast_figures import ratio_grid
+    from codesign.report.forecast_tables import ForecastReport
 
     machine, request, options = scene.machine, evaluator.workload, evaluator.options
     rates = {
@@ -282,7 +281,7 @@ def _report(
 
 def _phase(work: PassWork, demand: Demand, machine: ForecastMachine) -> PhaseForecast:
     from codesign.evaluators.forecast.forecast_explanation import operator_rows, totals
-    from codesign.report.forecast import PhaseForecast
+    from codesign.report.forecast_tables import PhaseForecast
 
     compute, memory = machine.times_s(demand)
     rows = operator_rows(

@@ -54,7 +54,7 @@ def explain_front(
 
     from codesign import api, resources
     from codesign.analysis import insight
-    from codesign.campaign.definition import load_problem
+    from codesign.campaign.campaign_definition import load_problem
     from codesign.campaign.reference import minimized
     from codesign.cli.progress import EnumerationBar, FrontsBar
     from codesign.processes import n_cores
@@ -93,7 +93,7 @@ def _check(step: float, output: Path | None) -> None:
 def _report(
     explanation: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool
 ) -> None:
-    from codesign.files import replacing
+    from codesign.files import write_text
     from codesign.report import front_explanation
     from codesign.report.front_document import document
     from codesign.report.tables import text_line
@@ -101,10 +101,7 @@ def _report(
     name, reading = campaign.definition.name, campaign.reading
     files = []
     if output is not None:
-        with replacing(output) as unfinished:
-            unfinished.write_text(
-                front_explanation.markdown(explanation, name, reading), encoding="utf-8"
-            )
+        write_text(output, front_explanation.markdown(explanation, name, reading))
         files.append(shown_path(output))
 
     def tables() -> list[RenderableType]:

@@ -74,7 +74,7 @@ def report(
     """
     if as_json:
         from codesign.cli.documents import stamped
-        from codesign.report.plain import to_json_text
+        from codesign.report.json_values import to_json_text
 
         print(to_json_text(stamped(name, document())), file=report_stream())
         return

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 PICKS = ("knee", "frugal", "fastest")
 
@@ -30,6 +30,5 @@ def design_or_pick(design: str | None, pick: str | None) -> str | None:
         return design
     if design is not None:
         raise InputError(f"expected no --design {design}: --pick chooses the design", "--pick")
-    if pick not in PICKS:
-        raise UnknownNameError("pick", pick, PICKS, "--pick")
+    check_known("pick", pick, PICKS, "--pick")
     return pick

@@ -26,7 +26,7 @@ from codesign.cli.platform_flags import (
     limits_of,
     platform_inputs,
 )
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from codesign.evaluators.base import Explanation
@@ -70,8 +70,8 @@ def platform(
 
 def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:
     from codesign.columns import design_columns
-    from codesign.evaluators.platform.limits import describe_limits
-    from codesign.report import platforms
+    from codesign.evaluators.platform.platform_limits import describe_limits
+    from codesign.report import platform_tables
 
     columns = design_columns(design)
     with naming(FLAGS):
@@ -79,13 +79,13 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
         if broken:
             raise InputError(broken)
     explanation = _without_rates(evaluator, evaluator.explain(columns))
-    slo = platforms.slo_rows(explanation, limits_of(evaluator))
+    slo = platform_tables.slo_rows(explanation, limits_of(evaluator))
     inputs = platform_inputs(evaluator, design)
     report(
         "platform",
         as_json,
-        lambda: platforms.platform_document(inputs, explanation, slo),
-        lambda: platforms.platform_tables(inputs, explanation, slo, make_console().width),
+        lambda: platform_tables.platform_document(inputs, explanation, slo),
+        lambda: platform_tables.platform_tables(inputs, explanation, slo, make_console().width),
     )
 
 
@@ -136,14 +136,17 @@ def _report_choices(
     best: str | None,
     as_json: bool,
 ) -> None:
-    from codesign.evaluators.platform.parallelism import evaluate_choices, factorizations, ranked
+    from codesign.evaluators.platform.parallelism_choices import (
+        evaluate_choices,
+        factorizations,
+        ranked,
+    )
     from codesign.metrics import PLATFORM_METRICS
-    from codesign.report import platforms
+    from codesign.report import platform_tables
 
     generates = bool(evaluator.workload.generated)
     best = best or ("throughput_tokens_per_s" if generates else "time_to_first_token_s")
-    if best not in PLATFORM_METRICS:
-        raise UnknownNameError("metric", best, PLATFORM_METRICS, "--best")
+    check_known("metric", best, PLATFORM_METRICS, "--best")
     degrees = factorizations(n_devices)
     choices = evaluate_choices(evaluator, degrees, design)
     rows = ranked(choices, PLATFORM_METRICS[best])
@@ -159,7 +162,7 @@ def _report_choices(
         "platform-choices",
         as_json,
         lambda: {**inputs, "tried": len(degrees), "choices": rows},
-        lambda: platforms.choices_table(title, rows, _MOST_CHOICES, make_console().width),
+        lambda: platform_tables.choices_table(title, rows, _MOST_CHOICES, make_console().width),
     )
 
 
@@ -170,8 +173,8 @@ def _why_none(
     import numpy as np
 
     from codesign.columns import design_columns
-    from codesign.evaluators.platform.limits import describe_limits, limits
-    from codesign.evaluators.platform.parallelism import DEGREES
+    from codesign.evaluators.platform.parallelism_choices import DEGREES
+    from codesign.evaluators.platform.platform_limits import describe_limits, limits
 
     broken = np.sum([values > 0 for values in limits(choices.serving).values()], axis=0)
     nearest = np.lexsort((choices.serving.memory_used_per_device_bytes, broken))[0]

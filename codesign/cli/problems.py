@@ -77,7 +77,7 @@ def problems(
 
 
 def _list(as_json: bool) -> None:
-    from codesign.problems.records import published
+    from codesign.problems.problem_records import published
     from codesign.report import problem_set
 
     records = published()
@@ -147,7 +147,7 @@ def _shares(problem: PublicProblem, rows: Rows) -> FloatArray:
 
 
 def _verify(name: str | None, as_json: bool) -> None:
-    from codesign.problems.records import find_record, published
+    from codesign.problems.problem_records import find_record, published
     from codesign.report.tables import text_line
     from codesign.studies.published_problems import differences
 

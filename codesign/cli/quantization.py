@@ -84,7 +84,7 @@ def quantize(
 
 
 def _tables(document: dict[str, Any]) -> Iterable[RenderableType]:
-    from codesign.report.accuracy import measured_tables
+    from codesign.report.accuracy_tables import measured_tables
 
     return measured_tables(document)
 
@@ -142,7 +142,7 @@ def _number(word: str) -> float:
 
 
 def _mixture_tables(document: dict[str, Any]) -> Iterable[RenderableType]:
-    from codesign.report.accuracy import mixture_tables
+    from codesign.report.accuracy_tables import mixture_tables
 
     return mixture_tables(document)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codesign.campaign import Campaign, Results
     from codesign.evaluated_design import EvaluatedDesign
     from codesign.problem import Problem
-    from codesign.report.page.designs import Named
+    from codesign.report.page.carried_designs import Named
     from codesign.report.page.explained import Explainer
     from codesign.report.page.recommendations import Judge
 
@@ -133,6 +133,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign.analysis.insight.neighborhood import Reading
     from codesign.campaign.stored_inputs import StoredEvaluator
     from codesign.errors import CodesignError
+    from codesign.evaluators.base import HasProfile
     from codesign.execution.guard import is_foreign
     from codesign.problem_builder import build_problem
     from codesign.report.page.recommendations import SAMPLES, Judge
@@ -140,7 +141,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     choice, problem = results.definition.evaluator, results.problem
     if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
         return None
-    profile = getattr(problem.evaluator, "profile", None)
+    profile = problem.evaluator.profile if isinstance(problem.evaluator, HasProfile) else None
     field = plugins.load("evaluators", choice.name).Options.model_fields.get("profile")
     others = [name for name in get_args(field.annotation) if name != profile] if field else []
     wanted = [(f"profile {name}", choice.name, {"profile": name}) for name in others]
@@ -169,7 +170,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
 
 def _named(problem: Problem) -> Named | None:
     from codesign import api
-    from codesign.report.page.designs import Named
+    from codesign.report.page.carried_designs import Named
 
     marked = api.evaluate_named(problem)
     if marked is None:

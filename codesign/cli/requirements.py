@@ -70,7 +70,7 @@ def requirements(
 ) -> None:
     """Size the PFLOP/s, TB/s and GB that a use case needs, and the fewest of each device."""
     from codesign.evaluators.platform import requirements as sizing
-    from codesign.report import platforms
+    from codesign.report import platform_tables
 
     evaluator = _evaluator(request.workload(model), option, device)
     limits = _read_limits(evaluator, times, users is not None)
@@ -111,8 +111,8 @@ def requirements(
     report(
         "requirements",
         as_json,
-        lambda: platforms.requirements_document(inputs, limits, needed, rows),
-        lambda: platforms.requirements_tables(
+        lambda: platform_tables.requirements_document(inputs, limits, needed, rows),
+        lambda: platform_tables.requirements_tables(
             question, needed, rows, users is not None, load is not None
         ),
     )

@@ -10,7 +10,7 @@ import typer
 
 from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,8 +39,7 @@ def cache(
     """Show the cache of results, verify its checksums, or prune it."""
     from codesign.execution.result_store import ResultStore
 
-    if action not in _ACTIONS:
-        raise UnknownNameError("action", action, _ACTIONS, "cache")
+    check_known("action", action, _ACTIONS, "cache")
     limits = (evaluator, older_than_days, max_size)
     if action == "prune" and limits == (None, None, None):
         raise InputError("expected --evaluator, --older-than-days or --max-size", "cache prune")
@@ -65,7 +64,7 @@ def cache(
         }
 
     def tables() -> list[RenderableType]:
-        from codesign.report.cache import cache_tables
+        from codesign.report.cache_tables import cache_tables
 
         return cache_tables(store.path, holdings, removed if action == "prune" else None)
 

@@ -24,7 +24,7 @@ from codesign.cli.platform_flags import (
     degrees_of,
     platform_inputs,
 )
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 
 
 def scaling(
@@ -54,11 +54,10 @@ def scaling(
 ) -> None:
     """Vary one number of a platform and see what both phases gain (GenZ section VI)."""
     from codesign.evaluators.platform import scaling as platform_scaling
-    from codesign.report import platforms
+    from codesign.report import platform_tables
 
     check_figure("--plot", plot)
-    if axis not in platform_scaling.AXES:
-        raise UnknownNameError("axis", axis, platform_scaling.AXES)
+    check_known("axis", axis, platform_scaling.AXES)
     workload = request.workload(model)
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     options = ["profile=ideal"] if not any("profile=" in pair for pair in option or ()) else []
@@ -82,7 +81,7 @@ def scaling(
         "scaling",
         as_json,
         lambda: {**inputs, "rows": study.rows(), "files": files},
-        lambda: platforms.scaling_tables(title, _question(evaluator, design, varied), study),
+        lambda: platform_tables.scaling_tables(title, _question(evaluator, design, varied), study),
     )
     _warn_of_limits(study)
     if axis.startswith("link-") and not study.has_messages:

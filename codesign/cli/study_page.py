@@ -37,9 +37,8 @@ def write_page(
     """
     if output is None:
         return
-    from codesign.files import replacing
+    from codesign.files import write_text
 
     command = " ".join(["codesign", *words, f"--output {output}"])
-    with replacing(output) as unfinished:
-        unfinished.write_text(to_markdown(command), encoding="utf-8")
+    write_text(output, to_markdown(command))
     say(f"wrote {shown_path(output)}")

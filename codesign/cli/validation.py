@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from codesign.cli.flags import prefix_problems, token_count
+from codesign.cli.flags import token_count
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError
+from codesign.errors import InputError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.simulation import SimulationEvaluator
@@ -56,7 +56,7 @@ def validate(
     elif names is None or len(names) != 1:
         raise InputError("expected one study, kernels, requests or arrivals", "--table")
     else:
-        with prefix_problems("--table"):
+        with mistakes_at("--table"):
             studies = [compare_table(names[0], table)]
     if write is not None:
         sampled = f" --size {size}" if size else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from codesign.campaign import Campaign, Results
-    from codesign.report.watch import Frame
+    from codesign.report.watch_frame import Frame
 
 _GENTLE = 10.0
 """Of its time the view spends at most one part in so many reading."""
@@ -32,7 +32,7 @@ def watch(
 ) -> None:
     """Follow a running campaign: front, hypervolume, rates, time left."""
     from codesign.campaign import Campaign
-    from codesign.report.watch import frame_document, frame_tables
+    from codesign.report.watch_frame import frame_document, frame_tables
 
     if as_json and not once:
         raise InputError("one document is one frame; expected --once as well", "--json")
@@ -64,7 +64,7 @@ class _Look:
         Raises:
             InputError: It was not begun, or differs from what is stored.
         """
-        from codesign.report.watch import Frame, paces_of
+        from codesign.report.watch_frame import Frame, paces_of
 
         begin, campaign = time.monotonic(), self._campaign
         status = campaign.status()
@@ -104,7 +104,7 @@ def _live(look: _Look, interval: float) -> Frame:
 
     Into a file or a pipe goes a line per frame, and the last frame whole.
     """
-    from codesign.report.watch import facts_line, frame_tables
+    from codesign.report.watch_frame import facts_line, frame_tables
 
     console = make_console()
     if console.is_terminal:
@@ -123,7 +123,7 @@ def _live_on_terminal(look: _Look, interval: float, console: Console) -> Frame:
     from rich.console import Group
     from rich.live import Live
 
-    from codesign.report.watch import WHOLE_WIDTH, frame_tables
+    from codesign.report.watch_frame import WHOLE_WIDTH, frame_tables
 
     frame = look.frame()
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:

@@ -16,15 +16,15 @@ import numpy as np
 
 from codesign.columns import Column, FloatArray
 from codesign.evaluators.platform.communication import Message
+from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint, Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import Loads, StreamPart
-from codesign.evaluators.platform.memory import CachedTokens, DeviceFootprint, Residence
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.roofline import Rooflines
-from codesign.evaluators.platform.rules import ServingRules
+from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import RankShare, Sharding
-from codesign.hardware.collectives import WARM_UP_S
+from codesign.hardware.collective_times import WARM_UP_S
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import operator_rule

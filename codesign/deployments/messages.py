@@ -2,7 +2,8 @@
 
 A message is a collective of a tensor-parallel group, or goes from one stage of a pipeline to the
 next. Its time is a fixed part (start and latencies) and its bytes over the link's bandwidth, by the
-ring algorithms of :mod:`codesign.hardware.collectives`; so all messages of a pass are two numbers.
+ring algorithms of :mod:`codesign.hardware.collective_times`; so all messages of a pass are two
+numbers.
 
 Limiting assumption: nothing hides a message, as serving engines add up partial sums before the next
 operator starts (GenZ §IV-D).
@@ -16,7 +17,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.deployments.parallelism import Parallelism
-from codesign.hardware.collectives import (
+from codesign.hardware.collective_times import (
     WARM_UP_S,
     Link,
     all_gather_s,

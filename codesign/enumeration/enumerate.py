@@ -19,11 +19,11 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.enumeration.checkpoint import State, load_state, save_state
 from codesign.enumeration.decomposition import Decomposition, design_rows
+from codesign.enumeration.enumeration_worker import Rebuild, SearchSetup, search_block
 from codesign.enumeration.front import ExactFront, dominated_by
 from codesign.enumeration.incumbents import find_incumbents
 from codesign.enumeration.walk import PartialFront, Walk
 from codesign.enumeration.wanted import WantedPart, barriers
-from codesign.enumeration.worker import Rebuild, SearchSetup, search_block
 from codesign.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.evaluators.base import Bounds
 from codesign.execution.executors import LOCAL, MisdeliveredError, open_executor

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import IntArray
 from codesign.enumeration.front import ExactFront
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 from codesign.evaluators.base import KeepsLimits
 from codesign.pareto import non_dominated
 from codesign.problem import Objective, Problem
@@ -83,8 +83,7 @@ class KeptFront:
         names = self.problem.objective_names
         bounds = np.full(len(names), np.inf)
         for name, bound in limits.items():
-            if name not in limitable:
-                raise UnknownNameError("kept metric", name, limitable)
+            check_known("kept metric", name, limitable)
             bounds[names.index(name)] = limitable[name].flipped(bound)
         inside = np.flatnonzero((self.front.objectives <= bounds).all(axis=1))
         points = self.front.objectives[inside, : self.n_objectives]
@@ -107,8 +106,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
     """
     metrics = {item.name: item for item in problem.evaluator.metrics}
     for name in names:
-        if name not in metrics:
-            raise UnknownNameError("metric", name, metrics, where)
+        check_known("metric", name, metrics, where)
     choosing = _choosing_metrics(problem)
     problems = [
         f"{name}: a tighter limit on it changes the batch size that a design chooses, and so its "

@@ -112,12 +112,24 @@ class Evaluator(Protocol):
         ...
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of a batch; only those named, if names are given."""
+        """Metrics of a batch; only those named, if names are given.
+
+        Raises:
+            UnknownNameError: A metric, or a name in the designs, that the evaluator does not know.
+        """
         ...
 
     def provenance(self) -> Mapping[str, Any]:
         """Everything that the results depend on besides the designs, as plain JSON values."""
         ...
+
+
+@runtime_checkable
+class KeepsRecords(Protocol):
+    """An evaluator that keeps the records that it was built from, for whoever explains it."""
+
+    workload: Record
+    options: Record
 
 
 @runtime_checkable
@@ -137,8 +149,7 @@ class TakesParameters(Protocol):
         """The evaluator for a design space with these parameters.
 
         Raises:
-            InputError: They do not fit; a problem begins with the option that it is about, such
-                as ``run: ``.
+            InputError: They do not fit; the key of a mistake is the option that it is about.
         """
         ...
 
@@ -341,8 +352,8 @@ class ServesPools(Protocol):
         """The evaluator of systems with these pools and links.
 
         Raises:
-            InputError: The evaluator cannot serve its workload with them; a problem begins with
-                the key that it is about, such as ``pools.decode: ``.
+            InputError: The evaluator cannot serve its workload with them; the key of a mistake
+                is that of the space, such as ``("pools", "decode")``.
         """
         ...
 

@@ -92,6 +92,11 @@ class Refusal:
     text: str
     is_input: bool
 
+    @classmethod
+    def of(cls, error: CodesignError) -> Refusal:
+        """What tells of an error in another process."""
+        return cls(str(error), is_input=not isinstance(error, JobError))
+
     def error(self) -> CodesignError:
         """As it was raised."""
         return InputError(self.text) if self.is_input else JobError(self.text)

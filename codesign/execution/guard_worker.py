@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from codesign.errors import CodesignError, InputError, JobError
+from codesign.errors import CodesignError, InputError
 from codesign.execution.guard import GuardedProblem, Ready, Refusal
 from codesign.execution.result_store import canonical
 from codesign.problem import Problem
@@ -22,7 +22,7 @@ def main(connection: Connection) -> None:
         try:
             problem = _problem(guarded)
         except CodesignError as error:
-            connection.send(_refusal(error))
+            connection.send(Refusal.of(error))
             return
         connection.send(Ready())
         while True:
@@ -30,7 +30,7 @@ def main(connection: Connection) -> None:
             try:
                 connection.send(problem.evaluate(rows))
             except CodesignError as error:
-                connection.send(_refusal(error))
+                connection.send(Refusal.of(error))
 
 
 def _problem(guarded: GuardedProblem) -> Problem:
@@ -38,7 +38,3 @@ def _problem(guarded: GuardedProblem) -> Problem:
     if canonical(problem.provenance()) != guarded.provenance:
         raise InputError("the problem changed while its designs were being evaluated; run again")
     return problem
-
-
-def _refusal(error: CodesignError) -> Refusal:
-    return Refusal(str(error), is_input=not isinstance(error, JobError))

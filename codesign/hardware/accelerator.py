@@ -22,7 +22,7 @@ from codesign.columns import (
     combined,
     distinct,
 )
-from codesign.errors import UnknownNameError
+from codesign.errors import UnknownNameError, check_known
 from codesign.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
 from codesign.memtech import Level, MemoryTechnology
 
@@ -238,8 +238,7 @@ class UnitTables:
         known = self._known.get((name, attribute))
         if known is not None:
             return known
-        if name not in self._library:
-            raise UnknownNameError("memory technology", name, self._library)
+        check_known("memory technology", name, self._library)
         stated = getattr(self._library[name], attribute)
         value = np.nan if stated is None else float(stated.value_at(self._level))
         self._known[name, attribute] = value

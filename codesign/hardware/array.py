@@ -14,7 +14,7 @@ cores. All functions broadcast.
    arXiv:1811.02883, §II; runtime of one fold, 2R + C + T - 2.
 .. [ScaleSim3] The simulator ``scalesim`` 3.0 on PyPI, ``compute/systolic_compute_os.py``: the
    trace of an output-stationary fold ends R + C + T - 2 cycles after its start. Its other two
-   mappings follow the paper (checked by ``codesign.studies.validation.scalesim``).
+   mappings follow the paper (checked by ``codesign.studies.validation.scalesim_study``).
 """
 
 from __future__ import annotations

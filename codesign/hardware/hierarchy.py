@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.hardware.elementwise import inverse, larger, smaller, where
+from codesign.hardware.formula_operations import inverse, larger, smaller, where
 
 __all__ = [
     "in_flight_bandwidth_bytes_per_s",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from codesign.errors import InputError
+from codesign.errors import KeyedValueError, as_value_error
 from codesign.schema import Record
 from codesign.units import parse_quantity
 
@@ -45,10 +45,8 @@ def ranged(unit: str) -> Any:
             raise ValueError(
                 f"expected one quantity in {unit}, or low, typical and high, got {value!r}"
             )
-        try:
+        with as_value_error():
             read = {level: parse_quantity(item, unit) for level, item in named.items()}
-        except InputError as error:
-            raise ValueError(str(error)) from None
         if not 0 <= read["low"] <= read["typical"] <= read["high"]:
             raise ValueError(f"0 <= low <= typical <= high must hold, got {value!r}")
         return read
@@ -132,7 +130,7 @@ class MemoryTechnology(Record):
         needed += [number for number in optional if getattr(self, number) is not None]
         missing = [number for number in needed if not self.sources.get(number, "").strip()]
         if missing:
-            raise ValueError(
-                f"sources: every number needs a source; missing for {', '.join(missing)}"
+            raise KeyedValueError(
+                "sources", f"every number needs a source; missing for {', '.join(missing)}"
             )
         return self

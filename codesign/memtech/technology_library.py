@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from codesign.catalog import Catalog
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 from codesign.memtech.technology import Level, MemoryTechnology
 from codesign.resources import find, listed
 from codesign.schema import parse_document, read_text, to_record
@@ -52,8 +52,7 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
         self.level: Level = level
 
     def __getitem__(self, name: str) -> MemoryTechnology:
-        if name not in self._technologies:
-            raise UnknownNameError("memory technology", name, self._technologies)
+        check_known("memory technology", name, self._technologies)
         return self._technologies[name]
 
     def __contains__(self, name: object) -> bool:

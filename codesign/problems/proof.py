@@ -9,7 +9,7 @@
     each point stands for all values of the others.
 ``closed form``
     ZDT on a grid with the optimum of its distance variables: the published curve at the levels of
-    the position (codesign/evaluators/functions/closed_form.py).
+    the position (codesign/evaluators/functions/zdt_and_dtlz.py).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from codesign.enumeration.composition import is_composed
 from codesign.errors import JobError
 from codesign.evaluators.functions import BenchmarkFunctions
 from codesign.evaluators.functions import exact_front as front_in_closed_form
-from codesign.evaluators.functions.closed_form import CLOSED_FORM
+from codesign.evaluators.functions.zdt_and_dtlz import CLOSED_FORM
 from codesign.pareto import non_dominated
 from codesign.problem import Problem
-from codesign.problems.records import ProofKind
+from codesign.problems.problem_records import ProofKind
 
 _MOST_COUNTED = 5_000_000
 """Designs that are all evaluated to count the feasible ones."""

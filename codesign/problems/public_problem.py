@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.campaign.definition import ResolvedDefinition, load_definition
+from codesign.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.campaign.reference import minimized
 from codesign.columns import BoolArray, FloatArray, IntArray, Value
 from codesign.errors import InputError
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Problem, most_broken
-from codesign.problems.records import (
+from codesign.problems.problem_records import (
     CAMPAIGN,
     ProblemRecord,
     definition_digest,

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from codesign.errors import InputError
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.quantization.block_formats import find_block_format
-from codesign.quantization.checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.decoder import Decoder
 from codesign.quantization.measurement import Sequences, measure, split_text
+from codesign.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.published import FormatChoice
 from codesign.quantization.quantized_model import algorithm_steps, quantized
 
@@ -191,8 +191,7 @@ def _no_table(output: Path) -> InputError:
 
 def write_table(table: Mapping[str, Any], output: Path) -> None:
     """Put a table into its file at once."""
-    with replacing(output) as path:
-        path.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
+    write_text(output, json.dumps(table, indent=1) + "\n")
 
 
 def versions() -> dict[str, str]:

@@ -35,7 +35,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from codesign.errors import InputError, UnknownNameError, UnusableValueError
+from codesign.errors import InputError, UnusableValueError, check_known
 from codesign.format_mixture import FormatShare, format_shares, is_mixed
 from codesign.quantization.block_formats import BlockFormat, find_block_format
 from codesign.quantization.published import FormatChoice, Measure, model_key, scores_of
@@ -234,8 +234,7 @@ def part_noise(part: str, name: str, algorithm: str) -> float:
         UnknownNameError: No such format, or no such algorithm.
         UnusableValueError: A mixture that is not one.
     """
-    if algorithm not in algorithms():
-        raise UnknownNameError("quantization algorithm", algorithm, algorithms())
+    check_known("quantization algorithm", algorithm, algorithms())
     factors = load_rule().factors
     return sum(
         math.exp(factors[key]) * of_format

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError, as_value_error
 from codesign.format_mixture import format_shares, is_mixed, mixture_words
 from codesign.quantization.block_formats import find_block_format
 from codesign.quantization.loss_rule import noise_shares
@@ -68,17 +68,15 @@ class MeasuredRow(Record):
 
     @model_validator(mode="after")
     def _check(self) -> MeasuredRow:
-        try:
+        with as_value_error():
             for name in (self.weight_format, self.activation_format, self.kv_format):
                 find_block_format(name)
-        except InputError as error:
-            raise ValueError(str(error)) from None
         for name in ("perplexity_ratio", "divergence_nats"):
             ends: Interval = getattr(self, name)
             if not -math.inf < ends.low <= ends.mean <= ends.high < math.inf:
-                raise ValueError(
-                    f"{name}: expected low <= mean <= high, got {ends.low:g}, {ends.mean:g}, "
-                    f"{ends.high:g}"
+                raise KeyedValueError(
+                    name,
+                    f"expected low <= mean <= high, got {ends.low:g}, {ends.mean:g}, {ends.high:g}",
                 )
         return self
 

@@ -16,7 +16,6 @@ from codesign.quantization.accuracy_table import (
     write_table,
 )
 from codesign.quantization.block_formats import find_block_format
-from codesign.quantization.checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.measurement import measure, split_text
 from codesign.quantization.mixture import (
     Mixture,
@@ -27,6 +26,7 @@ from codesign.quantization.mixture import (
     products,
     sensitivities,
 )
+from codesign.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.quantized_model import algorithm_steps
 
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 from codesign.quantization.block_formats import BlockFormat, find_block_format
 from codesign.quantization.decoder import LINEAR_NAMES, Decoder, layer_prefix
 from codesign.quantization.published import FormatChoice
@@ -36,8 +36,7 @@ def algorithm_steps(algorithm: str, where: str | None = None) -> list[str]:
     """
     words = algorithm.split("+")
     for word in words:
-        if word not in STEPS:
-            raise UnknownNameError("quantization algorithm", word, STEPS, where)
+        check_known("quantization algorithm", word, STEPS, where)
     if sum(word in _ROUNDINGS for word in words) > 1:
         prefix = f"{where}: " if where else ""
         raise InputError(f"{prefix}{algorithm!r}: expected one of {', '.join(_ROUNDINGS)}")

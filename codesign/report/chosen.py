@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codesign.columns import IntArray
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, UnknownNameError, mistakes_at
 from codesign.report.exchange import exchange_words
 from codesign.report.exports.observed import plain_design, progress_words, provenance
 from codesign.report.labels import design_words
@@ -112,10 +112,8 @@ class ChosenDesign:
         Raises:
             InputError: The evaluator models no array with memory levels.
         """
-        try:
+        with mistakes_at(self.title):
             return machine_of(self.evaluated)
-        except InputError as error:
-            raise InputError(error.problems, self.title) from error
 
     def provenance(self) -> dict[str, Any]:
         """What an export of the design must say: design, workload, evaluator, versions."""

@@ -20,7 +20,7 @@ from codesign.analysis.comparison.targets import solved_share
 from codesign.analysis.comparison.wall_time import elapsed_seconds, shares_over_time
 from codesign.columns import FloatArray
 from codesign.metrics import flipped_columns
-from codesign.report.comparison import evaluators_line, two_objective_problems
+from codesign.report.comparison_document import evaluators_line, two_objective_problems
 from codesign.report.comparison_tables import short_name
 from codesign.report.comparison_wall_time import duration
 from codesign.report.critical_difference_figure import draw_critical_difference

@@ -13,7 +13,7 @@ from codesign.analysis.comparison import ProblemOutcome, rank_optimizers
 from codesign.analysis.comparison.outcome import SOLVED_SHARE
 from codesign.analysis.comparison.targets import TargetRecord, target_record
 from codesign.columns import FloatArray
-from codesign.report.comparison import evaluators_line
+from codesign.report.comparison_document import evaluators_line
 from codesign.report.comparison_statistics import kinds_table, mean_rank_row, pairs_table
 from codesign.report.comparison_wall_time import wall_time_tables
 from codesign.report.labels import evaluator_words

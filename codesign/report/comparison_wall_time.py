@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.analysis.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
-from codesign.report.comparison import write_rows
+from codesign.report.comparison_document import write_rows
 from codesign.report.labels import describe_time
 from codesign.report.paper_table import PaperTable, TableCell, write_forms
 from codesign.units import format_engineering

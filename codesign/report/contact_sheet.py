@@ -17,11 +17,6 @@ def save_contact_sheet(pictures: Mapping[str, Sequence[Path]], path: Path) -> Pa
 
     Args:
         pictures: By title, PNG files of ``SHEET_WIDTHS_MM``.
-        path: PNG, SVG or PDF.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style():
         from matplotlib.figure import Figure

@@ -52,15 +52,8 @@ def save_roofline(chosen: ChosenDesign, path: Path, width_mm: float | None = Non
     byte that crosses the level; the area of a point is its share of the time. A roof is broken
     where the evaluator lets less of it be used, which is drawn beside it.
 
-    Args:
-        chosen: The design.
-        path: PNG, SVG or PDF.
-        width_mm: How wide it will be printed; both columns of a page if None.
-
     Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The evaluator reports no operators with work and traffic, or the file cannot
-            be written.
+        InputError: The evaluator reports no operators with work and traffic.
     """
     _need(chosen, chosen.evaluated.operators, ("traffic_bytes", "time_s"))
     operators = operator_documents(chosen.evaluated)
@@ -178,14 +171,8 @@ def _level_color(name: str) -> str:
 def save_breakdown(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:
     """Draw the time of each operator by what bounds it, and the power of each component.
 
-    Args:
-        chosen: The design.
-        path: PNG, SVG or PDF.
-        width_mm: How wide it will be printed; both columns of a page if None.
-
     Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The evaluator reports no times or powers, or the file cannot be written.
+        InputError: The evaluator reports no times or powers.
     """
     rows, power = chosen.evaluated.operators, chosen.evaluated.power
     _need(chosen, rows, ("name", "time_s", "bound"))

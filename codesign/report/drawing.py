@@ -3,6 +3,11 @@
 Files are deterministic: the same results give the same bytes under the same matplotlib. Each
 series has its own line, marker or hatch beside its color (:mod:`codesign.report.palette`), so that
 prints without color can be read.
+
+A function that draws takes the ``path`` of a PNG, SVG or PDF file. If it takes ``width_mm``, that
+is how wide the figure will be printed; both columns of a page if None. It raises
+``MissingExtraError`` if matplotlib is not installed, and ``InputError`` if the format is unknown or
+the file cannot be written. Its own words say what is special.
 """
 
 from __future__ import annotations

@@ -33,13 +33,8 @@ def save_frontier(points: Points, words: str, path: Path, title: str, alpha: flo
     Args:
         points: The frontier.
         words: Of the legend.
-        path: A .png or .svg file.
         title: Of the figure.
         alpha: Mark the point with most ``tokens_per_s ** alpha`` per dollar, too.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style():
         from matplotlib.figure import Figure

@@ -68,15 +68,6 @@ def save_convergence(results: Results, path: Path, width_mm: float | None = None
     """Draw hypervolume against evaluations: every seed as a thin line, their mean as a thick one.
 
     In percent of the exact front's, where that is known.
-
-    Args:
-        results: Of the campaign.
-        path: PNG, SVG or PDF.
-        width_mm: How wide it will be printed; both columns of a page if None.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style(width_mm):
         n_curves = len(optimizer_names(results)) + (results.exact_hypervolume is not None)
@@ -103,13 +94,7 @@ def save_front(
 
     Args:
         results: Of the campaign, or its exact front (:meth:`Campaign.front_results`).
-        path: PNG, SVG or PDF.
         marked: Shown by name.
-        width_mm: How wide it will be printed; both columns of a page if None.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style(width_mm):
         pairs = _panels(results)
@@ -421,15 +406,10 @@ def save_occupancy(
     """Draw how busy each resource is over time, with the operators above.
 
     Args:
-        path: PNG, SVG or PDF.
         title: Of the figure.
         operators: Name, start and end in seconds.
         edges_s: (t + 1,) ends of the intervals.
         busy: (t,) share of each interval by resource, 0 to 1.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style():
         from matplotlib.figure import Figure

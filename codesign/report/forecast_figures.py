@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.evaluators.forecast.operator_work import CLASSES, OPS
 from codesign.evaluators.forecast.performance import Efficiencies, demand, times_s
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
@@ -20,7 +21,6 @@ from codesign.evaluators.forecast.scenarios import (
     timeline,
 )
 from codesign.evaluators.forecast.variants import VARIANTS
-from codesign.evaluators.forecast.work import CLASSES, OPS
 from codesign.report.drawing import COLORS, drawing_style, save_figure
 from codesign.workload.model import LanguageModel
 
@@ -90,12 +90,7 @@ def ratio_grid(scene: Scene) -> dict[str, Any]:
 
 
 def save_forecast_figure(name: str, scene: Scene, path: Path) -> Path:
-    """Draw one of ``FIGURES``.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
-    """
+    """Draw one of ``FIGURES``."""
     with drawing_style():
         figure = FIGURES[name](scene)
         return save_figure(figure, path)

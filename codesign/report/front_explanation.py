@@ -22,7 +22,7 @@ from codesign.report.labels import (
 )
 from codesign.report.paper_table import PaperTable, TableCell, to_markdown, to_rich
 from codesign.report.plateaus import within_words
-from codesign.report.results import design_words
+from codesign.report.result_tables import design_words
 from codesign.report.tables import text_line
 from codesign.units import format_quantity
 

@@ -14,7 +14,7 @@ from codesign.pareto import TOLERANCE
 from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.results import front_title, metric_cell, metric_header
+from codesign.report.result_tables import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
 
 if TYPE_CHECKING:

@@ -108,14 +108,8 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
     is proportional to its bandwidth. Interfaces that the space does not charge are at the short
     edges. What is inside the die is not to scale. The figure says all this.
 
-    Args:
-        chosen: The design.
-        path: PNG, SVG or PDF.
-        width_mm: How wide it will be printed; both columns of a page if None.
-
     Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The evaluator models no memory levels, or the file cannot be written.
+        InputError: The evaluator models no memory levels.
     """
     machine = chosen.machine
     blocks = _blocks(machine)

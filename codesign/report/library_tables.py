@@ -230,7 +230,7 @@ def _setting(parameter: Parameter, value: Any) -> str:
 
 
 def _design_text(space: DesignSpace, design: Mapping[str, Any]) -> str:
-    from codesign.report.results import design_words
+    from codesign.report.result_tables import design_words
 
     return design_words(space, [design])[0]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.accounts.constants import constants_at
 from codesign.columns import FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import HasTechnologies
@@ -174,12 +173,8 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         )
     columns = evaluated.space.columns(evaluated.space.encode(design))
     library = evaluator.technologies()
-    options = getattr(evaluator, "options", None)
-    level: Level = getattr(options, "technology_level", "typical")
-    constants = (
-        account_constants(options) if isinstance(options, NpuOptions) else constants_at("n7")
-    )
-    energies = constants.operation_energies
+    options = evaluated.options if isinstance(evaluated.options, NpuOptions) else NpuOptions()
+    level, energies = options.technology_level, account_constants(options).operation_energies
     batch = build_accelerators(columns, library, level)
     formats = {
         kind: str(design[f"{kind}_format"])

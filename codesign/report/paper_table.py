@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.report.tables import plain_table
 
 if TYPE_CHECKING:
@@ -133,7 +133,4 @@ def write_forms(
     markdown = "\n".join([*head, *(to_markdown(table) for table in tables)])
     tex = "% Needs \\usepackage{booktabs}.\n" + "\n".join(to_latex(table) for table in tables)
     paths = [folder / f"{name}.md", folder / f"{name}.tex"]
-    for path, text in zip(paths, (markdown, tex), strict=True):
-        with replacing(path) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
-    return paths
+    return list(map(write_text, paths, (markdown, tex)))

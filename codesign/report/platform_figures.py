@@ -30,11 +30,6 @@ def save_scaling(study: Scaling, title: str, path: Path) -> Path:
     Args:
         study: The times of both phases for every value of the varied number.
         title: Above the figure.
-        path: PNG or SVG.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style():
         from matplotlib.figure import Figure

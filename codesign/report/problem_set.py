@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from codesign.problems.problem_records import ProblemRecord
 from codesign.problems.public_problem import Evaluated, PublicProblem, counts_to_show
-from codesign.problems.records import ProblemRecord
 from codesign.report.labels import format_value
 from codesign.report.tables import pairs_table, plain_table, text_line
 

@@ -35,12 +35,7 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
 
     Args:
         points: At least one.
-        path: A .png, .svg or .pdf file.
         title: Of the figure.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The format is unknown or the file cannot be written.
     """
     listed = sorted(points, key=lambda item: item.token_ratio)
     across = np.array([item.token_ratio for item in listed])

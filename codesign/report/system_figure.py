@@ -56,12 +56,9 @@ def save_system(chosen: ChosenDesign, path: Path, width_mm: float | None = None)
 
     Args:
         chosen: A system.
-        path: PNG, SVG or PDF.
-        width_mm: How wide it will be printed; both columns of a page if None.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: The design is no system, or the file cannot be written.
+        InputError: The design is no system.
     """
     if not chosen.pools:
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -40,25 +40,6 @@ def plain_table(
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def keyed_table(
-    title: str,
-    columns: Mapping[str, str],
-    rows: Iterable[Mapping[str, str]],
-    numbers: Container[str],
-) -> Table:
-    """A table of rows by key.
-
-    Args:
-        title: Above the table.
-        columns: Header of each key, in their order.
-        rows: What lacks a key has a dash there.
-        numbers: Keys of the columns that are aligned to the right.
-    """
-    right = [header for key, header in columns.items() if key in numbers]
-    cells = ([row.get(key, "–") for key in columns] for row in rows)
-    return plain_table(title, list(columns.values()), right, cells)
 
 
 def header_lines(header: str) -> str:

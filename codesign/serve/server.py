@@ -21,8 +21,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codesign.errors import InputError
+from codesign.report.json_values import to_json_text
 from codesign.report.page.html_page import library_text, program_text, style_text
-from codesign.report.plain import to_json_text
 from codesign.serve.session import Session
 
 HOST = "127.0.0.1"

@@ -20,8 +20,8 @@ from codesign.report import palette
 from codesign.report.chosen import PICK_KEYS
 from codesign.report.labels import design_words, format_setting, metric_of, metric_title
 from codesign.report.limit_lines import limit_words
-from codesign.report.page.accounts import Account, account_document
-from codesign.report.page.designs import metric_document
+from codesign.report.page.carried_designs import metric_document
+from codesign.report.page.design_account import Account, account_document
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import folded_front
 from codesign.serve.pass_line import pass_line

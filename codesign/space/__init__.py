@@ -3,11 +3,11 @@
 The package knows nothing of hardware: a memory technology is a name in a catalog of numbers.
 """
 
-from codesign.space.definition import load_space, parse_space
 from codesign.space.expression_parser import parse_expression
 from codesign.space.expressions import Expression, WrittenLimit, read_limit
 from codesign.space.parameters import Parameter
 from codesign.space.space import DesignSpace
+from codesign.space.space_definition import load_space, parse_space
 from codesign.space.structure import Derived, SpaceConstraint
 
 __all__ = [

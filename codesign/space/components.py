@@ -17,9 +17,9 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.space.axes import ComponentAxis, axes_of, regrouped
+from codesign.space.design_rules import rules_of
 from codesign.space.diagram import Diagram, TooManyStatesError, diagram_of
 from codesign.space.residuals import Terms
-from codesign.space.rules import rules_of
 from codesign.space.structure import SpaceConstraint, Structure
 
 MAX_STEPS = 40_000_000

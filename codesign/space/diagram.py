@@ -17,8 +17,8 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
+from codesign.space.design_rules import Rule
 from codesign.space.residuals import Candidates, Cell, Term, compiled
-from codesign.space.rules import Rule
 from codesign.space.structure import Structure
 
 _CHUNK = 1 << 18

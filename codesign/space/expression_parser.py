@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from codesign.columns import Value
-from codesign.errors import InputError, describe_unknown
+from codesign.errors import InputError, describe_unknown, mistakes_at
 from codesign.space import nodes
 from codesign.space.expression_operands import (
     Operand,
@@ -84,10 +84,8 @@ def parse_expression(
     """
     bare = _Undotted() if unit_in_name is None else unit_in_name
     scope = _Scope(units, categories or {}, parts or {}, aliases or {}, bare)
-    try:
+    with mistakes_at(where):
         return _Parser(text, scope).parse()
-    except InputError as error:
-        raise InputError(error.problems, where) from None
 
 
 class _Undotted:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codesign.catalog import Catalog
-from codesign.space.records import SpaceRecord
+from codesign.space.space_records import SpaceRecord
 from codesign.space.structure import Structure
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field
 
-from codesign.errors import InputError
+from codesign.errors import as_value_error
 from codesign.schema import Record
 from codesign.units import parse_quantity
 
@@ -72,10 +72,8 @@ def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
     def read(value: object) -> object:
         listed = value if isinstance(value, list) else [value]
         for item in listed:
-            try:
+            with as_value_error():
                 number = parse_quantity(item, unit)
-            except InputError as error:
-                raise ValueError(str(error)) from None
             if number < 0 or (number == 0 and not is_zero_allowed):
                 least = "0 or more" if is_zero_allowed else "more than 0"
                 raise ValueError(f"expected {least}, got {item!r}")

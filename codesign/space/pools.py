@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, UnknownNameError, check_known
 from codesign.schema import Document, KeyPath, to_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
-from codesign.space.records import SpaceRecord
+from codesign.space.space_records import SpaceRecord
 
 if TYPE_CHECKING:
     from codesign.space.space import DesignSpace
@@ -116,13 +116,12 @@ class PoolDocument(Document):
     owner: Document | None = None
     place: KeyPath = ()
 
-    def where(self, *path: str | int) -> str:
-        """``file:line: pools.NAME.key``, or the place in the space that the pool takes."""
+    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+        """The key in the pool's entry, or the place in the space that the pool takes."""
         assert self.owner is not None  # given with the place
         if self.base is not None and path and path[:2] not in self.lines:
-            return self.base.where(*path)
-        key = _KEYS_OF_POOLS.get(path[:2], path)
-        return self.owner.where(*self.place, *key)
+            return self.base.origin(path)
+        return self.owner.origin((*self.place, *_KEYS_OF_POOLS.get(path[:2], path)))
 
 
 @dataclass(frozen=True)
@@ -131,14 +130,14 @@ class SystemDocument(Document):
 
     origins: Mapping[KeyPath, tuple[Document, KeyPath]] | None = None
 
-    def where(self, *path: str | int) -> str:
-        """``file:line: key`` in the document that the key comes from."""
+    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+        """The document that the key comes from, and its path there."""
         origin = (self.origins or {}).get(path[:2])
         if origin is None:
-            return super().where(*path)
+            return super().origin(path)
         document, place = origin
         is_short = place[0] in ("pools", "links")  # of which a value stands for a parameter
-        return document.where(*place, *(() if is_short else path[2:]))
+        return document.origin((*place, *(() if is_short else path[2:])))
 
 
 @dataclass(frozen=True)
@@ -271,8 +270,7 @@ def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, Lin
     for name, stated in _section(document, "links"):
         record = to_record(document, LinkRecord, stated, ("links", name))
         for key, pool in (("from", record.sender), ("to", record.receiver)):
-            if pool not in pools:
-                raise UnknownNameError("pool", pool, pools, document.where("links", name, key))
+            check_known("pool", pool, pools, document.where("links", name, key))
         yield LinkEnds(name, record.sender, record.receiver), record
 
 

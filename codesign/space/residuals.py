@@ -15,8 +15,8 @@ import numpy as np
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
 from codesign.space.bounds import MagnitudeBounds, bounds_of, is_order_free
+from codesign.space.design_rules import ChoiceTable, Rule
 from codesign.space.nodes import AllOf, AnyOf, Combination, Constant, Fold, Name, Node, Product
-from codesign.space.rules import ChoiceTable, Rule
 from codesign.space.structure import RowBatch, Structure
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import BoolArray, Column, FloatArray, IntArray, Value
-from codesign.errors import InputError, describe_unknown
+from codesign.errors import InputError, ProblemList, describe_unknown
 from codesign.space.components import Component, components_of
 from codesign.space.expression_parser import parse_expression
 from codesign.space.expressions import Category, Expression
@@ -330,11 +330,11 @@ class DesignSpace:
         Raises:
             InputError: Unknown names or values (the nearest is offered), or one that is missing.
         """
-        problems = [
+        problems = ProblemList(
             describe_unknown(f"parameter of {self.name}", name, self.names)
             for name in design
             if name not in self.structure.column_of
-        ]
+        )
         row = np.full((1, len(self.parameters)), -1, dtype=np.int64)
         for column, parameter in enumerate(self.parameters):
             value = design.get(parameter.name)
@@ -342,14 +342,11 @@ class DesignSpace:
                 can_be_filled = len(parameter.values) == 1 and not parameter.optional
                 row[0, column] = 0 if can_be_filled and not parameter.part else -1
                 continue
-            try:
+            with problems.caught():
                 row[0, column] = parameter.code_of(value)
-            except InputError as error:
-                problems += error.problems
         canonical = self.structure.canonical(row)
-        problems = problems or self._lacking(canonical)
-        if problems:
-            raise InputError(problems, where)
+        problems += [] if problems else self._lacking(canonical)
+        problems.raise_any(where)
         return canonical
 
     def _lacking(self, canonical: IntArray) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from codesign.catalog import Catalog
 from codesign.columns import Value
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
 from codesign.schema import (
     Document,
     KeyPath,
@@ -35,27 +34,9 @@ from codesign.space.parameters import (
     read_values,
     repeated_part,
 )
-from codesign.space.records import ParameterRecord, RepeatedRecord, SpaceRecord
+from codesign.space.space_records import ParameterRecord, RepeatedRecord, SpaceRecord
 from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
 from codesign.units import Unit, parse_unit
-
-
-@dataclass
-class ProblemList:
-    """Problems found so far."""
-
-    messages: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def caught(self) -> Iterator[None]:
-        try:
-            yield
-        except InputError as error:
-            self.messages += error.problems
-
-    def raise_any(self) -> None:
-        if self.messages:
-            raise InputError(self.messages)
 
 
 @dataclass(frozen=True)
@@ -95,7 +76,7 @@ class StructureBuilder:
             for number in range(1, repeated.maximum + 1):
                 with self.problems.caught():
                     self._add_repetition(part, number, repeated)
-        self.problems.messages = list(dict.fromkeys(self.problems.messages))
+        self.problems = ProblemList(dict.fromkeys(self.problems))
         self.problems.raise_any()
 
     def _add(self, name: str, record: ParameterRecord, path: KeyPath) -> None:
@@ -159,10 +140,8 @@ class StructureBuilder:
         if record.low is not None and record.high is not None:
             return "integer", self._range(record, record.low, record.high, path), ""
         where = self.where(*path, "values")
-        try:
+        with mistakes_at(where):
             values, unit = read_values(record.values or [], name)
-        except InputError as error:
-            raise InputError(error.problems, where) from None
         return _kind_of(values, record.kind, where), values, unit
 
     def _range(
@@ -191,10 +170,8 @@ class StructureBuilder:
                 raise UnknownNameError(f"entry of {catalog}", name, known, where)
         if record.kind not in (None, "categorical"):
             raise InputError(f"entries of a catalog are categorical, not {record.kind}", where)
-        try:
+        with mistakes_at(where):
             return read_values(names, path[-1] if isinstance(path[-1], str) else "")[0]
-        except InputError as error:
-            raise InputError(error.problems, where) from None
 
     # Fixing
 
@@ -203,12 +180,9 @@ class StructureBuilder:
         for name, value in overrides.items():
             here = where or self.where("fixed", name)
             with self.problems.caught():
-                if name not in self.drafts:
-                    raise UnknownNameError("parameter", name, self.drafts, here)
-                try:
+                check_known("parameter", name, self.drafts, here)
+                with mistakes_at(here):
                     self._fix(self.drafts[name], value)
-                except InputError as error:
-                    raise InputError(error.problems, here) from None
         self.problems.raise_any()
 
     def _fix(self, draft: _Draft, value: object) -> None:
@@ -292,10 +266,8 @@ class StructureBuilder:
         repetitions = self.symbols.parts[name]
         columns = np.array([[position[full] for full in names.values()] for names in repetitions])
         members = [(short, parameters[position[full]]) for short, full in repetitions[0].items()]
-        try:
+        with mistakes_at(self.where("repeated", name)):
             contents = contents_of([len(parameter.values) for _, parameter in members])
-        except InputError as error:
-            raise InputError(error.problems, self.where("repeated", name)) from None
         rows = np.full((len(contents), len(parameters)), -1, dtype=np.int64)
         rows[:, columns[0]] = contents
         batch, keys = RowBatch(rows, self.symbols), []
@@ -379,10 +351,8 @@ class StructureBuilder:
                 expression = self._parse(record.value, where)
                 if expression.unit is None:
                     raise InputError("expected a quantity, got a condition", where)
-                try:
+                with mistakes_at(self.where("derived", name, "unit")):
                     unit = parse_unit(record.unit)
-                except InputError as error:
-                    raise InputError(error.problems, self.where("derived", name, "unit")) from None
                 if record.unit and unit.exponents != expression.unit.exponents:
                     got = describe_unit(expression.unit)
                     raise InputError(f"the value is in {got}, not in {record.unit}", where)

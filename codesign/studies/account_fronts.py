@@ -29,9 +29,9 @@ from codesign.metrics import ALL_METRICS
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 from codesign.report.labels import axis_label
-from codesign.report.tables import plain_table, text_line
+from codesign.report.study_table import StudyTable
+from codesign.report.tables import text_line
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of
-from codesign.text import markdown_table
 from codesign.workload.lowering import Phase
 
 if TYPE_CHECKING:
@@ -273,15 +273,18 @@ def _over_ends(values: Mapping[Level, float], form: str) -> str:
     return typical if set(ends) == {typical} else f"{typical} ({ends[0]} to {ends[1]})"
 
 
-def _lines(fronts: Sequence[AccountFront]) -> dict[Phase, list[list[str]]]:
-    """The lines of a table for each phase."""
+def _front_tables(fronts: Sequence[AccountFront]) -> dict[Phase, StudyTable]:
+    """A table for each phase."""
     ends: dict[tuple[Phase, str], dict[Level, AccountFront]] = {}
     for front in fronts:
         ends.setdefault((front.phase, front.question.label), {})[front.question.level] = front
     lines: dict[Phase, list[list[str]]] = {}
     for (phase, _), by_level in ends.items():
         lines.setdefault(phase, []).append(_front_cells(by_level))
-    return lines
+    return {
+        phase: StudyTable(f"Exact fronts of throughput, {phase}", _FRONT_HEADER, rows)
+        for phase, rows in lines.items()
+    }
 
 
 def _design_cells(row: dict[str, Any], metrics: Sequence[str]) -> list[str]:
@@ -296,18 +299,18 @@ _PRICED = COST_METRICS[:2] + COST_METRICS[3:7]
 _PRICED_HEADER = ["design", *(axis_label(ALL_METRICS[name]) for name in _PRICED)]
 
 
+def _design_table(designs: Sequence[dict[str, Any]]) -> StudyTable:
+    rows = [_design_cells(row, _PRICED) for row in designs]
+    title = "MemExplorer's designs: typical (all low to all high)"
+    return StudyTable(title, _PRICED_HEADER, rows)
+
+
 def tables(
     fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]
 ) -> list[RenderableType]:
     """The fronts and the designs for people."""
-    parts = [
-        plain_table(f"Exact fronts of throughput, {phase}", _FRONT_HEADER, rows=lines)
-        for phase, lines in _lines(fronts).items()
-    ]
-    rows = (_design_cells(row, _PRICED) for row in designs)
-    title = "MemExplorer's designs: typical (all low to all high)"
-    parts.append(plain_table(title, _PRICED_HEADER, rows=rows))
-    return [*parts, text_line(_ENDS), text_line(_STAYING)]
+    parts = [*_front_tables(fronts).values(), _design_table(designs)]
+    return [*(part.on_terminal() for part in parts), text_line(_ENDS), text_line(_STAYING)]
 
 
 def markdown(
@@ -322,13 +325,10 @@ def markdown(
         f"(accounts.md) says what is counted. This page is made by `{command}`.",
         f"{_ENDS} {_STAYING}",
     ]
-    for phase, lines in _lines(fronts).items():
-        parts += [f"## {phase.capitalize()}", markdown_table(_FRONT_HEADER, lines)]
+    for phase, table in _front_tables(fronts).items():
+        parts += [f"## {phase.capitalize()}", table.on_page()]
     for phase in _DESIGNS:
-        rows = [_design_cells(row, _PRICED) for row in designs if row["phase"] == phase]
-        if rows:
-            parts += [
-                f"## MemExplorer's designs, {phase}",
-                markdown_table(_PRICED_HEADER, rows),
-            ]
+        own = [row for row in designs if row["phase"] == phase]
+        if own:
+            parts += [f"## MemExplorer's designs, {phase}", _design_table(own).on_page()]
     return "\n\n".join(parts) + "\n"

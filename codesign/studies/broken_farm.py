@@ -32,7 +32,8 @@ import yaml
 
 from codesign.campaign import Campaign, Results
 from codesign.errors import CodesignError
-from codesign.studies.kills import COMMAND_EVALUATOR, differences, family
+from codesign.files import write_text
+from codesign.studies.kills import COMMAND_EVALUATOR, SPACE, differences, family, marked, send
 
 _MARK = "CODESIGN_BROKEN_FARM"
 """Variable by which the processes of a farm are known, whoever their parent is."""
@@ -45,7 +46,6 @@ _GIVEN_UP_S = 4.0 * HEARTBEAT_S + 5.0
 _MOST_STARTS = 3
 _BEGUN = 4
 """Stored observations after which the farm is broken."""
-_SPACE = "parameters: {x1: {low: 0, high: 15}, x2: {low: 0, high: 15}}\n"
 _PROGRAM = """\
 import json, time
 design = json.load(open("design.json"))["design"]
@@ -176,14 +176,12 @@ class BrokenFarm:
             "worker_init": init,
         }
         for name, text in (
-            ("spaces/grid.yaml", _SPACE),
+            ("spaces/grid.yaml", SPACE),
             ("runs/broken.yaml", _CAMPAIGNS[kind]),
             ("program.py", _PROGRAM),
             ("farm.yaml", yaml.safe_dump(farm)),
         ):
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_text(folder / name, text)
 
     @property
     def n_stored(self) -> int:
@@ -218,21 +216,11 @@ class BrokenFarm:
 
     def processes(self, word: str) -> list[int]:
         """Those of this farm with a word in their command line."""
-        pids = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if not entry.name.isdigit():
-                    continue
-                is_ours = f"{_MARK}={self._mark}".encode() in (entry / "environ").read_bytes()
-                if is_ours and word in (entry / "cmdline").read_bytes().decode(errors="replace"):
-                    pids.append(int(entry.name))
-        return pids
+        return marked(f"{_MARK}={self._mark}", word)
 
     def kill(self, word: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to the processes with a word in their command line."""
-        for pid in self.processes(word):
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+        send(self.processes(word), number)
 
     def close(self) -> None:
         """End what is left."""
@@ -254,7 +242,7 @@ Disturbance: TypeAlias = Callable[[BrokenFarm], None]
 def _kill_worker(farm: BrokenFarm) -> None:
     """Kill one at work."""
     workers = farm.processes("spawn_main")
-    _send([max(workers, key=lambda pid: (len(family(pid)), pid))], signal.SIGKILL)
+    send([max(workers, key=lambda pid: (len(family(pid)), pid))], signal.SIGKILL)
 
 
 def _kill_waiting(farm: BrokenFarm) -> None:
@@ -262,7 +250,7 @@ def _kill_waiting(farm: BrokenFarm) -> None:
     for node in farm.processes("parsl_node"):
         children = sorted(set(farm.processes("spawn_main")) & set(family(node)))
         # The first keeps what the workers share.
-        _send([pid for pid in children[1:] if len(family(pid)) == 1], signal.SIGKILL)
+        send([pid for pid in children[1:] if len(family(pid)) == 1], signal.SIGKILL)
 
 
 def _node(farm: BrokenFarm) -> list[int]:
@@ -270,21 +258,15 @@ def _node(farm: BrokenFarm) -> list[int]:
     return list(family(min(farm.processes("parsl_node"))))
 
 
-def _send(pids: Sequence[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
 def _kill_node(farm: BrokenFarm) -> None:
-    _send(_node(farm), signal.SIGKILL)
+    send(_node(farm), signal.SIGKILL)
 
 
 def _stop_node(farm: BrokenFarm) -> None:
     node = _node(farm)
-    _send(node, signal.SIGSTOP)
+    send(node, signal.SIGSTOP)
     time.sleep(_GIVEN_UP_S)
-    _send(node, signal.SIGCONT)
+    send(node, signal.SIGCONT)
 
 
 def _cut_thrice(farm: BrokenFarm) -> None:
@@ -319,7 +301,7 @@ DISTURBANCES: dict[str, Disturbance] = {
     "a worker killed": _kill_worker,
     "workers that wait killed": _kill_waiting,
     "a node killed": _kill_node,
-    "the interchange killed": lambda farm: _send(
+    "the interchange killed": lambda farm: send(
         farm.processes("parsl_interchange"), signal.SIGKILL
     ),
     "connections broken three times": _cut_thrice,

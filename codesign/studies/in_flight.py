@@ -24,7 +24,11 @@ import numpy as np
 
 from codesign.campaign import Campaign
 from codesign.campaign.asynchronous import execute_in_flight
-from codesign.campaign.definition import OptimizerChoice, ResolvedDefinition, load_definition
+from codesign.campaign.campaign_definition import (
+    OptimizerChoice,
+    ResolvedDefinition,
+    load_definition,
+)
 from codesign.campaign.executor import Quiet, Recorder
 from codesign.campaign.farm import Farm
 from codesign.campaign.loop import Plan

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import chdir, closing, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -34,12 +34,13 @@ from codesign.campaign.lock import is_held
 from codesign.campaign.sample import FILE as SAMPLE_FILE
 from codesign.errors import CodesignError
 from codesign.execution.result_store import ResultStore
+from codesign.files import write_text
 
 _MARK = "CODESIGN_KILLS"
 """Variable by which all processes of a campaign are known, whoever their parent is."""
 _PATIENCE_S = 60.0
 """Within which all processes of a dead main process must have ended."""
-_SPACE = "parameters: {x1: {low: 0, high: 15}, x2: {low: 0, high: 15}}\n"
+SPACE = "parameters: {x1: {low: 0, high: 15}, x2: {low: 0, high: 15}}\n"
 _PROGRAM = """\
 import json, time
 design = json.load(open("design.json"))["design"]
@@ -175,13 +176,11 @@ class Ordeal:
         self._longest_wait_s, self._deadline_s = longest_wait_s, deadline_s
         self._mark = uuid4().hex
         for name, text in (
-            ("spaces/grid.yaml", _SPACE),
+            ("spaces/grid.yaml", SPACE),
             ("runs/killed.yaml", target.text),
             ("program.py", _PROGRAM),
         ):
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_text(folder / name, text)
 
     def endure(self, kills: int) -> None:
         """Run the campaign until it is complete, with at most so many kills."""
@@ -242,12 +241,9 @@ class Ordeal:
     def _survivors(self, main: int) -> list[str]:
         """Command lines of processes that do not end after the main one."""
         deadline = time.monotonic() + _PATIENCE_S
-        mark = f"{_MARK}={self._mark}".encode()
-        while pids := [pid for pid in _processes() if pid != main and mark in _of(pid, "environ")]:
+        while pids := [pid for pid in marked(f"{_MARK}={self._mark}") if pid != main]:
             if time.monotonic() > deadline:
-                for pid in pids:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                send(pids, signal.SIGKILL)
                 return [f"{pid} ({_kind(pid, main)})" for pid in pids]
             time.sleep(0.05)
         return []
@@ -309,10 +305,23 @@ def _left_behind(folder: Path) -> list[str]:
     return [*lines, f"{claims} claims are left"] if claims else lines
 
 
-def _processes() -> list[int]:
-    """Numbers of the processes that have not ended."""
+def marked(mark: str, word: str = "") -> list[int]:
+    """Processes that have not ended, with a mark in their environment, a word in their command."""
     numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in numbers if not _has_ended(pid)]
+    return [
+        pid
+        for pid in numbers
+        if mark.encode() in _of(pid, "environ")
+        and word.encode() in _of(pid, "cmdline")
+        and not _has_ended(pid)
+    ]
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to the processes that are still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _has_ended(pid: int) -> bool:

@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 
 from codesign.analysis.comparison.truth import problem_of
-from codesign.campaign.definition import ResolvedDefinition, load_definition
+from codesign.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.campaign.reference import minimized
 from codesign.errors import InputError
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.pareto import hypervolume
-from codesign.problems import records
+from codesign.problems import problem_records
+from codesign.problems.problem_records import CAMPAIGN, FOLDER, MOST_LISTED, ProblemRecord
 from codesign.problems.proof import ProvenFront, limits_of, prove
-from codesign.problems.records import CAMPAIGN, FOLDER, MOST_LISTED, ProblemRecord
 
 KINDS: dict[str, tuple[str, ...]] = {
     "closed form": ("zdt1", "zdt2", "zdt3", "zdt1-30", "dtlz2", "dtlz2-5"),
@@ -67,7 +67,7 @@ def files_of(
     if point is None:
         raise InputError(f"{definition.path.name}: a problem of the set needs a reference_point")
     is_listed = len(front.objectives) <= MOST_LISTED
-    text = records.front_text(
+    text = problem_records.front_text(
         problem.space.decode(front.rows) if is_listed else None,
         problem.objective_names,
         problem.flipped(front.objectives) + 0.0,  # no negative zeros
@@ -87,8 +87,8 @@ def files_of(
         reference_point=dict(point),
         hypervolume=hypervolume(front.objectives, minimized(problem, point)),
         proof=front.proof,
-        definition_sha256=records.definition_digest(problem, point),
-        front_sha256=records.digest(text.encode()),
+        definition_sha256=problem_records.definition_digest(problem, point),
+        front_sha256=problem_records.digest(text.encode()),
     )
     return record, text
 
@@ -101,21 +101,20 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
                 continue
             definition = load_definition(CAMPAIGN + name)
             latest = _latest(name)
-            key = records.definition_digest(definition.problem, definition.reference_point)
+            key = problem_records.definition_digest(definition.problem, definition.reference_point)
             if latest and latest.definition_sha256 == key:
                 yield f"{latest.label}: published"
                 continue
             version = latest.version + 1 if latest else 1
             record, text = files_of(name, kind, version, definition, proven(definition, folder))
-            for ending, content in ((".csv", text), (".json", records.record_text(record))):
-                with replacing(FOLDER / f"{record.label}{ending}") as path:
-                    path.write_text(content, encoding="utf-8")
+            for ending, content in ((".csv", text), (".json", problem_records.record_text(record))):
+                write_text(FOLDER / f"{record.label}{ending}", content)
             yield f"{record.label}: {record.front_points:,} points, {record.hypervolume!r}"
 
 
 def _latest(name: str) -> ProblemRecord | None:
     versions = [
-        records.read_record(path)
+        problem_records.read_record(path)
         for path in FOLDER.glob(f"{name}.v*.json")
         if path.name.removeprefix(f"{name}.v").removesuffix(".json").isdigit()
     ]
@@ -138,7 +137,7 @@ def differences(record: ProblemRecord, folder: Path) -> list[str]:
         published, now = getattr(record, key), getattr(again, key)
         if not _is_same(repr(published), repr(now)):
             lines.append(f"{record.label}: {key}: published {published!r}, got {now!r}")
-    records.read_front(record)  # the file is the one that was published
+    problem_records.read_front(record)  # the file is the one that was published
     before = (FOLDER / f"{record.label}.csv").read_text(encoding="utf-8")
     cells, cells_now = ([line.split(",") for line in x.splitlines()] for x in (before, text))
     if len(cells) != len(cells_now) or not all(

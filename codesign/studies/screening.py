@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from codesign.campaign import Campaign
-from codesign.campaign.definition import load_definition
+from codesign.campaign.campaign_definition import load_definition
 from codesign.campaign.reference import minimized
 from codesign.campaign.screening import Screening
 from codesign.campaign.store_file import open_store

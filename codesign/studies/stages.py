@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.campaign.definition import load_problem
+from codesign.campaign.campaign_definition import load_problem
 from codesign.columns import IntArray, Value
 from codesign.enumeration import ExactFront, exact_front
 from codesign.errors import InputError
 from codesign.evaluators.base import Explains
 from codesign.problem import Problem
 from codesign.report.labels import design_words
-from codesign.report.tables import plain_table, text_line
-from codesign.text import markdown_table
+from codesign.report.study_table import StudyTable
+from codesign.report.tables import text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -214,7 +214,7 @@ def document(answers: Sequence[StageAnswer]) -> dict[str, Any]:
 _HEADER = ["token/s", "TDP, W", "pool", "machines", "design", "busy", "time goes to"]
 
 
-def _rows(answer: StageAnswer) -> list[list[str]]:
+def _table(answer: StageAnswer) -> StudyTable:
     rows = []
     for system in answer.systems:
         for position, choice in enumerate(system.pools):
@@ -223,7 +223,7 @@ def _rows(answer: StageAnswer) -> list[list[str]]:
             causes = ", ".join(f"{bound} {share:.0%}" for bound, share in waits if share >= 0.05)
             own = [choice.pool, str(choice.machines), choice.words, f"{choice.utilization:.0%}"]
             rows.append([*(["", ""] if position else head), *own, causes])
-    return rows
+    return StudyTable(f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER, rows)
 
 
 def reading(answer: StageAnswer) -> str:
@@ -242,8 +242,7 @@ def tables(answers: Sequence[StageAnswer]) -> list[RenderableType]:
     """The answers for people."""
     parts: list[RenderableType] = []
     for answer in answers:
-        title = f"{answer.campaign}: {answer.n_systems:.3g} systems"
-        parts += [plain_table(title, _HEADER, rows=_rows(answer)), text_line(reading(answer))]
+        parts += [_table(answer).on_terminal(), text_line(reading(answer))]
     return parts
 
 
@@ -262,7 +261,7 @@ def markdown(answers: Sequence[StageAnswer], command: str) -> str:
         parts += [
             f"## {answer.campaign}",
             f"{answer.description} {answer.n_systems:.3g} systems.",
-            markdown_table(_HEADER, _rows(answer)),
+            _table(answer).on_page(),
             reading(answer),
         ]
     return "\n\n".join(parts) + "\n"

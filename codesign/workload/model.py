@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from codesign.errors import describe_unknown
+from codesign.errors import KeyedValueError, describe_unknown
 from codesign.schema import Natural, Positive, Record
 from codesign.workload.layer_dims import LatentDims, LinearDims, LinearKind, MixtureDims
 
@@ -214,9 +214,10 @@ class LanguageModel(Record):
             if "kv_lora_rank" in filled:  # MLA has widths of its own
                 filled["head_dim"] = max(hidden // max(heads, 1), 1)
             elif heads < 1 or hidden % heads:
-                raise ValueError(
-                    "head_dim: expected where hidden_size is not a multiple of "
-                    f"num_attention_heads, got hidden_size {hidden} and {heads} heads"
+                raise KeyedValueError(
+                    "head_dim",
+                    "expected where hidden_size is not a multiple of "
+                    f"num_attention_heads, got hidden_size {hidden} and {heads} heads",
                 )
             else:
                 filled["head_dim"] = hidden // heads
@@ -274,7 +275,7 @@ class LanguageModel(Record):
     @model_validator(mode="after")
     def _check(self) -> LanguageModel:
         if self.position == "learned" and self.max_position_embeddings is None:
-            raise ValueError("max_position_embeddings: required with learned positions")
+            raise KeyedValueError("max_position_embeddings", "required with learned positions")
         self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
         self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
         self._check_together("linear attention", LINEAR_KEYS, ())
@@ -284,9 +285,10 @@ class LanguageModel(Record):
         self._check_mixture()
         rotated = self.partial_rotary_factor * self.head_dim
         if abs(rotated - round(rotated)) > _ROUNDING:
-            raise ValueError(
-                "partial_rotary_factor: expected a whole number of rotated elements, got "
-                f"{self.partial_rotary_factor} of {self.head_dim}"
+            raise KeyedValueError(
+                "partial_rotary_factor",
+                "expected a whole number of rotated elements, got "
+                f"{self.partial_rotary_factor} of {self.head_dim}",
             )
         return self
 
@@ -297,59 +299,66 @@ class LanguageModel(Record):
         missing = [key for key in keys if getattr(self, key) is None]
         used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]
         if missing and used:
-            raise ValueError(f"{missing[0]}: required for {component}, since {used[0]} is given")
+            message = f"required for {component}, since {used[0]} is given"
+            raise KeyedValueError(missing[0], message)
 
     def _check_latent(self) -> None:
         if not self.is_latent:
             return
         if (self.position, self.qk_norm) != ("rotary", False):
-            raise ValueError("kv_lora_rank: MLA has rotary positions and no qk_norm")
+            raise KeyedValueError("kv_lora_rank", "MLA has rotary positions and no qk_norm")
         if self.is_diffusion or self.sliding_window:
-            raise ValueError("kv_lora_rank: MLA is neither a diffusion model nor windowed")
+            raise KeyedValueError("kv_lora_rank", "MLA is neither a diffusion model nor windowed")
         if self.attn_output_gate or self.partial_rotary_factor != 1:
-            raise ValueError("kv_lora_rank: MLA has no output gate and no partial rotation")
+            raise KeyedValueError("kv_lora_rank", "MLA has no output gate and no partial rotation")
 
     def _check_layers(self) -> None:
         """Refuses keys about the kinds of layers that do not agree."""
         slides = self.n_layers("sliding_attention") > 0
         if slides and self.sliding_window is None:
-            raise ValueError("sliding_window: required, since layers have sliding_attention")
+            raise KeyedValueError("sliding_window", "required, since layers have sliding_attention")
         if self.sliding_window is not None and not slides:
-            raise ValueError("sliding_window: no layer has sliding_attention")
+            raise KeyedValueError("sliding_window", "no layer has sliding_attention")
         if self.is_diffusion and self.layers_by_type != {"full_attention": self.num_hidden_layers}:
             key = "sliding_window" if slides else "layer_types"
-            raise ValueError(f"{key}: a diffusion model attends to everything")
+            raise KeyedValueError(key, "a diffusion model attends to everything")
         if self.layer_types is None or self.full_attention_interval is None:
             return
         if self.layer_types != self._alternating(self.full_attention_interval):
-            raise ValueError(
-                f"full_attention_interval: layer_types differs from {self.full_attention_interval}"
+            raise KeyedValueError(
+                "full_attention_interval",
+                f"layer_types differs from {self.full_attention_interval}",
             )
 
     def _check_linear(self) -> None:
         if not self.n_linear_layers:
             if self.linear_num_key_heads is not None:
-                raise ValueError("linear_num_key_heads: no layer has linear_attention")
+                raise KeyedValueError("linear_num_key_heads", "no layer has linear_attention")
             return
         keys = (*LINEAR_KEYS, "time_step_rank") if self.linear_kind == "mamba" else LINEAR_KEYS
         missing = [key for key in keys if getattr(self, key) is None]
         if missing:
-            raise ValueError(f"{missing[0]}: required, since layers have linear_attention")
+            raise KeyedValueError(missing[0], "required, since layers have linear_attention")
         if self.linear_dims.n_value_heads % self.linear_dims.n_key_heads:
-            raise ValueError(
-                "linear_num_value_heads: expected a multiple of linear_num_key_heads "
-                f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}"
+            raise KeyedValueError(
+                "linear_num_value_heads",
+                "expected a multiple of linear_num_key_heads "
+                f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}",
             )
 
     def _check_mixture(self) -> None:
         if self.n_moe_layers and not self.is_mixture:
-            raise ValueError("n_routed_experts: required, since layers are sparse")
+            raise KeyedValueError("n_routed_experts", "required, since layers are sparse")
         if self.n_shared_experts and self.shared_expert_intermediate_size:
-            raise ValueError("shared_expert_intermediate_size: n_shared_experts is given too")
+            raise KeyedValueError(
+                "shared_expert_intermediate_size", "n_shared_experts is given too"
+            )
         beyond = [layer for layer in self.mlp_only_layers if layer >= self.num_hidden_layers]
         if beyond:
             last = self.num_hidden_layers - 1
-            raise ValueError(f"mlp_only_layers: expected positions up to {last}, got {beyond[0]}")
+            raise KeyedValueError(
+                "mlp_only_layers", f"expected positions up to {last}, got {beyond[0]}"
+            )
 
     @property
     def is_latent(self) -> bool:

@@ -28,14 +28,13 @@ def list_models() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def load_model(name_or_path: str, where: str | None = None) -> LanguageModel:
+def load_model(name_or_path: str) -> LanguageModel:
     """A language model.
 
     Args:
         name_or_path: A bundled name (:func:`list_models`), or the path of a Hugging Face
             ``config.json`` (it has a ``model_type``) or of a YAML file with the keys of
             :class:`LanguageModel`. A folder stands for the ``config.json`` in it.
-        where: Place that asks for the model, for the message about an unknown name.
 
     Raises:
         UnknownNameError: No bundled model of that name; the nearest is offered.
@@ -44,11 +43,11 @@ def load_model(name_or_path: str, where: str | None = None) -> LanguageModel:
     if name_or_path in list_models():
         return _bundled(name_or_path)
     if "/" not in name_or_path and not name_or_path.endswith((".json", ".yaml", ".yml")):
-        raise UnknownNameError("language model", name_or_path, list_models(), where)
+        raise UnknownNameError("language model", name_or_path, list_models())
     path = Path(name_or_path)
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
-        raise InputError(f"no such file: {name_or_path!r}", where)
+        raise InputError(f"no such file: {name_or_path!r}")
     return _read(path)
 
 

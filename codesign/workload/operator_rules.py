@@ -27,7 +27,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 from codesign.workload.model import LanguageModel
 
 Axis: TypeAlias = Literal["columns", "rows", "heads", "replicated"]
@@ -154,8 +154,7 @@ def operator_rule(operator: str) -> OperatorRule:
     Raises:
         UnknownNameError: The operator has none.
     """
-    if operator not in _RULES:
-        raise UnknownNameError("operator", operator, _RULES)
+    check_known("operator", operator, _RULES)
     return _RULES[operator]
 
 

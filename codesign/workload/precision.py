@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
 
-from codesign.errors import UnknownNameError, UnusableValueError
+from codesign.errors import UnusableValueError, check_known
 from codesign.format_mixture import format_shares, is_mixed
 
 Convention: TypeAlias = Literal["plain", "exact"]
@@ -93,8 +93,7 @@ def find_format(name: str, where: str | None = None) -> NumberFormat:
     if is_mixed(name):
         problem = f"expected one number format, got {name!r}: only weights of an npu may be mixed"
         raise UnusableValueError(problem, name, where)
-    if name not in FORMATS:
-        raise UnknownNameError("number format", name, FORMATS, where)
+    check_known("number format", name, FORMATS, where)
     return FORMATS[name]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from pydantic import model_validator
 
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError
 from codesign.schema import Positive, Record, checked
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
 from codesign.workload.model import LanguageModel
@@ -109,7 +109,7 @@ class Request(Record):
         if self.trace is not None and any(has_counts):
             raise ValueError("expected either trace or token counts, got both")
         if self.diffusion_steps is not None and not self.language_model.is_diffusion:
-            raise ValueError(f"diffusion_steps: {self.model} is not a diffusion model")
+            raise KeyedValueError("diffusion_steps", f"{self.model} is not a diffusion model")
         return self
 
     @cached_property

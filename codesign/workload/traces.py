@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 from codesign.schema import Record, read_records
 
 _FILE = Path(__file__).parent / "traces.yaml"
@@ -42,6 +42,5 @@ def load_trace(name: str) -> Trace:
     Raises:
         UnknownNameError: No such trace; the nearest is offered.
     """
-    if name not in _traces():
-        raise UnknownNameError("trace", name, _traces())
+    check_known("trace", name, _traces())
     return _traces()[name]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import codesign
-from codesign.campaign.exact import joined
+from codesign.campaign.exact_results import joined
 from codesign.cli import main
 
 _CAMPAIGN = """\

@@ -20,7 +20,7 @@ from codesign.cli import main
 from codesign.report import figures, hierarchy_figure
 from codesign.report.drawing import drawing_style
 from codesign.report.labels import describe_time
-from codesign.report.watch import sparkline
+from codesign.report.watch_frame import sparkline
 
 _CAMPAIGN = """\
 name: NAME

@@ -12,7 +12,7 @@ import pytest
 
 from codesign.analysis.insight import Fronts, Variation, explain_front, variation
 from codesign.campaign import Campaign
-from codesign.campaign.definition import load_problem
+from codesign.campaign.campaign_definition import load_problem
 from codesign.campaign.reference import minimized
 from codesign.cli import main
 from codesign.errors import JobError

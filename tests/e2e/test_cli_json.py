@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import codesign
-from codesign.campaign.definition import Definition, OptimizerChoice, PluginChoice
+from codesign.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents, main
 from codesign.cli.app import command_tree
 from codesign.memtech.technology import MemoryTechnology, Range

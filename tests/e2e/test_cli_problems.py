@@ -7,7 +7,7 @@ import pytest
 
 from codesign import problems
 from codesign.cli import main
-from codesign.problems.records import published
+from codesign.problems.problem_records import published
 
 
 @pytest.fixture(autouse=True)

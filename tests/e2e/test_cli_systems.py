@@ -13,7 +13,7 @@ import pytest
 
 from codesign.cli import main
 from codesign.errors import InputError
-from codesign.report.exports.designs import write_machines
+from codesign.report.exports.design_files import write_machines
 
 _FIXED = (
     "weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, "

@@ -11,10 +11,10 @@ import pytest
 
 from codesign import api
 from codesign.analysis.uncertainty import metric_quantiles
-from codesign.campaign.exact import front_results
+from codesign.campaign.exact_results import front_results
 from codesign.cli import main
 from codesign.report.labels import format_setting
-from codesign.report.page.limits import limit_document
+from codesign.report.page.tighter_limits import limit_document
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import fold_positions, folded_front
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from codesign import api
-from codesign.campaign.exact import joined
+from codesign.campaign.exact_results import joined
 from codesign.campaign.lock import exclusive
 from codesign.cli import main
 from codesign.report.labels import format_setting, format_value

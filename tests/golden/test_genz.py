@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from codesign.errors import InputError
-from codesign.studies.validation.genz import TOLERANCE, cases, claims, compute
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
+from codesign.studies.validation.genz_study import TOLERANCE, cases, claims, compute
 
 CASES = cases()
 CLAIMS = claims()["claims"]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu import operators
+from codesign.evaluators.npu import operator_times
 from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.memtech import load_library
 from codesign.space import load_space
-from codesign.studies.validation import published
-from codesign.studies.validation.published import (
+from codesign.studies.validation import memexplorer_study
+from codesign.studies.validation.memexplorer_study import (
     LARGEST_LOG_ERROR,
     PublishedCell,
     compute,
@@ -103,9 +103,9 @@ def test_the_promise_is_missed_if_a_cycle_of_a_decode_has_one_key_of_a_head(
         narrow = table.is_kind("attention_qk") & (not is_prefill)
         return np.where(narrow, cycles * depth / np.maximum(table.k, 1.0), cycles)
 
-    monkeypatch.setattr(operators, "calibrated_cycles", unpacked_cycles)
+    monkeypatch.setattr(operator_times, "calibrated_cycles", unpacked_cycles)
     # What evaluators built before have worked out has no part in this.
-    monkeypatch.setattr(published, "_evaluator", published._evaluator.__wrapped__)
+    monkeypatch.setattr(memexplorer_study, "_evaluator", memexplorer_study._evaluator.__wrapped__)
     assert log_error(ratios(), "memexplorer") > LARGEST_LOG_ERROR
 
 

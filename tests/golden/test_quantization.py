@@ -74,7 +74,7 @@ def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch: pytest.M
     from torchao.prototype.spinquant import hadamard_utils
 
     from codesign.quantization import transformations
-    from codesign.quantization.checkpoint import load_checkpoint
+    from codesign.quantization.model_checkpoint import load_checkpoint
 
     decoder = load_checkpoint(HERE.parent / "unit" / "quantization" / "byte_model")
     shape, prefix = decoder.shape, "model.layers.1."

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from codesign.api import load_space
-from codesign.campaign.definition import load_definition
+from codesign.campaign.campaign_definition import load_definition
 from codesign.cli.evaluation import read_pairs
 from codesign.deployments.queueing.request_arrivals import read_arrivals
 from codesign.errors import CodesignError

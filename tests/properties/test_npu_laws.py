@@ -18,7 +18,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.npu_evaluator import CHUNK
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.hardware.elementwise import inverse
+from codesign.hardware.formula_operations import inverse
 from codesign.memtech import Range, TechnologyLibrary, load_library
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request

@@ -60,7 +60,7 @@ from codesign.evaluators.economics.shape import ModelShape, shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
-from codesign.evaluators.forecast.work import PassWork
+from codesign.evaluators.forecast.operator_work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest

@@ -12,8 +12,8 @@ from scipy.stats import chisquare
 from codesign.errors import InputError
 from codesign.space import parse_space
 from codesign.space.axes import axes_of
+from codesign.space.design_rules import rules_of
 from codesign.space.diagram import diagram_of
-from codesign.space.rules import rules_of
 
 WORDS = ("x", "y", "z")
 SMALL = 3000

@@ -20,7 +20,7 @@ OF_SOMETHING_ELSE = {
     "optimizers/acquisition.py": "of all values of an objective, before their logarithm",
     "optimizers/prediction.py": "of all values of an objective, before their logarithm",
     "quantization/transformations.py": "random, of a matrix",
-    "report/accuracy.py": "of what a score measures: accuracy, or perplexity",
+    "report/accuracy_tables.py": "of what a score measures: accuracy, or perplexity",
     "studies/validation/fit_accuracy.py": "of what a score measures: accuracy, or perplexity",
 }
 """Where a sign that multiplies is not that of an objective, and of what it is."""

@@ -3,7 +3,8 @@
 import pytest
 
 from codesign import resources, schema
-from codesign.errors import InputError
+from codesign.errors import InputError, Mistake
+from codesign.evaluators.platform.platform_request import PlatformRequest
 
 SCALARS = "{a: 1_0, b: 1e3, c: on, d: true, e: 0x10, f: ~, g: 2020-01-01, h: [1, '2'], <<: {i: .5}}"
 
@@ -103,3 +104,14 @@ def test_a_count_may_be_written_short(text, count):
 
     document = schema.parse_document(f"tokens: {text}\n", "file")
     assert schema.to_record(document, Prompt).tokens == count
+
+
+def test_a_mistake_is_a_record_of_place_key_and_message(tmp_path):
+    path = tmp_path / "request.yaml"
+    path.write_text("model: llama-3-8b\nprompt_tokens: 8\ngenerated_tokens: 1\nmixed: true\n")
+    with pytest.raises(InputError, match="mixed: expected chunk_tokens") as caught:
+        schema.to_record(schema.read_document(path), PlatformRequest)
+    message = "expected chunk_tokens, the prompt tokens of one pass"
+    assert caught.value.mistakes == (Mistake(message, ("mixed",), f"{path}:4"),)
+    moved = InputError(caught.value.mistakes, "--request")
+    assert moved.problems == (f"--request: {path}:4: mixed: {message}",)

@@ -1,7 +1,7 @@
 """Comparisons: optimizers against each other on problems whose exact front is known."""
 
 from codesign.analysis.comparison.comparison import Comparison
-from codesign.analysis.comparison.definition import ComparisonDefinition, load_comparison
+from codesign.analysis.comparison.comparison_definition import ComparisonDefinition, load_comparison
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, RunOutcome
 from codesign.analysis.comparison.ranking import PairTest, Ranking, rank_optimizers
 from codesign.analysis.comparison.truth import Truth

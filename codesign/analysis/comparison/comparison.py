@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from codesign.analysis.comparison.definition import (
+from codesign.analysis.comparison.comparison_definition import (
     ComparisonDefinition,
     ResolvedComparison,
     load_comparison,
@@ -35,7 +35,7 @@ from codesign.campaign.reference_range import beyond_words, far_words
 from codesign.campaign.status import results_folder
 from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Features
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.optimizers.base import HintUse
 from codesign.pareto import greedy_hypervolume
 from codesign.problem import Problem
@@ -212,8 +212,7 @@ class Comparison:
         maker = self.definition.name
         text = f"# Made from {source} by the comparison {maker}; written anew at every run.\n"
         text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
-        with replacing(path) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def _check_finished(self, statuses: Sequence[CampaignStatus]) -> None:
         runs = [run for status in statuses for run in status.runs]

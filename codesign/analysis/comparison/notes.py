@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from codesign.analysis.comparison.definition import ComparisonDefinition
+from codesign.analysis.comparison.comparison_definition import ComparisonDefinition
 from codesign.analysis.comparison.kinds import by_kind
 from codesign.analysis.comparison.outcome import SOLVED_SHARE, Outcome, ProblemOutcome
 from codesign.analysis.comparison.ranking import ALPHA, Ranking, rank_optimizers

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.analysis.comparison.definition import ComparisonDefinition
+from codesign.analysis.comparison.comparison_definition import ComparisonDefinition
 from codesign.analysis.comparison.run_time import RunTime
 from codesign.analysis.comparison.settings import Settings
 from codesign.analysis.comparison.truth import Truth

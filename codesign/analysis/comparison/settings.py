@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from codesign.campaign.definition import ConfiguredOptimizer
+from codesign.campaign.campaign_definition import ConfiguredOptimizer
 from codesign.errors import CodesignError
-from codesign.files import replacing
+from codesign.files import write_text
 
 Settings: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """By label what an optimizer said; more than once if that changed before a comparison went on."""
@@ -48,9 +48,8 @@ def note_settings(
         if current not in earlier[-1:]:
             earlier.append(current)
     if settings:
-        with replacing(folder / _FILE) as unfinished:
-            text = json.dumps(settings, indent=2, ensure_ascii=False, sort_keys=True)
-            unfinished.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(settings, indent=2, ensure_ascii=False, sort_keys=True)
+        write_text(folder / _FILE, text + "\n")
 
 
 def read_settings(folder: Path) -> Settings:

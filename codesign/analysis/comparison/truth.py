@@ -10,13 +10,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.campaign.definition import load_definition
+from codesign.campaign.campaign_definition import load_definition
 from codesign.columns import FloatArray
-from codesign.enumeration.cache import exact_front, stored_front
+from codesign.enumeration.front_cache import exact_front, stored_front
 from codesign.errors import JobError
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import Problem
-from codesign.problems.records import definition_digest, published, read_front
+from codesign.problems.problem_records import definition_digest, published, read_front
 
 TruthKind: TypeAlias = Literal["exact", "best known"]
 

@@ -18,7 +18,7 @@ from codesign.analysis.insight.choices import (
     knees_of,
 )
 from codesign.analysis.insight.distance import Measure
-from codesign.analysis.insight.limits import limits_of
+from codesign.analysis.insight.movable_limits import limits_of
 from codesign.analysis.insight.prices import Prices, prices_of
 from codesign.analysis.insight.variation import Fronts
 from codesign.columns import FloatArray, IntArray, Value

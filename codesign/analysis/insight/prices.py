@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.analysis.insight.limits import Limit, in_metric_unit, used
+from codesign.analysis.insight.movable_limits import Limit, in_metric_unit, used
 from codesign.analysis.insight.variation import Fronts
 from codesign.columns import BoolArray, FloatArray
 from codesign.enumeration import ExactFront, WantedPart

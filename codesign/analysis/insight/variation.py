@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray, Value
 from codesign.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
-from codesign.enumeration.worker import Rebuild
+from codesign.enumeration.enumeration_worker import Rebuild
 from codesign.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.evaluators.base import Bounds, Evaluation, Evaluator, KeepsLimits
 from codesign.execution.executors import LocalExecutor, TaskLostError
@@ -330,7 +330,7 @@ def _search(
     except InfeasibleError:
         return None
     except CodesignError as error:
-        return Refusal(str(error), not isinstance(error, JobError))
+        return Refusal.of(error)
 
 
 @lru_cache(maxsize=1)

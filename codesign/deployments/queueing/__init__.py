@@ -11,7 +11,6 @@ from codesign.deployments.queueing.served_requests import PoolLoad, ServedReques
 from codesign.deployments.queueing.simulation import simulate
 from codesign.deployments.queueing.step_times import (
     EngineStep,
-    LinearStepTimes,
     PromptChunk,
     StepTimes,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "EngineLimits",
     "EngineStep",
     "Fleet",
-    "LinearStepTimes",
     "MachinePool",
     "PoolLoad",
     "PromptChunk",

@@ -21,7 +21,7 @@ import numpy as np
 
 from codesign import plugins
 from codesign.columns import Columns, FloatArray
-from codesign.errors import InputError, describe_unknown
+from codesign.errors import InputError, Mistake, describe_unknown
 from codesign.evaluators.base import Evaluation, Evaluator, Failure
 from codesign.evaluators.command.command_options import (
     CheaperModel,
@@ -83,12 +83,12 @@ class CommandEvaluator:
         """
         known = {*names, *self._values}
         problems = [
-            f"run: {problem}"
+            Mistake(problem, ("run",))
             for argument in self._options.run
             for problem in unknown_placeholders(argument, known)
         ]
         problems += [
-            f"write: {name}: {problem}"
+            Mistake(problem, ("write", name))
             for name, text in self._templates.items()
             for problem in unknown_placeholders(text, known)
         ]
@@ -250,7 +250,8 @@ def _predictor(
     missing = sorted(evaluator.required_parameters - set(parameters))
     if missing:
         raise InputError(
-            f"predicted_by: the space lacks {', '.join(missing)}, which {model.name!r} requires"
+            f"the space lacks {', '.join(missing)}, which {model.name!r} requires",
+            key=("predicted_by",),
         )
     return evaluator
 

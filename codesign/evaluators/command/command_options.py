@@ -8,17 +8,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from codesign.errors import InputError
+from codesign.errors import as_value_error
 from codesign.metrics import Sense
 from codesign.schema import Record
 from codesign.units import parse_unit
 
 
 def _unit(text: str) -> str:
-    try:
+    with as_value_error():
         parse_unit(text)
-    except InputError as error:
-        raise ValueError(str(error)) from None
     return text
 
 

@@ -33,12 +33,10 @@ class Speculation:
     Attributes:
         draft: Passes of the draft model, on the same devices and batch.
         acceptance: Probability that a drafted token is accepted.
-        lengths: Tokens drafted ahead; the fastest is taken.
     """
 
     draft: ForwardPass
     acceptance: float = ACCEPTANCE
-    lengths: tuple[int, ...] = DRAFT_LENGTHS
 
     def tokens_per_iteration(self, length: int) -> float:
         """Expected tokens of drafting and checking ``length`` tokens.
@@ -70,13 +68,11 @@ class Decoding:
     Attributes:
         target: Passes of the model that is served.
         speculation: The draft model; None: every token costs a pass.
-        always: Whether to speculate also where a plain pass is faster.
         tokens: Tokens of a request; None: prompts cost nothing, as in the paper's tables.
     """
 
     target: ForwardPass
     speculation: Speculation | None = None
-    always: bool = False
     tokens: RequestTokens | None = None
 
     def token_times(self, load: Load) -> tuple[FloatArray, IntArray]:
@@ -84,12 +80,10 @@ class Decoding:
         if self.speculation is None:
             (time,) = self.target.best_times(replace(load, queries=(1,)))
             return time, np.zeros(time.shape, dtype=np.int64)
-        lengths = self.speculation.lengths
-        plain, *checks = self.target.best_times(replace(load, queries=(1, *lengths)))
+        plain, *checks = self.target.best_times(replace(load, queries=(1, *DRAFT_LENGTHS)))
         (draft,) = self.speculation.draft.best_times(replace(load, queries=(1,)))
-        best = np.full(plain.shape, np.inf) if self.always else plain
-        chosen = np.zeros(best.shape, dtype=np.int64)
-        for length, check in zip(lengths, checks, strict=True):
+        best, chosen = plain, np.zeros(plain.shape, dtype=np.int64)
+        for length, check in zip(DRAFT_LENGTHS, checks, strict=True):
             expected = self.speculation.tokens_per_iteration(length)
             time = (check + length * draft) / expected
             chosen[time < best] = length
@@ -127,7 +121,7 @@ class Decoding:
             return time + own * share, length, own + time
         with_draft = own + self._prefill_s(self.speculation.draft, load.n_devices, stages)
         (plain,) = self.target.best_times(replace(load, queries=(1,)))
-        drafts = (length > 0) & (self.always | (time + with_draft * share < plain + own * share))
+        drafts = (length > 0) & (time + with_draft * share < plain + own * share)
         time, prefill = np.where(drafts, time, plain), np.where(drafts, with_draft, own)
         return time + prefill * share, np.where(drafts, length, 0), prefill + time
 

@@ -85,7 +85,6 @@ class EconomicsEvaluator:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.options.profile
 
     def provenance(self) -> Mapping[str, Any]:
@@ -112,10 +111,9 @@ class EconomicsEvaluator:
         return {"capacity": batch.decoding.memory_excess(batch.load), "split": left_over}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` designs; only those named are reported.
+        """As every evaluator.
 
         Raises:
-            UnknownNameError: A metric, device or layout that is not known.
             InputError: A value of a parameter that cannot be used, or a device without a price.
         """
         names = chosen_metrics(metrics, ECONOMICS_METRICS)

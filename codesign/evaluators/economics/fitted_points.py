@@ -16,18 +16,18 @@ from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, c
 from codesign.errors import InputError
 from codesign.evaluators.economics.buildable import divisors
 from codesign.evaluators.economics.frontier import Grid, Points, priced
-from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.parallelism import DEGREES, columns_of
+from codesign.evaluators.platform.parallelism_choices import DEGREES, columns_of
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.workload import LanguageModel, load_model
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
-    from codesign.evaluators.economics.serving import Formats
+    from codesign.evaluators.economics.serving_offer import Formats
 
 _BATCHES = 320
 """Batches of an instance that are tried, from one request of each group [ours]."""

@@ -6,9 +6,9 @@ import numpy as np
 
 from codesign.evaluators.forecast.conventions import NORMS, Profile
 from codesign.evaluators.forecast.life import LifeCount
+from codesign.evaluators.forecast.operator_work import CLASSES, QUANTITIES, PassWork
 from codesign.evaluators.forecast.plain import PlainCount
 from codesign.evaluators.forecast.variants import Variant
-from codesign.evaluators.forecast.work import CLASSES, QUANTITIES, PassWork
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import Role, operator_rule
 from codesign.workload.operators import OperatorTable

@@ -119,7 +119,6 @@ class ForecastEvaluator:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.options.profile
 
     def provenance(self) -> Mapping[str, Any]:
@@ -138,10 +137,9 @@ class ForecastEvaluator:
         return {"capacity": used / self._column(designs, _CAPACITY, np.inf) - 1.0}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` designs; only those named are reported.
+        """As every evaluator.
 
         Raises:
-            UnknownNameError: A metric or format that is not known.
             InputError: A setting outside its range.
         """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])

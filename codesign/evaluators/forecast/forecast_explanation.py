@@ -10,9 +10,9 @@ import numpy as np
 
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import Demand, Efficiencies, operator_times
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)

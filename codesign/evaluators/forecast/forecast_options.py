@@ -6,12 +6,12 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError, as_value_error
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
+from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant, find_variant
-from codesign.evaluators.forecast.work import CLASSES
 from codesign.schema import Positive, Record, checked
 from codesign.workload import Request
 from codesign.workload.lowering import Phase
@@ -47,7 +47,9 @@ class ForecastRequest(Request):
     @model_validator(mode="after")
     def _is_autoregressive(self) -> ForecastRequest:
         if self.language_model.is_diffusion:
-            raise ValueError(f"model: {self.model} is a diffusion model, which forecast cannot do")
+            raise KeyedValueError(
+                "model", f"{self.model} is a diffusion model, which forecast cannot do"
+            )
         return self
 
 
@@ -73,10 +75,8 @@ class ForecastOptions(Record):
     @classmethod
     def _named(cls, value: object) -> object:
         if isinstance(value, str):
-            try:
+            with as_value_error():
                 return find_variant(value)
-            except InputError as error:
-                raise ValueError(str(error)) from None
         return value
 
     @property

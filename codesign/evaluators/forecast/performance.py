@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, PassWork
+from codesign.errors import InputError, check_known
+from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class Efficiencies:
         for resource, shares in (("compute", self.compute), ("memory", self.memory)):
             where = f"{resource}_efficiency"
             for name, share in shares.items():
-                if name not in known:
-                    raise UnknownNameError("operator", name, known, where)
+                check_known("operator", name, known, where)
                 if not 0.0 < share <= 1.0:
                     raise InputError(f"expected more than 0 and at most 1, got {share}", where)
 

@@ -12,13 +12,13 @@ from codesign.columns import FloatArray
 from codesign.errors import InputError
 from codesign.evaluators.forecast.characterization import characterize
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
+from codesign.evaluators.forecast.operator_work import PassWork
 from codesign.evaluators.forecast.variants import (
     Variant,
     format_bytes,
     weight_bytes_per_element,
     with_attention,
 )
-from codesign.evaluators.forecast.work import PassWork
 from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
 from codesign.workload.model import LanguageModel, describe_unlike_attention

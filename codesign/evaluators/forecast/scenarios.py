@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import (
     Demand,
     Efficiencies,
@@ -20,7 +21,6 @@ from codesign.evaluators.forecast.performance import (
 )
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import lora_merge_ops
-from codesign.evaluators.forecast.work import OPS, READ, WRITTEN
 from codesign.workload.model import LanguageModel
 
 ADAPTED = (

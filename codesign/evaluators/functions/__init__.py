@@ -5,6 +5,6 @@ from codesign.evaluators.functions.benchmark_functions import (
     FunctionOptions,
     objectives_of,
 )
-from codesign.evaluators.functions.closed_form import exact_front
+from codesign.evaluators.functions.zdt_and_dtlz import exact_front
 
 __all__ = ["BenchmarkFunctions", "FunctionOptions", "exact_front", "objectives_of"]

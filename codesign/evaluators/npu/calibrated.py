@@ -25,7 +25,7 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.placement import PRIORITIES, tier_shares
-from codesign.evaluators.npu.records import (
+from codesign.evaluators.npu.stage_records import (
     Modelling,
     Moved,
     PassTimes,
@@ -35,7 +35,7 @@ from codesign.evaluators.npu.records import (
 )
 from codesign.evaluators.npu.traffic import array_streams
 from codesign.hardware.array import DATAFLOWS
-from codesign.hardware.elementwise import inverse, larger, smaller, where
+from codesign.hardware.formula_operations import inverse, larger, smaller, where
 from codesign.workload.operators import OperatorTable
 
 _WS, _IS = DATAFLOWS.index("ws"), DATAFLOWS.index("is")

@@ -21,12 +21,12 @@ from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.compiled_loop import choose_compiled
 from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
 from codesign.evaluators.npu.npu_options import NpuOptions, link_time
-from codesign.evaluators.npu.operators import Pass, Stage
+from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.pass_setup import PassSetup, modelling_of
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.placement import WRITTEN
 from codesign.evaluators.npu.preparation import Preparation
-from codesign.evaluators.npu.records import Choices, LeastWork, totals_of
+from codesign.evaluators.npu.stage_records import Choices, LeastWork, totals_of
 from codesign.hardware.accelerator import MemoryLevels
 from codesign.hardware.tier_order import (
     BY_BANDWIDTH,
@@ -49,7 +49,7 @@ class Chosen:
         footprint: The designs, the fastest tier first.
         batch_size: (n,) requests held.
         totals: (s, r) of a pass, for the ``r`` designs that are distinct to the operators: the
-            numbers of :class:`codesign.evaluators.npu.records.PassTotals`.
+            numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`.
         levels: Gives the memory levels of these ``r``, the tiers in the order of their use.
         prepare: Gives what every metric needs of these ``r``.
         repeats: (n,) which of them each design is; None if every design stands for itself.

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codesign.accounts import area, dies, price
-from codesign.accounts.constants import CONSTANTS, Constants
+from codesign.accounts.account_constants import CONSTANTS, Constants
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.machine_code import compile_loop
-from codesign.hardware import elementwise
+from codesign.hardware import formula_operations
 from codesign.hardware.accelerator import AcceleratorBatch
 
 _LEVELS = ("interface_area_mm2", "price_usd", "package_area_mm2", "packaged_units")
@@ -181,7 +181,7 @@ def _fill_plans(
             link_bytes_per_s,
             constants,
         )
-        usd = elementwise.products(_of_tiers(tiers, table[1], kinds, i), factor)
+        usd = formula_operations.products(_of_tiers(tiers, table[1], kinds, i), factor)
         bill = price.bill_of(
             usd,
             _of_tiers(tiers, table[2], kinds, i),
@@ -199,7 +199,7 @@ def _fill_plans(
             memory_usd[tier, i] = usd[tier]
 
 
-@elementwise.place_by_place
+@formula_operations.place_by_place
 def _of_tiers(tier: Any, values: FloatArray, kinds: IntArray, i: int) -> Any:
     return values[kinds[1 + tier, i]]
 

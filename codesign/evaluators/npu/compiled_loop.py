@@ -17,28 +17,28 @@ from typing import Any, cast
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu import calibrated, pass_time, placement, records, traffic
+from codesign.evaluators.npu import calibrated, pass_time, placement, stage_records, traffic
 from codesign.evaluators.npu import operator_stage as stage
 from codesign.evaluators.npu.machine_code import compile_loop
-from codesign.hardware import elementwise, hierarchy
+from codesign.hardware import formula_operations, hierarchy
 from codesign.hardware.tier_order import BY_BANDWIDTH
 
 LANES = 8
 """Operators that are worked on side by side: a register of the widest processors has 8 numbers."""
-_N_OPERATOR = len(records.StageOperator._fields) * LANES
-_N_SHAPE = len(records.Shape._fields) * LANES
+_N_OPERATOR = len(stage_records.StageOperator._fields) * LANES
+_N_SHAPE = len(stage_records.Shape._fields) * LANES
 Loop = Callable[..., None]
 
 
 def choose_compiled(
-    operators: records.StageOperator,
+    operators: stage_records.StageOperator,
     shapes: FloatArray,
-    least_work: records.LeastWork,
+    least_work: stage_records.LeastWork,
     kind: IntArray,
-    designs: records.DesignInputs,
-    groups: records.WeightGroups,
-    choices: records.Choices,
-    modelling: records.Modelling,
+    designs: stage_records.DesignInputs,
+    groups: stage_records.WeightGroups,
+    choices: stage_records.Choices,
+    modelling: stage_records.Modelling,
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """The best choice of each design, and its sums over the operators of a pass.
 
@@ -53,14 +53,14 @@ def choose_compiled(
         modelling: The options.
 
     Returns:
-        (s, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`; (n,) positions
-        of the batch sizes chosen; (n,) of the orders.
+        (s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`; (n,)
+        positions of the batch sizes chosen; (n,) of the orders.
     """
     n = len(kind)
     n_tiers = len(designs.tier_capacity_bytes)
-    sums = np.empty((records.n_totals_of(1 + n_tiers), n))
+    sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
     sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    contiguous = records.DesignInputs(*(_contiguous(item) for item in designs))
+    contiguous = stage_records.DesignInputs(*(_contiguous(item) for item in designs))
     # One array, as a place in a tuple of arrays takes the loop long to find.
     tiers = np.array(
         [
@@ -79,7 +79,7 @@ def choose_compiled(
         least_work,
         kind,
         contiguous,
-        records.WeightGroups(*map(_contiguous, groups)),
+        stage_records.WeightGroups(*map(_contiguous, groups)),
         tiers,
         tuple(range(n_tiers)),
         choices._replace(allowed=_contiguous(choices.allowed)),
@@ -193,14 +193,14 @@ def loop() -> Loop:
 def _choose_over_designs(
     operators: FloatArray,
     shapes: FloatArray,
-    least_work: records.LeastWork,
+    least_work: stage_records.LeastWork,
     kind: IntArray,
-    designs: records.DesignInputs,
-    groups: records.WeightGroups,
+    designs: stage_records.DesignInputs,
+    groups: stage_records.WeightGroups,
     tiers: FloatArray,
     places: tuple[int, ...],
-    choices: records.Choices,
-    modelling: records.Modelling,
+    choices: stage_records.Choices,
+    modelling: stage_records.Modelling,
     sums: FloatArray,
     sizes: IntArray,
     orders: IntArray,
@@ -212,7 +212,7 @@ def _choose_over_designs(
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    n_sums, unchanged = records.N_SUMS, np.arange(len(places))
+    n_sums, unchanged = stage_records.N_SUMS, np.arange(len(places))
     table, part, totals = np.empty(n_sums * LANES), np.empty(n_sums), np.empty(len(sums))
     for i in range(len(kind)):
         best: Any = -np.inf
@@ -259,7 +259,7 @@ def _choose_over_designs(
                         sums[which, i] = totals[which]
 
 
-def _is_tried(choices: records.Choices, i: int, order: int, is_gaining: bool) -> bool:
+def _is_tried(choices: stage_records.Choices, i: int, order: int, is_gaining: bool) -> bool:
     """Whether an order counts: one that latencies alone may favour does if they do."""
     return bool(choices.allowed[order, i] == BY_BANDWIDTH or is_gaining)
 
@@ -268,10 +268,10 @@ def _sums(
     operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
-    inputs: records.DesignInputs,
-    groups: records.WeightGroups,
+    inputs: stage_records.DesignInputs,
+    groups: stage_records.WeightGroups,
     i: int,
-    modelling: records.Modelling,
+    modelling: stage_records.Modelling,
     table: FloatArray,
     part: FloatArray,
     totals: FloatArray,
@@ -284,30 +284,30 @@ def _sums(
         if share > 0.0:
             of_group = stage.with_weight_bytes(design, groups.weight_bytes[group, i])
             _pass_sums(operators, shapes, shape_of, of_group, modelling, table, part)
-            for which in range(records.N_SUMS):
+            for which in range(stage_records.N_SUMS):
                 totals[which] += share * part[which]
-    moved = records.Moved(
+    moved = stage_records.Moved(
         totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
     )
     tails = (design.activation_tails, design.kv_tails, design.weight_tails)
     reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
     bandwidth = (inputs.on_chip_bandwidth_bytes_per_s, *inputs.tier_bandwidth_bytes_per_s)
     least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
-    totals[0] = elementwise.larger(totals[0], least_s)
+    totals[0] = formula_operations.larger(totals[0], least_s)
     held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
     n_levels = len(held)
     for level in range(n_levels):
-        totals[records.N_SUMS + level] = reads[level]
-        totals[records.N_SUMS + n_levels + level] = writes[level]
-        totals[records.N_SUMS + 2 * n_levels + level] = held[level]
+        totals[stage_records.N_SUMS + level] = reads[level]
+        totals[stage_records.N_SUMS + n_levels + level] = writes[level]
+        totals[stage_records.N_SUMS + 2 * n_levels + level] = held[level]
 
 
 def _pass_sums(
     operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
-    design: records.StageDesign,
-    modelling: records.Modelling,
+    design: stage_records.StageDesign,
+    modelling: stage_records.Modelling,
     table: FloatArray,
     totals: FloatArray,
 ) -> None:
@@ -323,12 +323,12 @@ def _pass_sums(
         if not modelling.blocks_for_capacity:
             _fill_table(some, own, design, modelling, table)
         elif modelling.is_staged:
-            known = records.Modelling(True, False, True, False, usable, in_flight)
+            known = stage_records.Modelling(True, False, True, False, usable, in_flight)
             _fill_table(some, own, design, known, table)
         else:
-            known = records.Modelling(True, False, False, False, usable, in_flight)
+            known = stage_records.Modelling(True, False, False, False, usable, in_flight)
             _fill_table(some, own, design, known, table)
-        for which in range(records.N_SUMS):
+        for which in range(stage_records.N_SUMS):
             total = totals[which]
             for lane in range(LANES):
                 total += table[which * LANES + lane]
@@ -338,13 +338,13 @@ def _pass_sums(
 def _fill_table(
     operators: FloatArray,
     shapes: FloatArray,
-    design: records.StageDesign,
-    modelling: records.Modelling,
+    design: stage_records.StageDesign,
+    modelling: stage_records.Modelling,
     table: FloatArray,
 ) -> None:
     """What each operator of a block adds to the sums, all its instances together."""
     # Counted from the table: of a number that it knows, the compiler would make a plain loop.
-    for lane in range(len(table) // records.N_SUMS):
+    for lane in range(len(table) // stage_records.N_SUMS):
         operator, shape = _one_operator(operators, lane), _one_shape(shapes, lane)
         moved = stage.moved_bytes(operator, shape, design, modelling)
         times = stage.operator_times(operator, shape, design, moved, modelling)
@@ -361,18 +361,18 @@ def _fill_table(
 
 
 def _one_design(
-    designs: records.DesignInputs,
+    designs: stage_records.DesignInputs,
     tiers: FloatArray,
     places: tuple[int, ...],
-    choices: records.Choices,
+    choices: stage_records.Choices,
     i: int,
     requests: Any,
     held: Any,
     order: int,
-) -> records.DesignInputs:
+) -> stage_records.DesignInputs:
     """Design ``i`` with a batch size and an order of its tiers."""
     of_order = choices.orders[order]
-    return records.DesignInputs(
+    return stage_records.DesignInputs(
         requests,
         designs.weight_bytes[i],
         designs.activation_bytes[i],
@@ -403,13 +403,13 @@ def _one_design(
     )
 
 
-@elementwise.place_by_place
+@formula_operations.place_by_place
 def _of_tiers(place: Any, tiers: FloatArray, order: IntArray, i: int) -> Any:
     return tiers[order[place], i]
 
 
-def _one_work(least_work: records.LeastWork, u: int) -> records.LeastWork:
-    return records.LeastWork(
+def _one_work(least_work: stage_records.LeastWork, u: int) -> stage_records.LeastWork:
+    return stage_records.LeastWork(
         least_work.shared_cycles[u],
         least_work.own_cycles[u],
         least_work.weight_elements[u],
@@ -421,8 +421,8 @@ def _one_work(least_work: records.LeastWork, u: int) -> records.LeastWork:
     )
 
 
-def _one_operator(values: FloatArray, lane: int) -> records.StageOperator:
-    return records.StageOperator(
+def _one_operator(values: FloatArray, lane: int) -> stage_records.StageOperator:
+    return stage_records.StageOperator(
         values[lane],
         values[LANES + lane],
         values[2 * LANES + lane],
@@ -437,8 +437,8 @@ def _one_operator(values: FloatArray, lane: int) -> records.StageOperator:
     )
 
 
-def _one_shape(values: FloatArray, lane: int) -> records.Shape:
-    return records.Shape(
+def _one_shape(values: FloatArray, lane: int) -> stage_records.Shape:
+    return stage_records.Shape(
         values[lane],
         values[LANES + lane],
         values[2 * LANES + lane],

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from codesign.accounts.account_constants import Constants
 from codesign.accounts.area import Floorplan, floorplan
 from codesign.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
-from codesign.accounts.constants import Constants
 from codesign.accounts.heat import Heat, heat_of
 from codesign.accounts.ownership import (
     owned_usd_per_hour,

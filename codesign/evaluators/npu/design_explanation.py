@@ -12,7 +12,7 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.placement import KINDS
 from codesign.format_mixture import is_mixed, mixture_words

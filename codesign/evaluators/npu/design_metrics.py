@@ -13,10 +13,10 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
 from codesign.evaluators.npu.footprint import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.npu_options import NpuOptions, link_time
-from codesign.evaluators.npu.operators import Pass, Stage
+from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
-from codesign.evaluators.npu.records import Moved, PassTimes
+from codesign.evaluators.npu.stage_records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.workload import Request
 

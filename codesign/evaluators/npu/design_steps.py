@@ -21,7 +21,7 @@ import numpy as np
 
 from codesign.columns import column_of
 from codesign.deployments.queueing import EngineStep
-from codesign.deployments.queueing.tables import place_on, token_grid
+from codesign.deployments.queueing.token_grid import place_on, token_grid
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
@@ -64,7 +64,6 @@ class DesignStepTimes:
         self._max_context = max_context_tokens
 
     def step_s(self, step: EngineStep) -> float:
-        """Seconds of a step."""
         seconds = 0.0
         for chunk in step.chunks:
             before = self._prefill_s(chunk.past_tokens)

@@ -1,7 +1,8 @@
 """Loops over formulas as machine code, made by numba and kept on the disk.
 
-The formulas are functions of the operations of ``hardware/elementwise.py``, which are said here for
-single numbers. The arithmetic is neither fused nor reordered, so that its bits are NumPy's.
+The formulas are functions of the operations of ``hardware/formula_operations.py``, which are said
+here for single numbers. The arithmetic is neither fused nor reordered, so that its bits are those
+of NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.hardware import elementwise
+from codesign.hardware import formula_operations
 
 _INLINE: Any = {"forceinline": True}
 
@@ -30,7 +31,7 @@ def compile_loop(
 
     Args:
         loop: A function of numbers, arrays, and tuples of them.
-        helpers: All that it calls, the operations of ``elementwise.py`` apart.
+        helpers: All that it calls, the operations of ``formula_operations.py`` apart.
     """
     import numba
     from numba.extending import register_jitable
@@ -54,16 +55,20 @@ def compile_loop(
 
 @cache
 def _define_operations() -> None:
-    """Say what the operations of ``elementwise.py`` are in compiled loops."""
+    """Say what the operations of ``formula_operations.py`` are in compiled loops."""
     from numba.extending import overload, register_jitable
 
     for operation, on_numbers in _ON_NUMBERS.items():
         # Not strict: the names of arguments may differ.
         overload(operation, strict=False)(partial(_implementation, on_numbers))
-    for function in (elementwise.differences, elementwise.products, elementwise.sums):
+    for function in (
+        formula_operations.differences,
+        formula_operations.products,
+        formula_operations.sums,
+    ):
         _define_on_tuples(function)
-    overload(elementwise.running_sums, strict=False, jit_options=_INLINE)(_running_sums)
-    register_jitable(forceinline=True)(elementwise.sum_of)
+    overload(formula_operations.running_sums, strict=False, jit_options=_INLINE)(_running_sums)
+    register_jitable(forceinline=True)(formula_operations.sum_of)
 
 
 def _define_on_tuples(function: Any) -> None:
@@ -101,14 +106,16 @@ def _function_of(names: list[str], parts: list[str], **known: Any) -> Callable[.
 
 
 _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
-    elementwise.where: lambda condition, if_true, if_false: if_true if condition else if_false,
-    elementwise.larger: lambda first, second: first if first > second else second,
-    elementwise.smaller: lambda first, second: first if first < second else second,
-    elementwise.rounded_up: lambda value: np.ceil(value),
-    elementwise.square_root: lambda value: math.sqrt(value),
-    elementwise.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
+    formula_operations.where: lambda condition, if_true, if_false: (
+        if_true if condition else if_false
+    ),
+    formula_operations.larger: lambda first, second: first if first > second else second,
+    formula_operations.smaller: lambda first, second: first if first < second else second,
+    formula_operations.rounded_up: lambda value: np.ceil(value),
+    formula_operations.square_root: lambda value: math.sqrt(value),
+    formula_operations.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
 }
-"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN."""
+"""What the operations of ``formula_operations.py`` are on single numbers, none of them NaN."""
 
 
 def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..., Any]:

@@ -16,22 +16,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.constants import ENERGIES, constant_ranges
+from codesign.accounts.account_constants import ENERGIES, constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
 from codesign.deployments.parallelism import DEGREES
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
-from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
+from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, absent_metrics
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
+from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, features
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
@@ -156,7 +156,7 @@ class NpuEvaluator:
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
-        """(n,) what no completion of a design beats (see ``bounds.py``)."""
+        """(n,) what no completion of a design beats (see ``best_case.py``)."""
         if has_degrees(designs):
             return self._by_group(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
@@ -180,7 +180,6 @@ class NpuEvaluator:
         )
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
-        """Memory technologies by name."""
         return self._library
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> NpuEvaluator:
@@ -203,7 +202,6 @@ class NpuEvaluator:
         }
 
     def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
-        """The same evaluator with other constants."""
         evaluator = copy.copy(self)
         constants = {**self.options.constants, **values}
         evaluator.options = self.options.model_copy(update={"constants": constants})
@@ -243,7 +241,6 @@ class NpuEvaluator:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.options.profile
 
     def provenance(self) -> Mapping[str, Any]:
@@ -269,11 +266,6 @@ class NpuEvaluator:
         return self.preparation.violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` designs; only those named are computed.
-
-        Raises:
-            UnknownNameError: A metric, technology, format or strategy that is not known.
-        """
         declared = [metric.name for metric in self.metrics]
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *POOL_METRICS})
         if has_degrees(designs):
@@ -318,7 +310,6 @@ class NpuEvaluator:
         return DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one design."""
         of_formats = {} if self._accuracy is None else self._accuracy.declared
         names = [item.name for item in self.metrics if item.name not in of_formats]
         if has_degrees(designs):
@@ -336,7 +327,6 @@ class NpuEvaluator:
         return account if self._accuracy is None else self._accuracy.added_to(account, designs)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some designs, by its name."""
         of_formats = {} if self._accuracy is None else self._accuracy.absent_metrics(values)
         is_rented = self.options.usd_per_hour is not None
         return absent_metrics(values, self._library, is_rented) | of_formats

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from codesign.accounts.constants import CONSTANTS, Constants, Cooling, Process, constants_at
+from codesign.accounts.account_constants import CONSTANTS, Constants, Cooling, Process, constants_at
 from codesign.deployments import LinkTime, ModelPart
 from codesign.errors import describe_unknown
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.hardware.array import Organization
-from codesign.hardware.collectives import Link
+from codesign.hardware.collective_times import Link
 from codesign.memtech import Level
 from codesign.schema import quantity
 

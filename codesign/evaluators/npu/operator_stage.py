@@ -1,7 +1,7 @@
 """What one operator moves and how long it takes: the formulas of the innermost loop.
 
 Physics without fitted factors; ``calibrated.py`` has the reading of the paper's tables. The records
-that go in and out are in ``records.py``.
+that go in and out are in ``stage_records.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codesign.evaluators.npu.placement import (
     tier_shares,
     tier_tails,
 )
-from codesign.evaluators.npu.records import (
+from codesign.evaluators.npu.stage_records import (
     DesignInputs,
     Modelling,
     Moved,
@@ -37,7 +37,14 @@ from codesign.evaluators.npu.traffic import (
     read_off_chip_bytes,
     stationary_operand_bytes,
 )
-from codesign.hardware.elementwise import inverse, larger, place_by_place, products, smaller, where
+from codesign.hardware.formula_operations import (
+    inverse,
+    larger,
+    place_by_place,
+    products,
+    smaller,
+    where,
+)
 from codesign.hardware.hierarchy import (
     in_flight_bandwidth_bytes_per_s,
     parallel_time_s_at,

@@ -33,7 +33,7 @@ from codesign.evaluators.npu.npu_options import (
     account_constants,
     link_time,
 )
-from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import Preparation

@@ -12,7 +12,7 @@ from codesign.columns import BoolArray, FloatArray, IntArray, combined, distinct
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_stage import pinned_shares, tails_of
 from codesign.evaluators.npu.placement import Three, share_on_chip
-from codesign.evaluators.npu.records import DesignInputs, Modelling, Moved, WeightGroups
+from codesign.evaluators.npu.stage_records import DesignInputs, Modelling, Moved, WeightGroups
 from codesign.evaluators.npu.traffic import port_bytes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.workload.lowering import Phase

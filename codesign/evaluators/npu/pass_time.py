@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from codesign.columns import FloatArray
 from codesign.evaluators.npu.placement import Levels, Tiers, Two
-from codesign.evaluators.npu.records import DesignInputs, LeastWork, Modelling
-from codesign.hardware.elementwise import inverse, larger, sum_of, where
+from codesign.evaluators.npu.stage_records import DesignInputs, LeastWork, Modelling
+from codesign.hardware.formula_operations import inverse, larger, sum_of, where
 
 ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.hardware.elementwise import (
+from codesign.hardware.formula_operations import (
     differences,
     inverse,
     larger,

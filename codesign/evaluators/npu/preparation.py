@@ -23,9 +23,9 @@ from codesign.columns import (
     taken,
 )
 from codesign.deployments import ModelPart
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
-from codesign.evaluators.npu.formats import (
+from codesign.evaluators.npu.format_widths import (
     element_bytes,
     groups_of_weights,
     meaning,
@@ -360,8 +360,7 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
     """(n,) position of each design's value in ``known``."""
 
     def position(value: str) -> float:
-        if value not in known:
-            raise UnknownNameError(parameter, value, known)
+        check_known(parameter, value, known)
         return float(known.index(value))
 
     return designs[parameter].lookup(position).astype(np.int64)

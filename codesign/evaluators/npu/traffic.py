@@ -14,9 +14,9 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.evaluators.npu.placement import Levels, Tails, Two, own_parts
-from codesign.evaluators.npu.records import Buffer, Moved, Shape, StageDesign, StageOperator
+from codesign.evaluators.npu.stage_records import Buffer, Moved, Shape, StageDesign, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.elementwise import (
+from codesign.hardware.formula_operations import (
     inverse,
     larger,
     place_by_place,

@@ -2,6 +2,6 @@
 
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.platform_request import PlatformRequest
 
 __all__ = ["PlatformEvaluator", "PlatformOptions", "PlatformRequest"]

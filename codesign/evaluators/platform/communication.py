@@ -11,7 +11,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.hardware.collectives import (
+from codesign.hardware.collective_times import (
     Link,
     hierarchical_all_gather_s,
     hierarchical_all_reduce_s,

@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, boundary_share
-from codesign.hardware.collectives import split_over_nodes
+from codesign.hardware.collective_times import split_over_nodes
 from codesign.machines.device.collectives import (
     CollectiveConstants,
     CollectiveKind,

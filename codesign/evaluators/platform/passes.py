@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.evaluators.platform.device_memory import CachedTokens
 from codesign.evaluators.platform.device_work import Stream
-from codesign.evaluators.platform.memory import CachedTokens
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.rules import rules_of
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.workload.model_size import sliding_share
 from codesign.workload.operators import OperatorTable
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.columns import Column, FloatArray
 from codesign.evaluators.platform.product_columns import ProductColumns
-from codesign.hardware.collectives import Link
+from codesign.hardware.collective_times import Link
 from codesign.machines.device.links import LinkRates
 from codesign.machines.device.rates import DeviceRates
 

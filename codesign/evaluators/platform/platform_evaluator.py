@@ -16,19 +16,19 @@ from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
-from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform import Platform
-from codesign.evaluators.platform.platform_explanation import explain
-from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.evaluators.platform.platforms import (
+from codesign.evaluators.platform.platform_columns import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
     build_platform,
 )
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.rules import rules_of
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_explanation import explain
+from codesign.evaluators.platform.platform_limits import limits
+from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.hardware.device import Device, list_devices, load_device
 from codesign.machines.device.formats import BLOCK_SCALED
 from codesign.metrics import PLATFORM_METRICS, Metric, chosen_metrics
@@ -95,7 +95,6 @@ class PlatformEvaluator:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.options.profile
 
     def provenance(self) -> Mapping[str, Any]:
@@ -150,11 +149,6 @@ class PlatformEvaluator:
         return limits(self.serving(designs))
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` platforms; only those named.
-
-        Raises:
-            UnknownNameError: A metric, device or format that is not known.
-        """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         serving = self.serving(designs)
         values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
@@ -195,11 +189,9 @@ class PlatformEvaluator:
         return RequestPasses(self.workload, self._ideal)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some platforms, by its name."""
         return {} if self.accuracy is None else self.accuracy.absent_metrics(values)
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one platform."""
         account = explain(self.serving(designs), list(PLATFORM_METRICS))
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 

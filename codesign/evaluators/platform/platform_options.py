@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from codesign.evaluators.format_accuracy import AccuracyOptions
-from codesign.hardware.collectives import Algorithm
+from codesign.hardware.collective_times import Algorithm
 from codesign.schema import Fraction, quantity
 
 Profile: TypeAlias = Literal["fitted", "ideal", "genz"]
@@ -31,14 +31,14 @@ AttentionParallelism: TypeAlias = Literal["data", "tensor"]
 
 _RULES: dict[Profile, str] = {
     "fitted": "codesign.evaluators.platform.fitted:FittedRules",
-    "ideal": "codesign.evaluators.platform.rules:ServingRules",
+    "ideal": "codesign.evaluators.platform.serving_rules:ServingRules",
     "genz": "codesign.conventions.genz:GenzRules",
 }
 """Module and class of each profile's rules, imported when they are asked for."""
 
 
 def rules_class(profile: Profile) -> Any:
-    """The class of a profile's rules, a :class:`.rules.ServingRules`."""
+    """The class of a profile's rules, a :class:`.serving_rules.ServingRules`."""
     module, _, name = _RULES[profile].partition(":")
     return getattr(import_module(module), name)
 

@@ -23,14 +23,14 @@ import numpy as np
 
 from codesign.columns import FloatArray, design_columns
 from codesign.errors import InputError
-from codesign.evaluators.platform.parallelism import (
+from codesign.evaluators.platform.parallelism_choices import (
     DEGREES,
     ParallelismChoices,
     candidates,
     evaluate_choices,
 )
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.units import format_engineering
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, message_time_s
+from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
-from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.workload.model import LanguageModel

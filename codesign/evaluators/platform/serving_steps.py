@@ -27,15 +27,15 @@ import numpy as np
 from codesign.columns import FloatArray, column_of, design_columns
 from codesign.deployments.queueing import EngineLimits, EngineStep
 from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
-from codesign.deployments.queueing.tables import place_on, token_grid
+from codesign.deployments.queueing.token_grid import place_on, token_grid
 from codesign.errors import InputError
 from codesign.evaluators.platform.device_work import Stream
-from codesign.evaluators.platform.limits import describe_limits
-from codesign.evaluators.platform.pass_time import TimedPass
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_limits import describe_limits
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.roofline import OperatorTime, Rooflines
-from codesign.evaluators.platform.rules import rules_of
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.serving_rules import rules_of
+from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.units import format_engineering
 from codesign.workload.model_size import kv_elements_per_token, state_bytes
 from codesign.workload.operator_rules import state_part
@@ -84,7 +84,6 @@ class DeviceStepTimes:
         self._chunk_times: dict[tuple[int, int], float] = {}
 
     def step_s(self, step: EngineStep) -> float:
-        """Seconds of a step."""
         n_prefilled, n_chunks, own = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codesign.errors import UnknownNameError
+from codesign.errors import check_known
 from codesign.schema import Record, quantity, read_records
 
 _FILE = Path(__file__).parent / "use_cases.yaml"
@@ -44,6 +44,5 @@ def load_use_case(name: str) -> UseCase:
     Raises:
         UnknownNameError: No such use case; the nearest is offered.
     """
-    if name not in _use_cases():
-        raise UnknownNameError("use case", name, _use_cases())
+    check_known("use case", name, _use_cases())
     return _use_cases()[name]

@@ -26,9 +26,9 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffi
 from codesign.evaluators.npu.footprint import PreparedBatch
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.operators import Pass, sum_over_operators
+from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
-from codesign.evaluators.npu.records import PassTimes
+from codesign.evaluators.npu.stage_records import PassTimes
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -289,7 +289,6 @@ class SimulationEvaluator:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.options.profile
 
     def provenance(self) -> Mapping[str, Any]:
@@ -300,7 +299,6 @@ class SimulationEvaluator:
         }
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
-        """The memory technologies in use, by name."""
         return self.analytical.technologies()
 
     def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
@@ -310,7 +308,6 @@ class SimulationEvaluator:
         return limited_evaluator
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        """As of ``npu``."""
         return self.analytical.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -331,11 +328,7 @@ class SimulationEvaluator:
         return self.analytical.evaluate(designs, metrics).metrics
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` designs; nothing is simulated for those that do not need it.
-
-        Raises:
-            UnknownNameError: A metric, technology, format or strategy that is not known.
-        """
+        """As every evaluator; nothing is simulated for designs that do not need it."""
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         n = len(designs["pe_array"])
         values = {name: np.full(n, np.nan) for name in names}
@@ -354,7 +347,6 @@ class SimulationEvaluator:
         return Evaluation(values, violations, failures)
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one design."""
         results = self._results(designs)
         names = [metric.name for metric in self.metrics]
         absent = self.absent_metrics({name: item.values for name, item in designs.items()})
@@ -371,7 +363,6 @@ class SimulationEvaluator:
         return replace(account, operators=operators, notes=[*account.notes, note])
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some designs, by its name."""
         return self.analytical.absent_metrics(values)
 
     def timeline(self, designs: Columns) -> list[tuple[str, float, SimulatedOperator]]:

@@ -17,10 +17,10 @@ from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.platform import PlatformEvaluator
-from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.memory import excess
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.device_memory import excess
+from codesign.evaluators.platform.platform_limits import limits
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.system.hand_over import (
     EXCHANGED,
     OWN_METRICS,
@@ -99,7 +99,6 @@ class DevicePool:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.platform.profile
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -112,11 +111,6 @@ class DevicePool:
         return {**limits(serving), "memory": excess(kept, serving.platform, serving.options)}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` groups of devices; only those named.
-
-        Raises:
-            UnknownNameError: A metric, device or format that is not known.
-        """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         serving = self.platform.serving(designs)
         accuracy = self.platform.accuracy

@@ -37,6 +37,8 @@ _OF_NPU = {name: metric for name, metric in POOL_METRICS.items() if name not in 
 class NpuPool:
     """One NPU of a pool, or several that serve the model together; bounds included.
 
+    All is as of the evaluator ``npu``, but for what a hand-over or an exchange adds.
+
     Args:
         task: What is asked of it.
         workload: Of the system.
@@ -80,7 +82,6 @@ class NpuPool:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.npu.profile
 
     def within_limits(self, limits: Mapping[str, float]) -> NpuPool:
@@ -94,15 +95,12 @@ class NpuPool:
         return pool
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        """As of the evaluator ``npu``."""
         return self.npu.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """As of the evaluator ``npu``."""
         return self.npu.known_violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` machines; only those named."""
         names = [item.name for item in self.metrics] if metrics is None else metrics
         of_npu = [name for name in names if name not in OWN_METRICS]
         if "exchange_bytes" in names:
@@ -134,7 +132,6 @@ class NpuPool:
         return {name: own[name] for name in own if name in names}
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """As of the evaluator ``npu``."""
         return self.npu.interchangeable(parameter, values)
 
     def superseded(
@@ -149,7 +146,6 @@ class NpuPool:
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
-        """(n,) what no completion of a design beats."""
         n = len(designs["pe_array"])
         known = dict(designs)
         for name in ("kv_format", "activation_format"):
@@ -163,17 +159,13 @@ class NpuPool:
         }
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """As of the evaluator ``npu``."""
         return self.npu.absent_metrics(values)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """As of the evaluator ``npu``."""
         return self.npu.features(designs)
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one machine."""
         return self.npu.explain(designs)
 
     def provenance(self) -> Mapping[str, Any]:
-        """As of the evaluator ``npu``."""
         return self.npu.provenance()

@@ -33,8 +33,9 @@ def pool_machine(
     if "device" in pool.parameters:
         if task.layers != "all":
             raise InputError(
-                f"pools.{pool.name}: the role {pool.role!r} is one of NPUs, not of devices, whose "
-                "kernels are measured for whole layers"
+                f"the role {pool.role!r} is one of NPUs, not of devices, whose kernels are "
+                "measured for whole layers",
+                key=("pools", pool.name),
             )
         machine = DevicePool(task.stage, workload, options)
         _check_devices(pool, machine.platform)
@@ -42,8 +43,9 @@ def pool_machine(
     if "pe_array" in pool.parameters:
         return NpuPool(task, workload, options.npu)
     raise InputError(
-        f"pools.{pool.name}: expected machines with the parameter 'pe_array' or 'device', "
-        f"got {', '.join(pool.parameters) or 'no parameter'}"
+        "expected machines with the parameter 'pe_array' or 'device', "
+        f"got {', '.join(pool.parameters) or 'no parameter'}",
+        key=("pools", pool.name),
     )
 
 
@@ -55,7 +57,7 @@ def _check_formats(pool: PoolDescription) -> None:
             try:
                 bits(str(value))
             except InputError as error:
-                raise InputError(f"pools.{pool.name}: {name}: {error}") from None
+                raise InputError(f"{name}: {error}", key=("pools", pool.name)) from None
 
 
 def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
@@ -74,8 +76,9 @@ def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
             columns[name] = Column((values[0],), np.zeros(len(rows), dtype=np.int64))
     missing = sorted(platform.required_parameters - columns.keys())
     if missing:
-        raise InputError(f"pools.{pool.name}: expected the parameter {missing[0]!r} of devices")
+        message = f"expected the parameter {missing[0]!r} of devices"
+        raise InputError(message, key=("pools", pool.name))
     try:
         platform.serving(columns)
     except InputError as error:
-        raise InputError(f"pools.{pool.name}: {error}") from None
+        raise InputError(str(error), key=("pools", pool.name)) from None

@@ -86,14 +86,16 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
         if len(serving) != 1:
             expected = " or ".join(" and ".join(way) for way in _WAYS[phase])
             got = ", ".join(by_role) or "none"
-            raise InputError(f"pools: expected the roles {expected} for the {phase}, got {got}")
+            message = f"expected the roles {expected} for the {phase}, got {got}"
+            raise InputError(message, key=("pools",))
         for role, (stage, layers) in serving[0].items():
             tasks[by_role[role]] = PoolTask(stages[stage], layers)
     idle = [pool for pool in pools if pool.name not in tasks]
     if idle:
         raise InputError(
-            f"pools.{idle[0].name}: the workload has nothing for the role {idle[0].role!r}; its "
-            f"phases are {' and '.join(workload.phases)}"
+            f"the workload has nothing for the role {idle[0].role!r}; its phases are "
+            f"{' and '.join(workload.phases)}",
+            key=("pools", idle[0].name),
         )
     if any(task.stage.generated_tokens < 1 for task in tasks.values()):
         raise InputError("early and late need at least two generated tokens")

@@ -32,15 +32,15 @@ from codesign.evaluators.system.decisive_metrics import (
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import TIME_METRIC
-from codesign.evaluators.system.links import (
+from codesign.evaluators.system.npu_pool import NpuPool
+from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
+from codesign.evaluators.system.pool_links import (
     LINK_PARAMETERS,
     OPTIONAL_LINK_PARAMETERS,
     link_rates,
     links_in_order,
     ports_usd,
 )
-from codesign.evaluators.system.npu_pool import NpuPool
-from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.evaluators.system.pool_machines import pool_machine
 from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.system_explanation import explain, explain_pools
@@ -162,7 +162,6 @@ class SystemEvaluator:
         )
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some systems, by its name."""
         absent: dict[str, str] = {}
         for name, machine in self.machines.items():
             prefix = f"{name}_"
@@ -267,11 +266,6 @@ class SystemEvaluator:
         }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` systems; only those named.
-
-        Raises:
-            UnknownNameError: A metric that is not known.
-        """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         needed = self.pool_metrics(names)
         values: dict[str, Mapping[str, FloatArray]] = {}

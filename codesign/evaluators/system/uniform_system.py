@@ -100,11 +100,9 @@ class UniformSystem:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self._system.profile
 
     def provenance(self) -> Mapping[str, Any]:
-        """Everything that the results depend on, as plain JSON values."""
         return {
             "system": self._system.provenance(),
             "links": self._links,
@@ -127,11 +125,6 @@ class UniformSystem:
         return limits
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` systems; only those named.
-
-        Raises:
-            UnknownNameError: A metric that is not known.
-        """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         values = self._totals(designs, self.shares(designs))
         limits = {

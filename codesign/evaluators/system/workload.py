@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from codesign.errors import KeyedValueError
 from codesign.schema import Positive, Record
 from codesign.workload import LanguageModel, load_model
 from codesign.workload.request import ModelName, TraceName
@@ -41,7 +42,7 @@ class SystemWorkload(Record):
         if self.trace is None and None in (self.prompt_tokens, self.generated_tokens):
             raise ValueError("expected both prompt_tokens and generated_tokens")
         if len(set(self.phases)) < len(self.phases):
-            raise ValueError(f"phases: expected each phase once, got {list(self.phases)}")
+            raise KeyedValueError("phases", f"expected each phase once, got {list(self.phases)}")
         return self
 
     @cached_property

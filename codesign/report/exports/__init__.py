@@ -7,10 +7,10 @@ or ``all`` (every observation). An export of one design is a
 function ``(chosen, path) -> Written``, registered in ``codesign.design_exports``.
 """
 
-from codesign.report.exports.documents import to_json, to_yaml
 from codesign.report.exports.journal import to_optuna
+from codesign.report.exports.observation_documents import to_json, to_yaml
+from codesign.report.exports.observation_tables import to_csv, to_excel, to_markdown, to_parquet
 from codesign.report.exports.observed import observations, plain_design, progress_words, provenance
-from codesign.report.exports.tables import to_csv, to_excel, to_markdown, to_parquet
 
 __all__ = [
     "observations",

@@ -22,8 +22,8 @@ from codesign.errors import MissingExtraError
 from codesign.files import replacing
 from codesign.report.exports.observed import CHUNK, provenance
 from codesign.report.frames import Scope, positions_of
+from codesign.report.json_values import to_plain
 from codesign.report.labels import format_setting
-from codesign.report.plain import to_plain
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.errors import InputError
-from codesign.report.exports.designs import (
+from codesign.report.exports.design_files import (
     Written,
     flat_memory_notes,
     format_notes,
     need_tiers,
     write_texts,
 )
-from codesign.report.plain import to_json_text
+from codesign.report.json_values import to_json_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign

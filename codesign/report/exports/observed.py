@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import IntArray
 from codesign.pareto import TOLERANCE
+from codesign.report.json_values import to_plain
 from codesign.report.labels import status_word
-from codesign.report.plain import to_plain
 
 if TYPE_CHECKING:
     from codesign.campaign import Results

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.errors import InputError
-from codesign.report.exports.designs import (
+from codesign.report.exports.design_files import (
     Written,
     commented,
     flat_memory_notes,
@@ -24,8 +24,8 @@ from codesign.report.exports.designs import (
     need_tiers,
     write_texts,
 )
-from codesign.report.plain import to_json_text
-from codesign.workload import OperatorTable
+from codesign.report.json_values import to_json_text
+from codesign.workload import Request
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
@@ -160,11 +160,10 @@ def products_of(evaluated: EvaluatedDesign, title: str) -> list[ScaleSimProduct]
     Raises:
         InputError: The workload has no matrix products.
     """
-    workload = getattr(evaluated.evaluator, "workload", None)
-    lower = getattr(workload, "operators", None)
-    table = lower() if callable(lower) else None
-    if workload is None or not isinstance(table, OperatorTable):
+    workload = evaluated.workload
+    if not isinstance(workload, Request):
         raise InputError("SCALE-Sim needs a workload with matrix products", title)
+    table = workload.operators()
     # The requests of a batch are prefilled one after the other.
     is_decode = workload.phase == "decode"
     batch = np.array([evaluated.metrics["batch_size"] if is_decode else 1.0])

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.accounts.constants import constant_ranges
+from codesign.accounts.account_constants import constant_ranges
 from codesign.analysis.sweep import Sweep
 from codesign.analysis.uncertainty import design_intervals
 from codesign.errors import InputError
 from codesign.evaluators.base import Explains, Explanation
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.report.exports.block_diagram import interface_words
 from codesign.report.labels import format_metric, format_value, metric_of
-from codesign.report.uncertainty import NO_RANGE
+from codesign.report.uncertainty_tables import NO_RANGE
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
@@ -127,19 +128,17 @@ def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
 
 def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     """Every constant of area, energy, price, heat and carbon: its range, date and source."""
-    options = getattr(evaluated.evaluator, "options", None)
-    process = getattr(options, "process", None)
-    if process is None:
+    options = evaluated.options
+    if not isinstance(options, NpuOptions):
         return []
-    stated = getattr(options, "constants", {})
     return [
-        (name, f"{stated[name]:.6g}", "", "stated by the campaign")
-        if name in stated
+        (name, f"{options.constants[name]:.6g}", "", "stated by the campaign")
+        if name in options.constants
         else (
             name,
             " / ".join(f"{x:.6g}" for x in (item.low, item.typical, item.high)),
             item.date,
             item.source,
         )
-        for name, item in constant_ranges(process).items()
+        for name, item in constant_ranges(options.process).items()
     ]

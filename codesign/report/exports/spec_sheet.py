@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from codesign.errors import InputError
-from codesign.report.accuracy import FORMAT_COLUMNS, format_lines
+from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words
 from codesign.report.exports.block_diagram import block_diagram
-from codesign.report.exports.designs import Written, path_of_pool, write_texts
+from codesign.report.exports.design_files import Written, path_of_pool, write_texts
+from codesign.report.exports.observation_tables import markdown_line
 from codesign.report.exports.sheet_accounts import (
     BUDGET_COLUMNS,
     INTERFACE_COLUMNS,
@@ -25,7 +26,7 @@ from codesign.report.exports.sheet_accounts import (
     interface_lines,
     interval_words,
 )
-from codesign.report.exports.tables import markdown_line
+from codesign.report.json_values import to_json_text
 from codesign.report.labels import (
     KEY_METRICS,
     MAIN_METRICS,
@@ -38,9 +39,8 @@ from codesign.report.labels import (
     part_words,
     spoken_design,
 )
-from codesign.report.plain import to_json_text
 from codesign.report.tables import format_cell, unit_and_title
-from codesign.report.uncertainty import NO_RANGE, PERCENTS
+from codesign.report.uncertainty_tables import NO_RANGE, PERCENTS
 from codesign.text import markdown_text
 
 if TYPE_CHECKING:

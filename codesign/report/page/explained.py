@@ -15,10 +15,10 @@ import numpy as np
 
 from codesign.analysis.uncertainty_results import Swing
 from codesign.errors import InputError, JobError, UnknownNameError
-from codesign.report.page.accounts import Account, account_document
-from codesign.report.page.designs import Carried, Named, evenly
+from codesign.report.json_values import to_json_text
+from codesign.report.page.carried_designs import Carried, Named, evenly
+from codesign.report.page.design_account import Account, account_document
 from codesign.report.page.packing import packed
-from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
     from codesign.campaign import Results

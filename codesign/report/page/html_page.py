@@ -14,16 +14,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.campaign.exact import joined
+from codesign.campaign.exact_results import joined
 from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.pareto import TOLERANCE
 from codesign.problem import cost_column
 from codesign.report import palette
+from codesign.report.json_values import to_json_text
 from codesign.report.labels import evaluator_words
 from codesign.report.page import facts
-from codesign.report.page.designs import (
+from codesign.report.page.carried_designs import (
     Carried,
     Named,
     carry,
@@ -31,11 +32,10 @@ from codesign.report.page.designs import (
     metric_documents,
 )
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
-from codesign.report.page.limits import limit_document
 from codesign.report.page.optimizers import optimizer_document
 from codesign.report.page.packing import packed
 from codesign.report.page.recommendations import Judge, recommendation_document
-from codesign.report.plain import to_json_text
+from codesign.report.page.tighter_limits import limit_document
 from codesign.report.plateaus import FoldedFront, fold_positions, within_words
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ def write_page(
     picks = [item["id"] for item in document["picks"]]
     explained = Explained(page_results, carried, named, numbers, picks, explainer)
     text = page_html(results, page_results, carried, status, document, explained, folded)
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-    return path
+    return write_text(path, text)
 
 
 def page_document(

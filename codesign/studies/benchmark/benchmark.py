@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from codesign.studies.benchmark.accounts import account_shares
-from codesign.studies.benchmark.enumeration import enumeration_time
+from codesign.studies.benchmark.benchmark_host import surroundings
+from codesign.studies.benchmark.cost_of_accounts import account_shares
+from codesign.studies.benchmark.evaluation_rates import Row, evaluator_rates
+from codesign.studies.benchmark.front_time import enumeration_time
 from codesign.studies.benchmark.growth import growth
-from codesign.studies.benchmark.machine import surroundings
-from codesign.studies.benchmark.rates import Row, evaluator_rates
 from codesign.studies.benchmark.search import hypervolume_times, store_rate
 from codesign.studies.benchmark.startup import startup_time
 from codesign.studies.benchmark.timing import Effort

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from codesign.evaluators.npu.compiled import COMPILE_AFTER, LOAD_AFTER, SWITCH
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.report.paper_table import to_markdown
-from codesign.studies.benchmark.tables import benchmark_tables
+from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
 _TEXT = f"""# Performance
 
@@ -62,11 +62,8 @@ def write_page(measured: Mapping[str, Any], folder: Path) -> Path:
     Raises:
         InputError: The place cannot be written.
     """
-    path = folder / "performance.md"
     about = "\n".join(
         f"- {name}: {value}" for name, value in measured["about"].items() if value is not None
     )
     sections = [_TEXT.format(about=about), *map(to_markdown, benchmark_tables(measured))]
-    with replacing(path) as temporary:
-        temporary.write_text("\n".join(sections), encoding="utf-8")
-    return path
+    return write_text(folder / "performance.md", "\n".join(sections))

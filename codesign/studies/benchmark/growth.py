@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from codesign.evaluators.npu.choice import BatchAndOrderChoice
-from codesign.evaluators.npu.operators import Pass
-from codesign.studies.benchmark.rates import (
+from codesign.evaluators.npu.operator_times import Pass
+from codesign.studies.benchmark.evaluation_rates import (
     OBJECTIVES,
     Row,
     benchmark_space,

@@ -14,7 +14,7 @@ from codesign.campaign.observations import Layout, ObservationBatch, Run, Status
 from codesign.campaign.store_file import create_store, open_store
 from codesign.columns import FloatArray
 from codesign.pareto import HypervolumeTracker, hypervolume
-from codesign.studies.benchmark.rates import Row
+from codesign.studies.benchmark.evaluation_rates import Row
 from codesign.studies.benchmark.timing import Effort, best_seconds
 
 _UPDATES = 100

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from codesign.studies.benchmark.rates import Row
+from codesign.studies.benchmark.evaluation_rates import Row
 from codesign.studies.benchmark.timing import Effort
 
 _STARTS_PER_REPEAT = 3

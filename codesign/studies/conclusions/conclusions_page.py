@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from codesign.report.labels import format_value
-from codesign.report.tables import keyed_table, text_line
+from codesign.report.study_table import StudyTable
+from codesign.report.tables import text_line
 from codesign.studies.conclusions.answer import Answer
 from codesign.studies.conclusions.claims import Claim, Measure
 from codesign.studies.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from codesign.studies.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
-from codesign.text import keyed_markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,11 +36,10 @@ def document(answers: Sequence[Answer]) -> dict[str, Any]:
 
 def tables(answers: Sequence[Answer], with_details: bool) -> Iterator[RenderableType]:
     """The answers for people, and how they were measured if that is wanted."""
-    yield _table("Do MemExplorer's conclusions hold?", _SUMMARY, _summary(answers))
+    yield _plain_table(_summary(answers))
     yield text_line(_rule())
     for answer in answers if with_details else ():
-        title = f"{answer.claim.title}: {answer.profile} says {answer.verdict}"
-        yield _table(title, _columns(answer.claim), _rows(answer))
+        yield _plain_table(_answer_table(answer))
         yield from (text_line(_plain(line)) for line in _facts(answer))
 
 
@@ -59,7 +58,7 @@ def markdown(answers: Sequence[Answer], command: str) -> str:
         "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, 8,000 "
         "generated, 8 bits, throughput against TDP), under `plain` physics and under the profile "
         f"that is fitted to the paper's tables. This page is made by `{command}`.",
-        keyed_markdown_table(_SUMMARY, _summary(answers)),
+        _summary(answers).on_page(),
         _rule(),
         "Throughput is read at a cap on TDP; a front up to "
         f"{LARGEST_CAP_WATTS:,.0f} W holds the fronts of all lower caps. Tokens per joule are "
@@ -89,7 +88,7 @@ def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
     for answer in answers:
         yield f"### {_NAMES[answer.profile]}: {answer.verdict}"
         yield "\n".join(f"- {line}" for line in _facts(answer))
-        yield keyed_markdown_table(_columns(claim), _rows(answer))
+        yield _answer_table(answer).on_page()
 
 
 def _facts(answer: Answer) -> Iterator[str]:
@@ -138,14 +137,15 @@ _SUMMARY = {
 }
 
 
-def _summary(answers: Sequence[Answer]) -> list[dict[str, str]]:
+def _summary(answers: Sequence[Answer]) -> StudyTable:
     rows: dict[str, dict[str, str]] = {}
     for answer in answers:
         row = rows.setdefault(answer.claim.key, {"claim": answer.claim.title})
         lost = answer.loss.largest(answer.claim.measures)
         row[answer.profile] = f"{answer.verdict} ({_percent(lost)})"
         row["on"] = "; ".join(filter(None, [row.get("on", ""), _named(answer)]))
-    return [row | {"on": row["on"] or "nothing that was varied"} for row in rows.values()]
+    complete = [row | {"on": row["on"] or "nothing that was varied"} for row in rows.values()]
+    return _table("Do MemExplorer's conclusions hold?", _SUMMARY, complete)
 
 
 def _named(answer: Answer) -> str:
@@ -197,7 +197,7 @@ def _columns(claim: Claim) -> Mapping[str, str]:
     return columns | {"verdict": "answer"}
 
 
-def _rows(answer: Answer) -> list[dict[str, str]]:
+def _answer_table(answer: Answer) -> StudyTable:
     name = answer.claim.choice.name if answer.claim.choice else ""
     left_out = f", {name} left out" if answer.beside else ""
     losses: dict[str, Loss | None] = {}
@@ -207,7 +207,9 @@ def _rows(answer: Answer) -> list[dict[str, str]]:
         f"{CAP_WATTS:,.0f} W, only {item} left out": loss for item, loss in answer.beside.items()
     }
     losses |= {f"{CAP_WATTS:,.0f} W, {label}": loss for label, loss in answer.shifts.items()}
-    return [_row(answer.claim, condition, loss) for condition, loss in losses.items()]
+    rows = [_row(answer.claim, condition, loss) for condition, loss in losses.items()]
+    title = f"{answer.claim.title}: {answer.profile} says {answer.verdict}"
+    return _table(title, _columns(answer.claim), rows)
 
 
 def _row(claim: Claim, condition: str, loss: Loss | None) -> dict[str, str]:
@@ -226,14 +228,13 @@ def _percent(share: float) -> str:
     return f"{max(share, 0.0):.1%}"
 
 
-def _table(
-    title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]
-) -> RenderableType:
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> StudyTable:
     numbers = [name for name in columns if name.endswith(("_all", "_without", "_lost"))]
-    plain = ({name: _plain(text) for name, text in row.items()} for row in rows)
-    table = keyed_table(title, columns, plain, numbers)
-    table.columns[0].no_wrap = False
-    return table
+    return StudyTable.keyed(title, columns, rows, numbers, folds_names=True)
+
+
+def _plain_table(table: StudyTable) -> RenderableType:
+    return replace(table, rows=[list(map(_plain, row)) for row in table.rows]).on_terminal()
 
 
 def _plain(text: str) -> str:

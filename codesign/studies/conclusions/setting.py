@@ -12,7 +12,7 @@ from codesign import api, resources
 from codesign.analysis.insight import Fronts, FrontsProgress, Variation
 from codesign.analysis.insight.absence import recoded
 from codesign.analysis.insight.variation import QuietFronts
-from codesign.campaign.definition import read_definition
+from codesign.campaign.campaign_definition import read_definition
 from codesign.columns import Value
 from codesign.enumeration import ExactFront
 from codesign.evaluators.npu import NpuEvaluator

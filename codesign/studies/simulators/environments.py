@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codesign.errors import InputError, JobError, UnknownNameError
+from codesign.errors import InputError, JobError, check_known
 
 _NEWER_PYTHON = "CODESIGN_PYTHON312"
 
@@ -53,8 +53,7 @@ def folder_of(name: str) -> Path:
     Raises:
         UnknownNameError: There is no such simulator.
     """
-    if name not in SIMULATORS:
-        raise UnknownNameError("simulator", name, SIMULATORS)
+    check_known("simulator", name, SIMULATORS)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "codesign" / "simulators" / name
 

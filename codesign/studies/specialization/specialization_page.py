@@ -13,10 +13,10 @@ import numpy as np
 
 from codesign.report.labels import format_value
 from codesign.report.ratio_figure import RatioPoint, save_ratios
-from codesign.report.tables import keyed_table, text_line
+from codesign.report.study_table import StudyTable
+from codesign.report.tables import text_line
 from codesign.studies.specialization.system_problems import KINDS, Kind
 from codesign.studies.specialization.trace_answers import BestSystem, RolePart, TraceAnswer
-from codesign.text import keyed_markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -89,9 +89,7 @@ def _plain_answer(answer: TraceAnswer) -> dict[str, Any]:
 
 def tables(answers: Sequence[TraceAnswer]) -> Iterator[RenderableType]:
     """The answers for people."""
-    yield keyed_table(_gain_title(answers), _GAIN_COLUMNS, _gain_rows(answers), _NUMBERS)
-    yield keyed_table("Prefill to decode", _RATIO_COLUMNS, _ratio_rows(answers), _NUMBERS)
-    yield keyed_table("Machines", _DESIGN_COLUMNS, _design_rows(answers), _NUMBERS)
+    yield from (table.on_terminal() for table in _tables(answers))
     yield from (text_line(line) for line in (*reading(answers), *_notes(answers)))
 
 
@@ -104,6 +102,7 @@ def markdown(answers: Sequence[TraceAnswer], command: str, figure: str | None) -
         figure: Path of the figure from the page, if there is one.
     """
     first = answers[0].setting
+    gains, ratios, machines = (table.on_page() for table in _tables(answers))
     parts = [
         "# What a machine for each phase buys, and how many of each",
         f"Systems of `{first.model}` within {first.limit_watts:,.0f} W of TDP, over the machines "
@@ -114,12 +113,12 @@ def markdown(answers: Sequence[TraceAnswer], command: str, figure: str | None) -
         "## Reading",
         *reading(answers),
         "## What specialising buys",
-        keyed_markdown_table(_GAIN_COLUMNS, _gain_rows(answers)),
+        gains,
         "## Ratios",
         *([f"![Ratio of prefill to decode machines]({figure})"] if figure else []),
-        keyed_markdown_table(_RATIO_COLUMNS, _ratio_rows(answers)),
+        ratios,
         "## Machines",
-        keyed_markdown_table(_DESIGN_COLUMNS, _design_rows(answers)),
+        machines,
         "## What is counted",
         *_notes(answers),
     ]
@@ -311,6 +310,13 @@ def _notes(answers: Sequence[TraceAnswer]) -> list[str]:
 
 
 # --- tables ----------------------------------------------------------------------------------
+
+
+def _tables(answers: Sequence[TraceAnswer]) -> Iterator[StudyTable]:
+    gains, ratios, designs = _gain_rows(answers), _ratio_rows(answers), _design_rows(answers)
+    yield StudyTable.keyed(_gain_title(answers), _GAIN_COLUMNS, gains, _NUMBERS)
+    yield StudyTable.keyed("Prefill to decode", _RATIO_COLUMNS, ratios, _NUMBERS)
+    yield StudyTable.keyed("Machines", _DESIGN_COLUMNS, designs, _NUMBERS)
 
 
 def _percent(ratio: float) -> str:

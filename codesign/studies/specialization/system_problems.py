@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 from codesign import api, resources
 from codesign.columns import Value
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.links import LINK_PARAMETERS, OPTIONAL_LINK_PARAMETERS
+from codesign.evaluators.system.pool_links import LINK_PARAMETERS, OPTIONAL_LINK_PARAMETERS
 from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.memtech import load_library
 from codesign.problem import Problem

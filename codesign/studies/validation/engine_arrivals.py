@@ -10,8 +10,6 @@ Source: casys-kaist/LLMServingSim @5daddb2 (bench/examples; vLLM 0.19.0).
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +31,7 @@ from codesign.errors import CodesignError, InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.hardware.device import load_device
+from codesign.studies.validation.measured_rows import read_rows
 from codesign.studies.validation.request_cases import DATA, find_model, formats_of
 from codesign.studies.validation.study import Study, promise, summarize
 from codesign.workload import load_model
@@ -82,13 +81,8 @@ class Experiment:
         )
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Compare every request of the shipped table.
-
-    Args:
-        seed: Nothing is drawn.
-        size: Not used.
-    """
+def run() -> Study:
+    """Compare every request of the shipped table."""
     return compare(SERVED_FILE)
 
 
@@ -130,19 +124,9 @@ def read_experiments(path: Path | str) -> list[Experiment]:
     Raises:
         InputError: The file cannot be read, lacks columns, or a number is none.
     """
-    source = Path(path)
-    opener: Callable[..., Any] = gzip.open if source.suffix == ".gz" else open
-    try:
-        with opener(source, "rt", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            missing = {*_NUMBERS, *_SETTINGS, "experiment"} - set(reader.fieldnames or ())
-            if missing:
-                raise InputError(f"columns are missing: {', '.join(sorted(missing))}", str(path))
-            groups = defaultdict(list)
-            for row in reader:
-                groups[row["experiment"]].append(row)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("cannot be read as UTF-8 text", str(path)) from error
+    groups = defaultdict(list)
+    for row in read_rows(path, (*_NUMBERS, *_SETTINGS, "experiment"))[0]:
+        groups[row["experiment"]].append(row)
     return [_experiment(name, rows, path) for name, rows in groups.items()]
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.hardware.device import load_device
 from codesign.machines.device.expected_error import ERRORS_FILE
-from codesign.studies.validation import energy, kernels, requests
+from codesign.studies.validation import kernel_energy, kernels, requests
 from codesign.studies.validation.study import Study
 
 _Errors = dict[str, dict[str, list[float]]]
@@ -34,7 +34,7 @@ def expected_errors_text() -> str:
     related = replace(of_kernels, rows=_related(of_kernels.rows))
     lines += _unseen("unseen_device", _by_device(related, "held_out"))
     lines += _unseen("unseen_chip", _by_device(of_kernels, "chip_held_out"))
-    lines += ["energy:", *energy_lines(energy.run())]
+    lines += ["energy:", *energy_lines(kernel_energy.run())]
     return "\n".join(lines) + "\n"
 
 
@@ -97,8 +97,7 @@ def _entry(errors: list[float]) -> str:
 def main() -> None:
     """Write the shipped file."""
     text = expected_errors_text()
-    with replacing(ERRORS_FILE) as path:
-        path.write_text(text, encoding="utf-8")
+    write_text(ERRORS_FILE, text)
 
 
 if __name__ == "__main__":

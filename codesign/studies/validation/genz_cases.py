@@ -19,13 +19,13 @@ from typing import Any
 
 from codesign.columns import Columns, column_of
 from codesign.errors import InputError
-from codesign.evaluators.platform.limits import describe_limits
-from codesign.evaluators.platform.pass_time import TimedPass
 from codesign.evaluators.platform.passes import RequestPasses
+from codesign.evaluators.platform.platform_columns import build_platform
+from codesign.evaluators.platform.platform_limits import describe_limits
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.evaluators.platform.platforms import build_platform
-from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.hardware.device import Device
 from codesign.workload.model import LanguageModel
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import UnknownNameError
 from codesign.hardware.device import Device, load_device
 from codesign.machines.device.rates import DeviceRates, device_rates
+from codesign.studies.validation.measured_rows import read_rows
 
 KERNELS_FILE = Path(__file__).parent / "data" / "kernels_measured.csv.gz"
 """Kernels that NVIDIA measured (ai-dynamo/aiconfigurator at 095f58a, Apache-2.0), in SI units."""
@@ -89,17 +88,7 @@ def read_kernel_table(path: Path | str = KERNELS_FILE) -> KernelTable:
     Raises:
         InputError: The file cannot be read or lacks a column.
     """
-    path = Path(path)
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("cannot be read as UTF-8 text", str(path)) from error
-    reader = csv.DictReader(text.splitlines())
-    rows, names = list(reader), reader.fieldnames or ()
-    missing = sorted(set(_NEEDED) - set(names))
-    if missing:
-        raise InputError(f"columns are missing: {', '.join(missing)}", str(path))
+    rows, names = read_rows(path, _NEEDED)
     columns = {name: np.array([row[name] or "" for row in rows]) for name in names}
     return KernelTable(columns, np.arange(2, len(rows) + 2))
 

@@ -42,15 +42,11 @@ def family_of(name: str) -> KernelFamily[Any]:
     return family
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
+def run() -> Study:
     """Compare every kernel of the shipped table with predictions that have not seen it.
 
     Those on its own chip have not seen its geometry, those without its device have corrections of
     other devices of its chip, if there are such, and those without its chip are the law alone.
-
-    Args:
-        seed: Nothing is drawn.
-        size: Not used.
     """
     table, reasons = measured_kernels()
     return study_of(table, reasons, has_folds=True)

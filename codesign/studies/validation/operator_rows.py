@@ -8,15 +8,15 @@ operators of PyTorch from the host, one at a time; such rows are left out.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from codesign.errors import CodesignError, InputError
+from codesign.errors import CodesignError
 from codesign.studies.validation.kernel_table import KernelTable
+from codesign.studies.validation.measured_rows import read_rows
 from codesign.studies.validation.request_cases import (
     CALIBRATION_FILE,
     LeftOutError,
@@ -44,18 +44,9 @@ def read_operator_rows(path: Path | str = CALIBRATION_FILE) -> tuple[KernelTable
     Raises:
         InputError: The file cannot be read or lacks a column.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("cannot be read as UTF-8 text", str(path)) from error
-    reader = csv.DictReader(text.splitlines())
-    missing = {"kind", "device", "model", "precision", "value", "unit", "source"} - set(
-        reader.fieldnames or ()
-    )
-    if missing:
-        raise InputError(f"columns are missing: {', '.join(sorted(missing))}", str(path))
+    needed = ("kind", "device", "model", "precision", "value", "unit", "source")
     rows, lines, reasons = [], [], []
-    for line, row in enumerate(reader, start=2):
+    for line, row in enumerate(read_rows(path, needed)[0], start=2):
         if row["kind"] not in ("op", "collective"):
             continue
         try:

@@ -12,10 +12,10 @@ from typing import Annotated, get_args
 import numpy as np
 from pydantic import Field
 
+from codesign.accounts.account_constants import Constants, Process, constants_at
 from codesign.accounts.area import mac_mtransistors, sram_mm2
-from codesign.accounts.constants import Constants, Process, constants_at
 from codesign.memtech import Level, load_library
-from codesign.schema import Record, read_document, to_record
+from codesign.schema import Record, read_records
 from codesign.studies.validation.study import Study, all_within, ranged_row, summarize
 
 _FILE = Path(__file__).parent / "data" / "dies.yaml"
@@ -73,23 +73,10 @@ class PublishedDie(Record):
         )
 
 
-def published_dies() -> dict[str, PublishedDie]:
-    """The dies by name.
-
-    Raises:
-        InputError: Something in the data file is wrong.
-    """
-    document = read_document(_FILE)
-    return {
-        name: to_record(document, PublishedDie, data, ("dies", name))
-        for name, data in document.data["dies"].items()
-    }
-
-
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """The study; nothing in it is drawn."""
+def run() -> Study:
+    """The study."""
     rows = []
-    for name, die in published_dies().items():
+    for name, die in read_records(_FILE, PublishedDie, "dies").items():
         subject = f"{name}, mm2" + (", at most" if die.at_most else "")
         row = ranged_row(
             subject, die.area, [die.modelled_mm2(level) for level in _LEVELS], die.source

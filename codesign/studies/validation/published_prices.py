@@ -12,11 +12,11 @@ from typing import Annotated, Any, get_args
 import numpy as np
 from pydantic import Field
 
-from codesign.accounts.constants import Process, constants_at
+from codesign.accounts.account_constants import Process, constants_at
 from codesign.accounts.dies import die_usd, die_yield
 from codesign.accounts.price import INTERPOSER_MARGIN
 from codesign.memtech import Level, load_library
-from codesign.schema import Record, read_document, to_record
+from codesign.schema import Record, read_records
 from codesign.studies.validation.study import Study, all_within, ranged_row, summarize
 
 _FILE = Path(__file__).parent / "data" / "prices.yaml"
@@ -61,23 +61,10 @@ class PublishedPrice(Record):
         return parts | {"total": sum(parts.values()) / good}
 
 
-def published_prices() -> dict[str, PublishedPrice]:
-    """The modules by name.
-
-    Raises:
-        InputError: Something in the data file is wrong.
-    """
-    document = read_document(_FILE)
-    return {
-        name: to_record(document, PublishedPrice, data, ("modules", name))
-        for name, data in document.data["modules"].items()
-    }
-
-
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """The study; nothing in it is drawn."""
+def run() -> Study:
+    """The study."""
     rows: list[dict[str, Any]] = []
-    for name, module in published_prices().items():
+    for name, module in read_records(_FILE, PublishedPrice, "modules").items():
         if module.lost_share is not None:
             rows.append(_loss_row(name, module))
         if not module.usd:

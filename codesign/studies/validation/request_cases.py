@@ -14,15 +14,15 @@ Team, Deploying DeepSeek with PD Disaggregation and Large-scale Expert Paralleli
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from codesign.errors import CodesignError, InputError, UnknownNameError
 from codesign.hardware.device import Device, load_device
+from codesign.studies.validation.measured_rows import read_rows
 from codesign.workload import list_models, load_model
 from codesign.workload.precision import find_format
 
@@ -140,26 +140,22 @@ def read_requests(path: Path | str) -> list[RequestCase | LeftOut]:
     Raises:
         InputError: The file cannot be read or has the columns of no such table.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("cannot be read as UTF-8 text", str(path)) from error
-    reader = csv.DictReader(text.splitlines())
-    names = set(reader.fieldnames or ())
+    rows, names = read_rows(path)
     for needed, read in _TABLES:
-        if needed <= names:
-            return list(_read_all(reader, read))
-    raise InputError(f"columns are missing: {', '.join(sorted(_TABLES[0][0] - names))}", str(path))
+        if needed <= set(names):
+            return list(_read_all(rows, read))
+    missing = ", ".join(sorted(_TABLES[0][0] - set(names)))
+    raise InputError(f"columns are missing: {missing}", str(path))
 
 
 def _read_all(
-    reader: csv.DictReader[str], read: Callable[[Row], Iterator[RequestCase]]
+    rows: Iterable[Row], read: Callable[[Row], Iterator[RequestCase]]
 ) -> Iterator[RequestCase | LeftOut]:
-    for line, row in enumerate(reader, start=2):
+    for line, row in enumerate(rows, start=2):
         try:
             yield from read(row)
         except UnknownNameError as error:
-            yield LeftOut(line, re.sub(r"\.? (Did you mean|Known).*", "", str(error)))
+            yield LeftOut(line, f"unknown {error.kind} {error.got!r}")
         except (LeftOutError, CodesignError) as error:
             yield LeftOut(line, str(error))
 

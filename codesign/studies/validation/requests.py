@@ -19,7 +19,7 @@ import numpy as np
 from codesign.columns import FloatArray, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.studies.validation.request_cases import (
     CALIBRATION_FILE,
     DEPLOYMENTS_FILE,
@@ -42,13 +42,8 @@ TARGETS = {"TTFT": 0.12, "TPOT": 0.10, "throughput": 0.10}
 """Median errors that are promised."""
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Compare every measured request of the shipped tables.
-
-    Args:
-        seed: Nothing is drawn.
-        size: Not used.
-    """
+def run() -> Study:
+    """Compare every measured request of the shipped tables."""
     return compare(CALIBRATION_FILE, SPLITWISE_FILE, DEPLOYMENTS_FILE)
 
 

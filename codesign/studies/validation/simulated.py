@@ -18,8 +18,8 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray, IntArray
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.operators import Pass
-from codesign.evaluators.npu.records import Moved
+from codesign.evaluators.npu.operator_times import Pass
+from codesign.evaluators.npu.stage_records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.simulation_evaluator import DemandTiming, Simulator

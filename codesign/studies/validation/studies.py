@@ -6,21 +6,21 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, check_known
 from codesign.studies.validation.study import Study
 
 STUDIES = {
-    "memexplorer": "published",
+    "memexplorer": "memexplorer_study",
     "simulation": "simulated",
-    "scalesim": "scalesim",
+    "scalesim": "scalesim_study",
     "array-bounds": "array_bounds",
     "kernels": "kernels",
-    "energy": "energy",
+    "energy": "kernel_energy",
     "requests": "requests",
     "arrivals": "engine_arrivals",
     "epoch": "epoch",
-    "genz": "genz",
-    "life": "life",
+    "genz": "genz_study",
+    "life": "life_study",
     "systems": "systems",
     "area": "published_dies",
     "cost": "published_prices",
@@ -28,6 +28,9 @@ STUDIES = {
 """Module of each study, in the order of the page."""
 
 
+SIZED = ("simulation", "scalesim", "array-bounds", "epoch")
+"""Studies that draw cases by a seed or can have fewer of them; the others have what was printed or
+measured."""
 WITH_TABLES = ("kernels", "requests", "arrivals")
 """Studies that compare any table of measurements."""
 TABLE_WORDS = "kernels, requests or arrivals"
@@ -44,8 +47,7 @@ def compare_table(name: str, path: Path) -> Study:
         InputError: The study has no table, or the file cannot be read as one.
         UnknownNameError: No such study.
     """
-    if name not in STUDIES:
-        raise UnknownNameError("study", name, STUDIES)
+    check_known("study", name, STUDIES)
     if name not in WITH_TABLES:
         raise InputError(f"study {name} reads no table; expected {TABLE_WORDS}")
     module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
@@ -64,8 +66,7 @@ def run_study(name: str, seed: int = 0, size: int | None = None) -> Study:
     Raises:
         UnknownNameError: No such study.
     """
-    if name not in STUDIES:
-        raise UnknownNameError("study", name, STUDIES)
+    check_known("study", name, STUDIES)
     module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
-    run: Callable[..., Study] = module.run
-    return run(seed=seed, size=size)
+    study: Study = module.run(seed=seed, size=size) if name in SIZED else module.run()
+    return study

@@ -18,14 +18,8 @@ from codesign.studies.validation.requests import predict
 from codesign.studies.validation.study import Study, summarize
 
 
-def run(seed: int = 0, size: int | None = None) -> Study:
-    """Compare every number of others about systems.
-
-    Args:
-        seed: Nothing is drawn.
-        size: Not used.
-    """
-    del seed, size
+def run() -> Study:
+    """Compare every number of others about systems."""
     rows = [
         *splitwise.budget_rows(),
         *splitwise.cluster_rows(),

@@ -13,7 +13,7 @@ import numpy as np
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.evaluators.simulation.simulated_npu import Transaction
-from codesign.files import replacing
+from codesign.files import write_text
 from codesign.studies.validation.simulated import block_instances
 
 
@@ -142,6 +142,4 @@ def save_trace(timeline: Timeline, path: Path) -> Path:
     Raises:
         InputError: The file cannot be written.
     """
-    with replacing(path) as unfinished:
-        unfinished.write_text(json.dumps(trace_events(timeline)) + "\n", encoding="utf-8")
-    return path
+    return write_text(path, json.dumps(trace_events(timeline)) + "\n")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.files import replacing
-from codesign.report.tables import keyed_table, text_line
+from codesign.files import write_text
+from codesign.report.study_table import StudyTable
+from codesign.report.tables import text_line
 from codesign.studies.validation.study import Study
-from codesign.text import keyed_markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -66,12 +66,12 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
-    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows))
+    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).on_terminal())
     columns = _stated(_SUMMARY, study.summary)
     narrow = {name: text for name, text in columns.items() if name not in _WIDE}
-    parts.append(_table("Errors", narrow, study.summary))
+    parts.append(_table("Errors", narrow, study.summary).on_terminal())
     if study.targets:
-        parts.append(_table("Promises", _TARGETS, study.targets))
+        parts.append(_table("Promises", _TARGETS, study.targets).on_terminal())
     parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]
     if study.notes:
         parts.append(text_line("The notes in full: --json, or --write FOLDER."))
@@ -97,16 +97,10 @@ def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Pat
     written = []
     for study in studies:
         if len(study.rows) <= _MOST_FILED_ROWS:
-            written.append(_write(data / f"{study.name}.csv", _csv(study.rows)))
+            written.append(write_text(data / f"{study.name}.csv", _csv(study.rows)))
         written.append(save_predictions(study.rows, study.question, data / f"{study.name}.png"))
-    written.append(_write(folder / "validation.md", _markdown(studies, command)))
+    written.append(write_text(folder / "validation.md", _markdown(studies, command)))
     return written
-
-
-def _write(path: Path, text: str) -> Path:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
 
 
 def _markdown(studies: Sequence[Study], command: str) -> str:
@@ -119,24 +113,17 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
     for study in studies:
         parts += [f"## {study.name}", study.question]
         if study.targets:
-            parts.append(_pipe_table(_TARGETS, study.targets))
-        parts.append(_pipe_table(_stated(_SUMMARY, study.summary), study.summary))
+            parts.append(_table("Promises", _TARGETS, study.targets).on_page())
+        columns = _stated(_SUMMARY, study.summary)
+        parts.append(_table("Errors", columns, study.summary).on_page())
         parts.append(f"![{study.name}](validation/{study.name}.png)")
         rows = study.rows
         if len(rows) > _MOST_ROWS:
             rows = [row for row in rows if row.get(_EXPLAINED)]
         if rows:
-            parts.append(_pipe_table(_columns(rows), rows))
+            parts.append(_table(study.name, _columns(rows), rows).on_page())
         parts += ["\n".join(f"- {note}" for note in study.notes)] if study.notes else []
     return "\n\n".join(parts) + "\n"
-
-
-def _pipe_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str:
-    return keyed_markdown_table(columns, _texts(columns, rows))
-
-
-def _texts(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    return [{name: _cell(name, row.get(name)) for name in columns} for row in rows]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -150,16 +137,12 @@ def _stated(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> di
     return {name: text for name, text in columns.items() if name in stated or name not in _SOME}
 
 
-def _table(
-    title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]
-) -> RenderableType:
-    rows = list(rows)
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> StudyTable:
     numbers = [
         name for name in columns if any(isinstance(row.get(name), int | float) for row in rows)
     ]
-    table = keyed_table(title, columns, _texts(columns, rows), numbers)
-    table.columns[0].no_wrap = False  # long names fold, so that no number is cut
-    return table
+    cells = ({name: _cell(name, row.get(name)) for name in columns} for row in rows)
+    return StudyTable.keyed(title, columns, cells, numbers, folds_names=True)
 
 
 def _cell(name: str, value: object) -> str:

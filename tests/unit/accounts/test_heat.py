@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.accounts.account_constants import constants_at
 from codesign.accounts.carbon import operational_kgco2e_per_joule
-from codesign.accounts.constants import constants_at
 from codesign.accounts.heat import Heat
 from codesign.accounts.wear import LONGEST_LIFE_YEARS, lifetime_years
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.accounts.account_constants import PROCESSES, constant_ranges, constants_at
 from codesign.accounts.area import RETICLE_MM2, floorplan
-from codesign.accounts.constants import PROCESSES, constant_ranges, constants_at
 from codesign.accounts.dies import die_usd, die_yield, dies_per_wafer
 from codesign.accounts.price import cheapest_unit
 from codesign.columns import column_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.accounts.constants import CONSTANTS, PROCESSES, constant_ranges, constants_at
+from codesign.accounts.account_constants import CONSTANTS, PROCESSES, constant_ranges, constants_at
 from codesign.accounts.shipped_devices import _accounts, device_account
 from codesign.analysis.uncertainty import design_uncertainty
 from codesign.columns import taken

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.accounts.constants import CONSTANTS, constant_ranges
+from codesign.accounts.account_constants import CONSTANTS, constant_ranges
 from codesign.analysis.limits_over_ranges import worst_excess
 from codesign.analysis.sweep import Sweep, draw, ranged_numbers
 from codesign.analysis.uncertainty import (

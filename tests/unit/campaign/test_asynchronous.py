@@ -13,7 +13,7 @@ import pytest
 
 from codesign.campaign import Campaign
 from codesign.campaign.asynchronous import execute_in_flight
-from codesign.campaign.definition import load_definition
+from codesign.campaign.campaign_definition import load_definition
 from codesign.campaign.execution import Job
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Quiet, Recorder

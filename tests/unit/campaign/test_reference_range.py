@@ -9,7 +9,7 @@ from codesign.campaign import Campaign
 from codesign.campaign.reference_range import reference_warnings
 from codesign.cli import main
 from codesign.pareto import non_dominated
-from codesign.report.results import reference_text
+from codesign.report.result_tables import reference_text
 
 FAR = {"gain_tokens": -1e6, "power_watts": 1e6}
 RARE = ["power_watts * 1 <= 102", "gain_tokens * 1 >= 48"]

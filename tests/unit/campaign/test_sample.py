@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from codesign.campaign import Campaign, load_definition
-from codesign.campaign.evaluation import LOG
 from codesign.campaign.executor import Quiet
+from codesign.campaign.guarded_evaluation import LOG
 from codesign.campaign.sample import FILE, _rows
 from codesign.cli import main
 from codesign.errors import InputError, JobError
@@ -20,7 +20,7 @@ SLOW = {"reference_sample": None, "optimizers": ["random"], "seeds": 1, "budget"
 @pytest.fixture
 def counted(write, folder, monkeypatch):
     """A campaign of a slow evaluator that notes each design it evaluates, in this process."""
-    monkeypatch.setattr("codesign.campaign.evaluation.is_isolated", lambda resolved: False)
+    monkeypatch.setattr("codesign.campaign.guarded_evaluation.is_isolated", lambda resolved: False)
 
     def counted(**changes):
         return write(**{**SLOW, "execution": {"cache": False}, **changes})

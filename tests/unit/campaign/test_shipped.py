@@ -3,7 +3,7 @@
 import pytest
 
 from codesign import resources
-from codesign.analysis.comparison.definition import load_comparison
+from codesign.analysis.comparison.comparison_definition import load_comparison
 from codesign.campaign import load_definition
 
 CALIBRATED = {

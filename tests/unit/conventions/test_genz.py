@@ -14,7 +14,7 @@ from codesign.columns import column_of
 from codesign.conventions.genz import GenzRules
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_options import Profile
-from codesign.evaluators.platform.rules import ServingRules, rules_of
+from codesign.evaluators.platform.serving_rules import ServingRules, rules_of
 
 PHYSICS = Path(codesign.__file__).parent / "evaluators" / "platform"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codesign.deployments import Messages, Parallelism
-from codesign.hardware.collectives import (
+from codesign.hardware.collective_times import (
     WARM_UP_S,
     Link,
     all_gather_s,

@@ -10,8 +10,8 @@ import pytest
 
 from codesign.columns import Column
 from codesign.enumeration import enumerate_front, exact_front, stored_front
-from codesign.enumeration.cache import front_path
 from codesign.enumeration.checkpoint import load_state
+from codesign.enumeration.front_cache import front_path
 from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import Metric

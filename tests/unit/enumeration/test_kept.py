@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codesign.enumeration import exact_front, kept_front, stored_kept_front
-from codesign.enumeration.cache import front_path
+from codesign.enumeration.front_cache import front_path
 from codesign.enumeration.kept import STEPS, keeping, usual_metrics
 from codesign.errors import InputError, JobError, UnknownNameError
 from codesign.evaluators.base import Evaluation

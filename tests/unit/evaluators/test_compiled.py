@@ -20,7 +20,7 @@ from codesign.evaluators.base import Evaluation
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled, machine_code
 from codesign.evaluators.npu.npu_evaluator import LARGEST_CHUNK
 from codesign.evaluators.npu.preparation import Preparation
-from codesign.hardware import elementwise
+from codesign.hardware import formula_operations
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request
@@ -212,12 +212,12 @@ ordinary = st.just(0.0) | st.floats(1e-30, 1e30)
 @given(ordinary, ordinary, st.booleans())
 def test_an_operation_on_numbers_is_the_operation_on_arrays(a: float, b: float, c: bool) -> None:
     arguments = {
-        elementwise.where: (c, a, b),
-        elementwise.larger: (a, b),
-        elementwise.smaller: (a, b),
-        elementwise.rounded_up: (a,),
-        elementwise.square_root: (a,),
-        elementwise.inverse: (a,),
+        formula_operations.where: (c, a, b),
+        formula_operations.larger: (a, b),
+        formula_operations.smaller: (a, b),
+        formula_operations.rounded_up: (a,),
+        formula_operations.square_root: (a,),
+        formula_operations.inverse: (a,),
     }
     assert set(arguments) == set(machine_code._ON_NUMBERS)
     for operation, values in arguments.items():

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from codesign.accounts.account_constants import PROCESSES, Constants, constants_at
 from codesign.accounts.area import floorplan
-from codesign.accounts.constants import PROCESSES, Constants, constants_at
 from codesign.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.columns import Column, FloatArray
 from codesign.evaluators.npu.compiled import has_numba

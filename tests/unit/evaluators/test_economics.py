@@ -20,7 +20,7 @@ from codesign.evaluators.economics.economics_options import EconomicsOptions, Ec
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.serving import (
+from codesign.evaluators.economics.serving_offer import (
     DeviceServing,
     Formats,
     device_offer,

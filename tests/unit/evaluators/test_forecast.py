@@ -14,6 +14,7 @@ from codesign.errors import CodesignError, InputError
 from codesign.evaluators.base import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.conventions import exponential_ops
+from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import (
     Efficiencies,
     compute_time_s,
@@ -35,7 +36,6 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
     with_attention,
 )
-from codesign.evaluators.forecast.work import OPS, READ, WRITTEN
 from codesign.testing import check_evaluator
 from codesign.workload import Request, kv_elements_per_token, list_models, load_model
 from codesign.workload.model import describe_unlike_attention

@@ -15,8 +15,8 @@ from codesign.enumeration import enumerate_front
 from codesign.errors import InputError, UnusableValueError
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
-from codesign.evaluators.npu.operators import Stage
-from codesign.evaluators.npu.records import WeightGroups
+from codesign.evaluators.npu.operator_times import Stage
+from codesign.evaluators.npu.stage_records import WeightGroups
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.evaluators.system import SystemEvaluator

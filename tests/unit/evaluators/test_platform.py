@@ -13,14 +13,13 @@ from codesign import api, resources
 from codesign.columns import Columns, FloatArray, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.limits import describe_limits, limits
-from codesign.evaluators.platform.parallelism import (
+from codesign.evaluators.platform.parallelism_choices import (
     candidates,
     evaluate_choices,
     factorizations,
     ranked,
 )
-from codesign.evaluators.platform.pass_time import time_pass
+from codesign.evaluators.platform.platform_limits import describe_limits, limits
 from codesign.evaluators.platform.requirements import (
     LatencyLimits,
     fewest_devices,
@@ -29,6 +28,7 @@ from codesign.evaluators.platform.requirements import (
     size_steady_state,
 )
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
+from codesign.evaluators.platform.timed_pass import time_pass
 from codesign.evaluators.platform.use_cases import load_use_case
 from codesign.hardware.device import load_device
 from codesign.machines.device.constants import load_constants
@@ -858,7 +858,7 @@ def test_ten_thousand_platforms_are_timed_together(monkeypatch: pytest.MonkeyPat
             timed_passes.append(time_pass(*arguments))
             return timed_passes[-1]
 
-        monkeypatch.setattr("codesign.evaluators.platform.serving.time_pass", counting)
+        monkeypatch.setattr("codesign.evaluators.platform.platform_serving.time_pass", counting)
         evaluator.evaluate(where.columns(where.sample(np.random.default_rng(1), n)))
         n_passes.append(len(timed_passes))
     assert n_passes[0] == n_passes[1] > 0

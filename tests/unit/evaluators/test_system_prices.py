@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.accounts.constants import constants_at
+from codesign.accounts.account_constants import constants_at
 from codesign.analysis.uncertainty import design_uncertainty
 from codesign.columns import column_of
 from codesign.enumeration.composition import compose_front

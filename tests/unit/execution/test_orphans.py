@@ -8,11 +8,11 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from codesign.campaign import worker
+from codesign.campaign import campaign_worker
 from codesign.execution import guard_worker, task_worker
 
 
-@pytest.mark.parametrize("main", [worker.main, guard_worker.main, task_worker.main])
+@pytest.mark.parametrize("main", [campaign_worker.main, guard_worker.main, task_worker.main])
 def test_a_worker_whose_parent_is_gone_ends_quietly(main: Callable[[Connection], None]) -> None:
     parent, child = Pipe()
     parent.close()

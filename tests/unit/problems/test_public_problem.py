@@ -8,8 +8,8 @@ import pytest
 from codesign import problems
 from codesign.errors import InputError, JobError, UnknownNameError
 from codesign.pareto import hypervolume
-from codesign.problems import records
-from codesign.problems.records import published, read_front, read_record
+from codesign.problems import problem_records
+from codesign.problems.problem_records import published, read_front, read_record
 from codesign.studies.published_problems import KINDS, differences
 
 RECORDS = published()
@@ -56,9 +56,9 @@ def test_the_designs_of_a_front_have_its_points_and_all_of_its_hypervolume(name)
 
 def test_a_change_of_a_front_is_noticed(tmp_path, monkeypatch):
     record = RECORDS["re21"]
-    text = (records.FOLDER / "re21.v1.csv").read_text()
+    text = (problem_records.FOLDER / "re21.v1.csv").read_text()
     (tmp_path / "re21.v1.csv").write_text(text.replace("2886", "2887", 1))
-    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    monkeypatch.setattr(problem_records, "FOLDER", tmp_path)
     with pytest.raises(JobError, match=r"re21\.v1\.csv is not the front that was published"):
         read_front(record)
 
@@ -74,16 +74,16 @@ def test_a_change_of_a_definition_is_noticed(tmp_path, monkeypatch):
 
 def test_a_withdrawn_version_is_refused_with_its_reason(tmp_path, monkeypatch):
     for name in ("re21", "re24"):
-        source = records.FOLDER / f"{name}.v1.json"
+        source = problem_records.FOLDER / f"{name}.v1.json"
         (tmp_path / source.name).write_bytes(source.read_bytes())
     newer = json.loads((tmp_path / "re24.v1.json").read_text()) | {"version": 2}
     (tmp_path / "re24.v2.json").write_text(json.dumps(newer))
     (tmp_path / "withdrawn.yaml").write_text("re21.v1: a wrong modulus\n")
-    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    monkeypatch.setattr(problem_records, "FOLDER", tmp_path)
     assert {name: record.version for name, record in published().items()} == {"re24": 2}
     with pytest.raises(InputError, match=r"re21\.v1 is withdrawn: a wrong modulus"):
-        records.find_record("re21.v1")
-    assert records.find_record("re24.v1").version == 1
+        problem_records.find_record("re21.v1")
+    assert problem_records.find_record("re24.v1").version == 1
 
 
 @pytest.mark.parametrize("name", ["re29", "re21.v9", "", "re21.v0"])
@@ -138,5 +138,7 @@ def test_samples_repeat_and_are_in_the_space():
 
 
 def test_a_record_reads_as_it_was_written():
-    record = read_record(records.FOLDER / "re21.v1.json")
-    assert (records.FOLDER / "re21.v1.json").read_text() == records.record_text(record)
+    record = read_record(problem_records.FOLDER / "re21.v1.json")
+    assert (problem_records.FOLDER / "re21.v1.json").read_text() == problem_records.record_text(
+        record
+    )

@@ -19,7 +19,7 @@ BYTE_MODEL = Path(__file__).parent / "byte_model"
 def byte_model() -> Decoder:
     pytest.importorskip("safetensors")
     torch = pytest.importorskip("torch")
-    from codesign.quantization.checkpoint import load_checkpoint
+    from codesign.quantization.model_checkpoint import load_checkpoint
 
     torch.set_num_threads(1)
     return load_checkpoint(BYTE_MODEL)
@@ -33,7 +33,7 @@ def held_out() -> Path:
 
 @pytest.fixture(scope="session")
 def sequences(byte_model: Decoder, held_out: Path) -> Sequences:
-    from codesign.quantization.checkpoint import read_tokens
     from codesign.quantization.measurement import split_text
+    from codesign.quantization.model_checkpoint import read_tokens
 
     return split_text(read_tokens(BYTE_MODEL, held_out), 128, 16, 12)

@@ -25,7 +25,7 @@ from codesign.problem_builder import build_problem
 from codesign.quantization.loss_rule import noise_shares
 from codesign.quantization.measured import ADDITIVITY_ERROR, MeasuredTable, read_measured_table
 from codesign.quantization.published import FormatChoice
-from codesign.report.accuracy import AccuracyReport, accuracy_document
+from codesign.report.accuracy_tables import AccuracyReport, accuracy_document
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request
 

@@ -25,7 +25,6 @@ pytest.importorskip("safetensors")
 import torch
 
 from codesign.quantization.accuracy_table import TableSettings, measure_table, parse_choice
-from codesign.quantization.checkpoint import load_checkpoint, read_tokens
 from codesign.quantization.decoder import Decoder
 from codesign.quantization.measured import ADDITIVITY_ERROR
 from codesign.quantization.measurement import Fidelity, Sequences, measure, split_text
@@ -37,6 +36,7 @@ from codesign.quantization.mixture import (
     sensitivities,
 )
 from codesign.quantization.mixture_table import MixtureSettings, mixture_table
+from codesign.quantization.model_checkpoint import load_checkpoint, read_tokens
 from codesign.quantization.quantized_model import algorithm_steps, quantized
 from codesign.quantization.transformations import hadamard, largest_inputs, rotated, smoothed
 from codesign.quantization.weight_algorithms import clipped, gptq

@@ -15,7 +15,7 @@ from codesign.report.labels import (
     metric_title,
     short_names,
 )
-from codesign.report.results import metric_cell, metric_header
+from codesign.report.result_tables import metric_cell, metric_header
 
 
 @pytest.mark.parametrize(

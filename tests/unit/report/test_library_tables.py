@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codesign import plugins
+from codesign.report.json_values import to_plain
 from codesign.report.library_tables import plugin_document, plugins_table
-from codesign.report.plain import to_plain
 
 
 def test_the_options_of_an_evaluator_are_shown_with_their_defaults() -> None:

@@ -19,7 +19,7 @@ from codesign.report import exports
 from codesign.report.chosen import ChosenDesign
 from codesign.report.exchange import exchange_words
 from codesign.report.plateaus import number_ranges
-from codesign.report.results import front_document, front_table
+from codesign.report.result_tables import front_document, front_table
 
 _FRONT = [(3336.0, 630.0), (3335.0, 500.0), (3330.0, 450.0), (3315.0, 407.0), (2054.0, 220.0),
           (2043.0, 217.0), (1000.0, 120.0)]  # fmt: skip

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from codesign.report.results import front_table, optimizers_table
+from codesign.report.result_tables import front_table, optimizers_table
 from codesign.report.tables import format_cell, plain_table, rows_table, unit_and_title
 
 _ROWS = [

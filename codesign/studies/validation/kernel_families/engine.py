@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import FloatArray, column_of
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.engine import (
     EngineConstants,

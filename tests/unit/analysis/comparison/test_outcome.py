@@ -16,7 +16,7 @@ from codesign.analysis.comparison.truth import Truth
 from codesign.errors import CodesignError, InputError, JobError
 from codesign.evaluators.functions import BenchmarkFunctions, exact_front
 from codesign.pareto import hypervolume
-from codesign.report.comparison import write_files
+from codesign.report.comparison_document import write_files
 from codesign.report.comparison_tables import write_tables
 
 POSITIONS = np.linspace(0, 1, 9)[:, None]

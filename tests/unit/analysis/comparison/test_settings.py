@@ -3,7 +3,7 @@
 import json
 
 from codesign.analysis.comparison.settings import note_settings, read_settings
-from codesign.campaign.definition import ConfiguredOptimizer
+from codesign.campaign.campaign_definition import ConfiguredOptimizer
 from codesign.errors import MissingExtraError
 from codesign.optimizers.sampling import RandomSearch
 

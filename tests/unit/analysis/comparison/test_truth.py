@@ -3,9 +3,9 @@
 import pytest
 
 from codesign.analysis.comparison.truth import published_truth
-from codesign.campaign.definition import load_definition
+from codesign.campaign.campaign_definition import load_definition
 from codesign.campaign.reference import minimized
-from codesign.problems.records import published
+from codesign.problems.problem_records import published
 
 
 @pytest.mark.parametrize("name", ["unused-osy", "zdt1-30", "platform-rag"])

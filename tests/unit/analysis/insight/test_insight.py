@@ -11,7 +11,7 @@ import pytest
 from codesign.analysis.insight import Fronts, Variation, explain_front
 from codesign.analysis.insight.choices import choices_of, knees_of
 from codesign.analysis.insight.distance import Measure
-from codesign.campaign.definition import load_problem
+from codesign.campaign.campaign_definition import load_problem
 from codesign.enumeration import enumerate_front
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.functions import exact_front
@@ -20,7 +20,7 @@ from codesign.pareto import hypervolume, non_dominated
 from codesign.problem_builder import build_problem
 from codesign.report.front_document import document
 from codesign.report.front_explanation import sections
-from codesign.report.plain import to_json_text
+from codesign.report.json_values import to_json_text
 from codesign.schema import Record
 from codesign.space import parse_space
 

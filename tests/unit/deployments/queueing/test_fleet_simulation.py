@@ -14,13 +14,28 @@ from codesign.deployments.queueing import (
     EngineLimits,
     EngineStep,
     Fleet,
-    LinearStepTimes,
     MachinePool,
     ServedRequests,
     poisson_arrivals,
     simulate,
 )
 from codesign.errors import InputError
+
+
+@dataclass(frozen=True)
+class LinearStepTimes:
+    """Step times that are linear in the work: a machine of four numbers."""
+
+    start_s: float = 0.0
+    prompt_token_s: float = 0.0
+    request_s: float = 0.0
+    context_token_s: float = 0.0
+
+    def step_s(self, step: EngineStep) -> float:
+        prompt = sum(chunk.tokens for chunk in step.chunks)
+        decode = self.request_s * step.n_decoding + self.context_token_s * step.context_tokens
+        return self.start_s + self.prompt_token_s * prompt + decode
+
 
 MACHINE = LinearStepTimes(0.008, 4e-5, 1e-5, 6e-8)
 LIMITS = EngineLimits(max_sequences=32, max_batched_tokens=512, cache_tokens=40_000)

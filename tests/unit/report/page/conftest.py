@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codesign.campaign import CampaignStatus, Results
-from codesign.campaign.definition import load_definition
+from codesign.campaign.campaign_definition import load_definition
 from codesign.campaign.observations import Run
 from codesign.campaign.reference import minimized
 from codesign.campaign.status import RunStatus

@@ -15,7 +15,7 @@ from codesign.errors import InputError, JobError, UnknownNameError
 from codesign.evaluated_design import EvaluatedDesign
 from codesign.evaluators.base import Explanation
 from codesign.report.page import explained as module
-from codesign.report.page.designs import Named, carry
+from codesign.report.page.carried_designs import Named, carry
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
 
 

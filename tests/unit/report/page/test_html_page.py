@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, MissingExtraError
-from codesign.report.page.designs import carry
+from codesign.report.page.carried_designs import carry
 from codesign.report.page.facts import digest
 from codesign.report.page.html_page import page_document, write_page
 

@@ -15,14 +15,19 @@ from codesign.cli import main
 from codesign.errors import InputError
 from codesign.evaluators.npu import compiled
 from codesign.pareto import non_dominated
-from codesign.report.plain import to_json_text
+from codesign.report.json_values import to_json_text
 from codesign.studies.benchmark import FULL, QUICK, benchmark, timing
-from codesign.studies.benchmark import machine as machine_module
+from codesign.studies.benchmark import benchmark_host as machine_module
 from codesign.studies.benchmark.benchmark import OTHERS
 from codesign.studies.benchmark.benchmark_page import write_page
-from codesign.studies.benchmark.rates import SWEPT, benchmark_space, random_rows, swept_rows
+from codesign.studies.benchmark.benchmark_tables import benchmark_tables
+from codesign.studies.benchmark.evaluation_rates import (
+    SWEPT,
+    benchmark_space,
+    random_rows,
+    swept_rows,
+)
 from codesign.studies.benchmark.search import _front
-from codesign.studies.benchmark.tables import benchmark_tables
 from codesign.studies.benchmark.timing import best_seconds, ways, working
 from codesign.workload import load_model
 

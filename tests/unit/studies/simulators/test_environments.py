@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codesign.campaign.definition import load_problem
+from codesign.campaign.campaign_definition import load_problem
 from codesign.cli import main
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Predicts

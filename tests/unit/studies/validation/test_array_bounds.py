@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codesign.evaluators.npu import operators
+from codesign.evaluators.npu import operator_times
 from codesign.hardware.array import flattened_cycles
 from codesign.studies.validation import array_bounds
 from codesign.studies.validation.study import Study
@@ -45,7 +45,7 @@ def test_an_array_twice_as_fast_as_it_can_be_would_show(monkeypatch: pytest.Monk
     def wrong(*arguments):  # type: ignore[no-untyped-def]  # a fault
         return 0.5 * flattened_cycles(*arguments)
 
-    monkeypatch.setattr(operators, "flattened_cycles", wrong)
+    monkeypatch.setattr(operator_times, "flattened_cycles", wrong)
     assert [target["is_met"] for target in small().targets] == [False, False]
 
 
@@ -53,7 +53,7 @@ def test_one_key_per_cycle_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(k, depth, organization, is_per_head):  # type: ignore[no-untyped-def]  # a fault
         return np.ones(np.broadcast(k, depth).shape)
 
-    monkeypatch.setattr(operators, "column_slots", wrong)
+    monkeypatch.setattr(operator_times, "column_slots", wrong)
     study = small()
     assert [target["is_met"] for target in study.targets] == [True, False]
     unexplained = {row["operator"] for row in study.rows if row["error"] > 3 and not row["reason"]}

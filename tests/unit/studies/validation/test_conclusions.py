@@ -10,7 +10,7 @@ from codesign.analysis.insight import Variation
 from codesign.analysis.insight.absence import recoded
 from codesign.cli.app import main
 from codesign.pareto import non_dominated
-from codesign.report.plain import to_json_text
+from codesign.report.json_values import to_json_text
 from codesign.studies.conclusions import CLAIMS, Answer, answer_claims, conclusions_page
 from codesign.studies.conclusions.claims import (
     ACTIVATIONS_FIRST,

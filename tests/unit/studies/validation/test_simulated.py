@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.evaluators.npu import operators
+from codesign.evaluators.npu import operator_times
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.hardware.array import ORGANIZATIONS
 from codesign.memtech import load_library
@@ -57,7 +57,7 @@ def test_one_key_per_cycle_in_the_closed_form_would_show(monkeypatch: pytest.Mon
     def wrong(k, depth, organization, is_per_head):  # type: ignore[no-untyped-def]  # a fault
         return np.ones(np.broadcast(k, depth).shape)
 
-    monkeypatch.setattr(operators, "column_slots", wrong)
+    monkeypatch.setattr(operator_times, "column_slots", wrong)
     study = simulated.run(seed=3, size=24)
     target = study.targets[-1]
     assert not target["is_met"]

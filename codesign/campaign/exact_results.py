@@ -1,0 +1,103 @@
+"""The exact front of a campaign's problem, in the shape of its results.
+
+So that whatever shows or exports a campaign's results does the same for the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from codesign.campaign.campaign_definition import Definition
+from codesign.campaign.reference import minimized
+from codesign.campaign.results import EXACT_RUN, Results
+from codesign.columns import FloatArray, IntArray
+from codesign.enumeration import ExactFront
+from codesign.pareto import HypervolumeTracker
+from codesign.problem import Problem
+
+
+def front_results(
+    front: ExactFront,
+    rows: IntArray,
+    definition: Definition,
+    problem: Problem,
+    reference_point: Mapping[str, float],
+    versions: Mapping[str, str],
+) -> Results:
+    """Designs of an exact front with all their metrics.
+
+    Args:
+        front: The front, whose objectives the designs must have.
+        rows: (k, d) such as ``front.rows``, or ``front.representatives()`` for one per point.
+        definition: The campaign's.
+        problem: The campaign's.
+        reference_point: By objective, in natural sign.
+        versions: Of the libraries.
+    """
+    observations = problem.evaluate(rows)
+    tracker = HypervolumeTracker(minimized(problem, reference_point))
+    n = len(rows)
+    return Results(
+        definition=definition,
+        problem=problem,
+        reference_point=reference_point,
+        runs=(EXACT_RUN,),
+        run_index=np.zeros(n, dtype=np.int64),
+        step=np.arange(n),
+        batch=np.zeros(n, dtype=np.int64),
+        rows=rows,
+        metrics=observations.metrics,
+        objectives=observations.objectives,
+        violations=observations.violations_by_name,
+        feasible=observations.feasible,
+        failed=observations.failed,
+        failure_kinds={i: failure.kind for i, failure in observations.failures.items()},
+        reasons={i: failure.reason for i, failure in observations.failures.items()},
+        hypervolume=np.array([tracker.add(point) for point in observations.objectives]),
+        versions=versions,
+        exact=front,
+        front_run=0 if n == len(front) else None,
+    )
+
+
+def joined(searched: Results, exact: Results) -> Results:
+    """What was searched, and after it the designs of the exact front as one more run.
+
+    The front of the two together is the exact one, with one design for each of its points; such a
+    design that a search found, too, is that search's.
+
+    Args:
+        searched: Of a campaign.
+        exact: Of the same campaign, by :func:`front_results`.
+    """
+    n = len(exact)
+    nothing = np.full(n, np.nan)
+
+    def concatenated(name: str) -> Any:
+        return np.concatenate([getattr(searched, name), getattr(exact, name)])
+
+    def by_name(name: str) -> dict[str, FloatArray]:
+        new: Mapping[str, FloatArray] = getattr(exact, name)
+        old: Mapping[str, FloatArray] = getattr(searched, name)
+        return {key: np.concatenate([values, new.get(key, nothing)]) for key, values in old.items()}
+
+    return replace(
+        searched,
+        runs=(*searched.runs, EXACT_RUN),
+        front_run=len(searched.runs),
+        run_index=np.concatenate([searched.run_index, np.full(n, len(searched.runs))]),
+        step=concatenated("step"),
+        batch=concatenated("batch"),
+        rows=concatenated("rows"),
+        metrics=by_name("metrics"),
+        objectives=concatenated("objectives"),
+        violations=by_name("violations"),
+        feasible=concatenated("feasible"),
+        failed=concatenated("failed"),
+        hypervolume=concatenated("hypervolume"),
+        exact=exact.exact,
+    )

@@ -1,0 +1,115 @@
+"""Where a campaign's designs are evaluated: in this process, or guarded in one of its own; and
+whose answers are known already, from the campaign's reference sample or the cache of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from codesign.campaign.campaign_definition import ResolvedDefinition, load_problem, load_screening
+from codesign.campaign.observations import SAMPLE, failure_of
+from codesign.campaign.store_file import STORE, open_store
+from codesign.errors import StoreError
+from codesign.evaluators.base import Evaluation
+from codesign.execution.answers import Evaluate
+from codesign.execution.guard import Guard, is_foreign
+from codesign.execution.known_answers import KnownAnswers
+from codesign.execution.result_cache import ResultCache
+from codesign.execution.result_store import ResultStore
+from codesign.problem import Observations, Problem
+
+LOG, SCRATCH = "logs/evaluator.log", "scratch"
+"""In a campaign's folder: what evaluators write, and where they work."""
+
+
+def is_isolated(resolved: ResolvedDefinition) -> bool:
+    """Whether designs are evaluated in a process of their own."""
+    execution = resolved.definition.execution
+    if execution.isolated is not None:
+        return execution.isolated
+    return is_foreign(resolved.problem.evaluator) or execution.guard_limits.is_set
+
+
+@contextmanager
+def evaluation(
+    resolved: ResolvedDefinition,
+    folder: Path | None = None,
+    build: Callable[[], Problem] | None = None,
+) -> Iterator[Evaluate]:
+    """The evaluation of a campaign's designs.
+
+    Guarded and cached for evaluators that are not ours or call other programs, and where the
+    campaign says so; our own are faster than the way to another process or to a file.
+
+    Args:
+        resolved: The campaign.
+        folder: Of the campaign; None: no log is kept, and no reference sample is known.
+        build: Builds the problem in a process of its own, if it is not the one of the campaign's
+            file; no reference sample is known of it.
+    """
+    problem, execution = resolved.problem, resolved.definition.execution
+    with _guarded(resolved, folder, build) as evaluate:
+        layers = []
+        is_slow = is_foreign(problem.evaluator) and execution.isolated is not False
+        if is_slow if execution.cache is None else execution.cache:
+            place = Path(execution.cache_folder) if execution.cache_folder else None
+            layers.append(ResultCache(problem, ResultStore(place)).evaluate)
+        has_sample = is_slow and build is None
+        sample = _stored_sample(problem, folder / STORE) if has_sample and folder else None
+        if sample is not None:
+            layers.append(KnownAnswers(problem, sample).evaluate)
+        for layer in layers:
+            evaluate = partial(layer, inner=evaluate)
+        yield evaluate
+
+
+@contextmanager
+def screening_evaluation(resolved: ResolvedDefinition, folder: Path) -> Iterator[Evaluate | None]:
+    """The evaluation of designs by a campaign's cheaper evaluator; None without one.
+
+    Guarded and cached as :func:`evaluation` says.
+
+    Args:
+        resolved: The campaign.
+        folder: Of the campaign.
+    """
+    if resolved.screening is None:
+        yield None
+        return
+    build = partial(load_screening, resolved.path)
+    with evaluation(replace(resolved, problem=resolved.screening), folder, build) as evaluate:
+        yield evaluate
+
+
+def _stored_sample(problem: Problem, path: Path) -> Observations | None:
+    """The reference sample as a store has it; None without a store, as on another machine."""
+    try:
+        with open_store(path) as store:
+            layout, table = store.layout, store.read(SAMPLE)
+    except StoreError:
+        return None
+    ours = {constraint.text for constraint in problem.constraints}
+    numbers = dict(zip((*layout.metrics, *layout.violations), table.numbers.T, strict=True))
+    metrics = {name: numbers[name] for name in layout.metrics}
+    limits = {name: numbers[name] for name in layout.violations if name not in ours}
+    failures = {i: failure_of(table.status[i], text) for i, text in table.reasons.items()}
+    return problem.observed(table.rows, Evaluation(metrics, limits, failures))
+
+
+@contextmanager
+def _guarded(
+    resolved: ResolvedDefinition, folder: Path | None, build: Callable[[], Problem] | None
+) -> Iterator[Evaluate]:
+    if not is_isolated(resolved):
+        yield resolved.problem.evaluate
+        return
+    limits = resolved.definition.execution.guard_limits
+    build = build or partial(load_problem, resolved.path)
+    log = folder / LOG if folder else None
+    scratch = folder / SCRATCH if folder else None
+    with Guard(resolved.problem, build, limits, log, scratch) as guard:
+        yield guard.evaluate

@@ -1,0 +1,354 @@
+"""What a design, or all that can become of a partial design, cannot beat.
+
+What is undecided counts with its best value; the best batch size of those allowed counts, whatever
+the limits on latency. Least times and energies of a pass are in ``pass_bounds.py``; TDP follows
+exactly from the hardware and the widths of the formats. ``codesign.testing`` and the enumeration's
+tests check that no design beats its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from codesign.accounts.wear import LONGEST_LIFE_YEARS
+from codesign.columns import Columns, FloatArray, IntArray, Value
+from codesign.deployments import ModelPart
+from codesign.evaluators.npu.cost_metrics import (
+    COST_METRICS,
+    COST_OF_TOKENS,
+    HEAT_METRICS,
+    PARTS_OF_COST,
+    SILICON_METRICS,
+    STANDING,
+    STANDING_CARBON,
+    WEAR,
+    WEAR_CARBON,
+    SiliconMetrics,
+)
+from codesign.evaluators.npu.footprint import requests_that_fit
+from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, account_constants
+from codesign.evaluators.npu.operator_times import Pass
+from codesign.evaluators.npu.partial_designs import PartialDesigns
+from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
+from codesign.evaluators.npu.pass_time import ROUNDING
+from codesign.evaluators.npu.preparation import BATCH_SIZE, Preparation
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.hardware.hierarchy import inverse
+from codesign.hardware.power import thermal_design_watts
+from codesign.hardware.tier_order import fastest_first
+from codesign.memtech import MemoryTechnology
+from codesign.workload import Request
+from codesign.workload.precision import FORMAT_KEYS
+
+UNDECIDED_PARAMETERS = (
+    "activation_format",
+    "weight_format",
+    "kv_format",
+    "vector_length",
+    "dataflow",
+    "bandwidth_priority",
+    "storage_priority",
+)
+"""Formats first: they set widths, and so both power and traffic."""
+
+_WEARS = frozenset({WEAR, WEAR_CARBON})
+
+
+class BestCase:
+    """Bounds on the metrics of designs that may be decided in part.
+
+    Args:
+        pass_: The operators.
+        preparation: Batch size and organization of designs.
+        workload: What is run.
+        options: Resolved options.
+        library: Memory technologies.
+    """
+
+    def __init__(
+        self,
+        pass_: Pass,
+        preparation: Preparation,
+        workload: Request,
+        options: NpuOptions,
+        library: Mapping[str, MemoryTechnology],
+    ) -> None:
+        self._pass = pass_
+        self._preparation = preparation
+        self._workload = workload
+        self._options = options
+        self._library = library
+        self._part = preparation.part
+        self._energies = account_constants(options).operation_energies
+        self._of_pass = PassBounds(pass_, preparation, options, workload.phase)
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        """Formats of equal widths are; all other values differ."""
+        if parameter not in FORMAT_KEYS:
+            return values
+        key = meaning(parameter, self._workload.format_convention, is_whole=True)
+        return [key(str(value)) for value in values]
+
+    def bounds(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+        longest_pass_s: float = np.inf,
+    ) -> dict[str, FloatArray]:
+        """(n,) bounds by metric, of those asked for that can be bounded.
+
+        Args:
+            designs: Columns of all parameters but the undecided ones.
+            undecided: The values that each of the others may take.
+            metrics: Names of the metrics of interest.
+            longest_pass_s: Batch sizes that surely take longer are left out, but the smallest: no
+                bound then for designs that keep no such limit, which may choose any batch size.
+        """
+        partial = PartialDesigns(designs, undecided)
+        hardware = build_accelerators(
+            partial.with_most_lanes(), self._library, self._options.technology_level
+        )
+        case, arrays = self._case(partial, hardware)
+        limits = _hardware_metrics(hardware, case, self._part)
+        costs = {*COST_METRICS, *PARTS_OF_COST}
+        if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
+            limits |= self._timed_metrics(case, arrays, longest_pass_s)
+        if set(metrics) & costs:
+            limits |= self._costs(partial, hardware, limits, metrics)
+        return {name: limits[name] for name in metrics if name in limits}
+
+    def _case(
+        self, partial: PartialDesigns, hardware: AcceleratorBatch
+    ) -> tuple[BestInputs, list[ArrayChoice]]:
+        """The best case, and the arrays that occur in it.
+
+        Args:
+            partial: The designs.
+            hardware: With the longest vector, the tiers as the designs list them.
+        """
+        lanes, _ = partial.extremes("vector_length", float)
+        convention = self._workload.format_convention
+        widths = {
+            name: partial.extremes(name, element_bytes(name, convention)) for name in FORMAT_KEYS
+        }
+        least = {name: ends[0] for name, ends in widths.items()}
+        most = {name: ends[1] for name, ends in widths.items()}
+        bits = {name: partial.extremes(name, operand_bits(name))[0] for name in FORMAT_KEYS}
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        slowest = replace(hardware, vector_length=lanes)
+        watts = thermal_design_watts(slowest, bits["activation_format"], wider, self._energies)
+        array, arrays = self._arrays(partial)
+        smallest, largest = self._batch_range(partial, hardware, least, most)
+        case = BestInputs(
+            hardware=_fastest_first(hardware),
+            tdp_watts=sum(watts.values(), start=np.zeros(partial.n)) * self._part.n_devices,
+            array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, watts["array"]),
+            weight_bytes=least["weight_format"],
+            activation_bytes=least["activation_format"],
+            kv_bytes=least["kv_format"],
+            smallest_batch=smallest,
+            largest_batch=largest,
+            matrix_share=partial.extremes("bandwidth_priority", self._matrix_share)[1],
+            array=array,
+        )
+        return case, arrays
+
+    def _costs(
+        self,
+        partial: PartialDesigns,
+        hardware: AcceleratorBatch,
+        limits: Mapping[str, FloatArray],
+        metrics: Sequence[str],
+    ) -> dict[str, FloatArray]:
+        """What of the wanted metrics designs cost at least.
+
+        Area, price and carbon grow with the widths of the operands and the vector, so that the
+        narrowest count; heat has their power on the dies of the widest. A memory that nothing is
+        written to lasts longest.
+        """
+        least = self._silicon(partial, hardware, 0)
+        costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
+        if set(metrics) & set(HEAT_METRICS):
+            heat = least.heat(self._silicon(partial, hardware, 1).footprint_mm2)
+            celsius = heat.junction_celsius(least.constants, self._options.cooling)
+            costs |= dict(zip(HEAT_METRICS, (heat.density_w_per_mm2, celsius), strict=True))
+        if set(metrics) & set(COST_OF_TOKENS):
+            per_token = inverse(limits["throughput_tokens_per_s"])
+            joules = limits["energy_joules_per_token"]
+            costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
+        for name in {STANDING, STANDING_CARBON} & set(metrics):
+            costs[name] = getattr(least, name)
+        for name in _WEARS & set(metrics):
+            per_token = inverse(limits["throughput_tokens_per_s"])
+            costs[name] = getattr(least, name)(per_token, LONGEST_LIFE_YEARS)
+        costs = {name: values * ROUNDING for name, values in costs.items()}
+        return costs | {"lifetime_years": np.full(partial.n, LONGEST_LIFE_YEARS)}
+
+    def _silicon(
+        self, partial: PartialDesigns, hardware: AcceleratorBatch, end: int
+    ) -> SiliconMetrics:
+        """Of designs with the narrowest operands and shortest vectors (0), or the other end (1)."""
+        bits = {name: partial.extremes(name, operand_bits(name))[end] for name in FORMAT_KEYS}
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        lanes = partial.extremes("vector_length", float)[end]
+        operands = np.stack([bits["activation_format"], wider])
+        changed = replace(hardware, vector_length=lanes)
+        return SiliconMetrics(changed, operands, self._part, self._options)
+
+    def _matrix_share(self, priority: str) -> float:
+        is_shared = self._options.bandwidth_sharing == "shared"
+        # Calibrated, an even share of a decode is all of the bandwidth.
+        is_whole = self._of_pass.modelling.is_series and priority == "equal"
+        return 1.0 if is_shared or is_whole else MATRIX_SHARE[priority] or 1.0
+
+    def _batch_range(
+        self,
+        partial: PartialDesigns,
+        hardware: AcceleratorBatch,
+        least: Mapping[str, FloatArray],
+        most: Mapping[str, FloatArray],
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) the smallest and the largest batch size that may be chosen.
+
+        Args:
+            partial: The designs.
+            hardware: Of them.
+            least: Bytes of an element by format parameter, at least.
+            most: Likewise, at most.
+        """
+        preparation, workload, part = self._preparation, self._workload, self._part
+        if BATCH_SIZE in partial.designs:
+            of_design = partial.designs[BATCH_SIZE].lookup(float)
+            return of_design, of_design
+        capacity = hardware.levels.capacity_bytes.sum(axis=0)
+
+        def largest(widths: Mapping[str, FloatArray]) -> FloatArray:
+            kv = part.kv_elements_per_request * widths["kv_format"]
+            return preparation.largest_batch(
+                capacity,
+                part.weight_elements * widths["weight_format"],
+                kv + part.state_bytes_per_request,
+            )
+
+        if preparation.batch_policy == "capacity":
+            return largest(most), largest(least)
+        sizes = preparation.fixed_batches
+        smallest = np.full(partial.n, 1.0 if sizes is None else sizes[0])
+        if workload.phase == "prefill":
+            return smallest, smallest
+        return smallest, largest(least) if sizes is None else np.full(partial.n, sizes[-1])
+
+    def _arrays(self, partial: PartialDesigns) -> tuple[IntArray, list[ArrayChoice]]:
+        """(n,) the number of each design's array, and the distinct arrays."""
+        organization = partial.codes("array_organization", ORGANIZATIONS)
+        if organization is None:
+            organization = np.full(partial.n, ORGANIZATIONS.index(self._options.array))
+        dataflow = partial.codes("dataflow", DATAFLOWS)
+        allowed = np.array(
+            [DATAFLOWS.index(flow) for flow in partial.undecided.get("dataflow", ())]
+        )
+        grid = partial.designs["pe_array"]
+        flow_code = np.full(partial.n, len(DATAFLOWS)) if dataflow is None else dataflow
+        key = (grid.codes * len(ORGANIZATIONS) + organization) * (len(DATAFLOWS) + 1) + flow_code
+        present, number = np.unique(key, return_inverse=True)
+        arrays = []
+        for code in present.tolist():
+            rest, flow = divmod(code, len(DATAFLOWS) + 1)
+            place, kind = divmod(rest, len(ORGANIZATIONS))
+            depth, width = grid.values[place]
+            flows = allowed if dataflow is None else np.array([flow])
+            arrays.append(ArrayChoice(float(depth), float(width), flows, kind))
+        return number.ravel(), arrays
+
+    # Times
+
+    def _timed_metrics(
+        self,
+        case: BestInputs,
+        arrays: list[ArrayChoice],
+        longest_pass_s: float,
+    ) -> dict[str, FloatArray]:
+        n = len(case.array)
+        is_prefill = self._workload.phase == "prefill"
+        seconds, phase_s = np.full(n, np.inf), np.full(n, np.inf)
+        per_user_s, joules = np.full(n, np.inf), np.full(n, np.inf)
+        dynamic_joules = np.full(n, np.inf)
+        tokens = float(self._workload.tokens_of_phase)
+        n_passes = self._pass.table.n_passes
+        for batch in _batches(case, self._preparation.fixed_batches):
+            here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
+            in_pass = 1.0 if is_prefill else batch
+            bounds = np.stack(self._of_pass.least(case.take(here), arrays, in_pass, batch))
+            kept = (bounds[0] <= longest_pass_s) | (case.smallest_batch[here] == batch)
+            here, (pass_s, pass_joules, dynamic) = here[kept], bounds[:, kept]
+            share = n_passes / (in_pass * tokens)
+            passes = n_passes * (batch if is_prefill else 1.0)
+            seconds[here] = np.minimum(seconds[here], pass_s * share)
+            joules[here] = np.minimum(joules[here], pass_joules * share)
+            dynamic_joules[here] = np.minimum(dynamic_joules[here], dynamic * share)
+            latency_s = pass_s * self._part.n_stages
+            phase_s[here] = np.minimum(phase_s[here], latency_s * passes)
+            per_user_s[here] = np.minimum(per_user_s[here], latency_s * n_passes / tokens)
+        best = {
+            "throughput_tokens_per_s": inverse(seconds),
+            "phase_time_s": phase_s,
+            "tokens_per_s_per_user": inverse(per_user_s),
+            "energy_joules_per_token": joules,
+            "dynamic_joules_per_token": dynamic_joules,
+            "tokens_per_joule": inverse(joules),
+            "tokens_per_joule_tdp": inverse(seconds * case.tdp_watts),
+        }
+        if is_prefill:
+            first_s = seconds * (tokens / n_passes) * self._part.n_stages
+            return best | {"time_to_first_token_s": first_s}
+        return best | {"time_per_output_token_s": per_user_s}
+
+
+def _batches(case: BestInputs, fixed: FloatArray | None) -> list[float]:
+    """Every batch size that may occur.
+
+    Args:
+        case: Gives the smallest and the largest.
+        fixed: Those of a list, ascending; None: the powers of two between the ends.
+    """
+    least, most = case.smallest_batch.min(initial=np.inf), case.largest_batch.max(initial=0.0)
+    if not np.isfinite(least):
+        return []
+    powers = 2.0 ** np.arange(np.floor(np.log2(least)), np.ceil(np.log2(most)) + 1)
+    known = powers if fixed is None else fixed
+    between = known[(known >= least) & (known <= most)]
+    ends = [case.smallest_batch, case.largest_batch]
+    return [float(b) for b in np.unique(np.concatenate([between, *map(np.unique, ends)]))]
+
+
+def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
+    levels = hardware.levels
+    order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+    return hardware if order is None else take(hardware, np.arange(order.shape[1]), order)
+
+
+def _hardware_metrics(
+    hardware: AcceleratorBatch, case: BestInputs, part: ModelPart
+) -> dict[str, FloatArray]:
+    """Those that follow from the hardware alone, summed as the designs list their tiers."""
+    levels, many = hardware.levels, part.n_devices
+    room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
+    kept = part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
+    bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
+    return {
+        "tdp_watts": case.tdp_watts,
+        "held_requests": requests_that_fit(room, kept, part.n_stages),
+        "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
+        "batch_size": case.largest_batch * part.n_stages,
+        "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
+        "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
+        "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
+        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * many,
+        "offchip_bandwidth_bytes_per_s": np.asarray(bandwidth * many),
+    }

@@ -1,0 +1,59 @@
+"""What is known of an NPU before any operator is looked at: hints for models of its metrics.
+
+Search may learn faster from these than from the parameters: the ends of the roofline, the
+power limit, how long the data that stay in memory take to read once, and (added by the evaluator)
+what a roofline of the whole pass allows. They are features of
+a surrogate model and no result, so they need to be informative, not accurate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.deployments import ModelPart
+from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
+from codesign.hardware.hierarchy import inverse
+from codesign.hardware.power import OperationEnergies, thermal_design_watts
+
+BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
+"""Metrics whose bounds by the busiest unit of a whole pass (``best_case.py``) are features too."""
+BOUNDED_ALIKE = frozenset({"lifetime_years"})
+"""Metrics whose bound is the same for every design, so that it predicts nothing."""
+_KV, _WEIGHTS = 1, 2
+"""Positions in a setup's ``pinned`` and ``tails``."""
+
+
+def features(
+    footprint: Footprint, batch: PreparedBatch, part: ModelPart, energies: OperationEnergies
+) -> dict[str, FloatArray]:
+    """(n,) numbers by name, of designs with hardware, batch size and placement.
+
+    Power, rates, capacity and batch size are of all devices that serve the model, the rest of one.
+    ``resident_bytes`` are the weights and the batch's KV cache that are kept off chip; a tier
+    takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
+    deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
+    """
+    hardware, n_devices = footprint.accelerators, part.n_devices
+    levels = hardware.levels
+    first_bits, second_bits = footprint.operand_bits
+    parts = thermal_design_watts(hardware, first_bits, second_bits, energies)
+    watts = sum(parts.values(), start=np.zeros(1))
+    off_chip = 1.0 - batch.setup.pinned
+    kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
+    weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]
+    tails = batch.setup.tails
+    through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
+    tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
+    return {
+        "tdp_watts": np.asarray(watts * n_devices),
+        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * n_devices,
+        "onchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
+        "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,
+        "onchip_capacity_bytes": levels.capacity_bytes[0],
+        "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * n_devices,
+        "batch_size": batch.batch_size * part.n_stages,
+        "resident_bytes": kv_bytes + weight_bytes,
+        "slowest_tier_s": tier_s.max(axis=0),
+        "all_tiers_s": tier_s.sum(axis=0),
+    }

@@ -1,0 +1,336 @@
+"""One pass of the model's operators over a batch of accelerators: an (n, o) table of times.
+
+Arrays are (n, o) unless said otherwise; what depends on the design alone is (n, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.evaluators.npu.calibrated import calibrated_cycles
+from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.evaluators.npu.operator_stage import (
+    design_of,
+    kv_held_shares,
+    moved_bytes,
+    operator_times,
+    with_weight_bytes,
+)
+from codesign.evaluators.npu.pass_setup import ArrayKind, ArrayShape, PassSetup
+from codesign.evaluators.npu.pass_time import power_limited_s
+from codesign.evaluators.npu.stage_records import (
+    N_SUMS,
+    LeastWork,
+    Moved,
+    PassTimes,
+    Shape,
+    StageDesign,
+    StageOperator,
+)
+from codesign.evaluators.npu.traffic import Passes, array_passes
+from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.array import (
+    DATAFLOWS,
+    ORGANIZATIONS,
+    column_slots,
+    flattened_cycles,
+    ideal_cycles,
+    systolic_cycles,
+)
+from codesign.workload.lowering import Phase
+from codesign.workload.operators import OperatorTable
+
+_KV = 1
+"""Position of the KV cache among the kinds of data that are placed."""
+
+
+def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
+    """(n,) sums over a pass of (n, o) values of single instances.
+
+    One operator after the other, as the compiled loop adds them: neither a matrix product nor a
+    pairwise sum, whose last digit depends on how they split the work.
+    """
+    total = np.zeros(len(values))
+    for i, times in enumerate(count.tolist()):
+        total = total + values[:, i] * times
+    return total
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What depends on array, dataflow and batch size alone; arrays are (u, o).
+
+    Attributes:
+        cycles: Of the matrix array, for one instance of each operator.
+        rows: Rows of each product.
+        per_product: Share of one instance that a product is.
+        weights_read: Weight elements of one instance.
+        slots: Columns of a product side by side in the array's depth.
+        near: How often the array streams each operand from on-chip memory.
+    """
+
+    cycles: FloatArray
+    rows: FloatArray
+    per_product: FloatArray
+    weights_read: FloatArray
+    slots: FloatArray
+    near: Passes
+
+
+class Pass:
+    """The operators of one pass, ready for any batch of designs.
+
+    Args:
+        table: All operators of the pass.
+        options: Resolved options.
+        phase: ``prefill`` or ``decode``.
+    """
+
+    def __init__(self, table: OperatorTable, options: NpuOptions, phase: Phase) -> None:
+        self.all_operators = table
+        self.options = options
+        self._is_prefill = phase == "prefill"
+        self._shapes: dict[ArrayShape, FloatArray] = {}
+        self._last: tuple[tuple[ArrayShape, ...], FloatArray] = ((), np.empty(0))
+        # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
+        # adds to the KV cache and its own weights move.
+        moves = np.logical_or(~table.is_kind("vector"), not options.fused)
+        kept = table.kv_written_elements_per_request + table.state_written_bytes_per_request
+        has_traffic = moves | (table.weight_elements + kept > 0)
+        self.positions: IntArray = np.flatnonzero(has_traffic)
+        self.table = table.take(self.positions)
+        self.moves_activations = moves[self.positions]
+        # One weight matrix per head is a set of experts that every token takes.
+        n_experts = self.table.n_experts
+        has_own_weights = (n_experts > 1) & (n_experts == self.table.experts_per_token)
+        self.is_per_head: BoolArray = self.table.is_attention | has_own_weights
+
+    def vector_operations(self, batch_size: FloatArray) -> FloatArray:
+        """(n,) operations of the vector unit in one pass; ``batch_size`` is (n,)."""
+        table = self.all_operators
+        return batch_size * float(table.vector_ops_per_request @ table.count)
+
+    def lane_cycles(self, batch_size: FloatArray) -> FloatArray:
+        """(n,) cycles of one vector lane in one pass; ``batch_size`` is (n,)."""
+        return batch_size * self.lane_cycles_of_request
+
+    def vector_s(self, batch_size: FloatArray, hardware: AcceleratorBatch) -> FloatArray:
+        """(n,) time of the vector unit in one pass; ``batch_size`` is (n,)."""
+        return self.lane_cycles(batch_size) / (hardware.vector_length * hardware.clock_hz)
+
+    @cached_property
+    def lane_cycles_of_request(self) -> float:
+        """Cycles of one vector lane for one request in one pass."""
+        return float(self.lane_cycles_per_request @ self.all_operators.count)
+
+    @cached_property
+    def lane_cycles_per_request(self) -> FloatArray:
+        """(o,) of one instance of all operators: one per operation, or per score of a softmax."""
+        table = self.all_operators
+        if self.options.softmax == "unpipelined":
+            return table.vector_ops_per_request
+        return np.where(
+            table.is_softmax, table.score_read_elements_per_request, table.vector_ops_per_request
+        )
+
+    def multiply_accumulates(self, batch_size: FloatArray) -> FloatArray:
+        """(n,) useful multiply-accumulates in one pass; ``batch_size`` is (n,)."""
+        return batch_size * float(self.table.mac_per_request @ self.table.count)
+
+    @cached_property
+    def operators(self) -> StageOperator:
+        """(o,) what the innermost formulas need of each operator."""
+        table = self.table
+        return StageOperator(
+            instances=table.count,
+            k=table.k,
+            n=table.n,
+            has_rows=table.m_per_request > 0,
+            is_attention=table.is_attention,
+            inputs=table.input_elements_per_request * self.moves_activations,
+            outputs=table.output_elements_per_request * self.moves_activations,
+            kv_read=table.kv_read_elements_per_request,
+            kv_written=table.kv_written_elements_per_request,
+            state_read=table.state_read_bytes_per_request,
+            state_written=table.state_written_bytes_per_request,
+        )
+
+    def shapes(self, wanted: tuple[ArrayShape, ...]) -> FloatArray:
+        """(8, u, o) the fields of ``Shape`` of arrays with batch sizes."""
+        if wanted != self._last[0]:
+            for array, size in wanted:
+                if (array, size) not in self._shapes:
+                    self._shapes[array, size] = self._fields(array, size)
+            self._last = wanted, np.stack([self._shapes[item] for item in wanted], axis=1)
+        return self._last[1]
+
+    def _fields(self, array: ArrayKind, size: float) -> FloatArray:
+        """(8, o) the fields of ``Shape`` of one array with one batch size."""
+        depth, width, organization, dataflow = (np.array([[value]]) for value in array)
+        shapes = self.shapes_of(depth, width, organization, dataflow, np.array([[size]]))
+        own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read)
+        fields = np.stack(np.broadcast_arrays(*own, shapes.slots, *shapes.near))
+        return np.asarray(fields[:, 0])
+
+    def least_work(self, wanted: tuple[ArrayShape, ...]) -> LeastWork:
+        """(u,) what passes of arrays with batch sizes need at least, wherever data live."""
+        table, shapes = self.table, Shape(*self.shapes(wanted))
+        depth, width = np.array([array[:2] for array, _ in wanted]).T[:, :, None]
+        size = np.array([size for _, size in wanted])
+        tile = np.minimum(depth, table.k) * np.minimum(shapes.slots * width, table.n)
+        kv = table.kv_read_elements_per_request
+        own, multiplies = table.is_attention, table.m_per_request > 0
+        reads_weights = multiplies & ~own & (table.weights_read(np.ones((1, 1)))[0] > 0)
+        reads_kv = multiplies & own & (kv > 0)
+
+        def total(values: FloatArray, which: BoolArray) -> FloatArray:
+            return np.asarray((values * table.count)[..., which].sum(axis=-1))
+
+        everywhere = np.ones_like(own)
+        return LeastWork(
+            shared_cycles=total(shapes.cycles, ~own),
+            own_cycles=total(shapes.cycles, own),
+            weight_elements=total(shapes.weights_read, everywhere),
+            kv_elements=total(kv, everywhere) * size,
+            weight_operators=total(np.ones_like(tile), reads_weights),
+            kv_operators=total(np.ones_like(tile), reads_kv),
+            weight_tiles=total(np.minimum(tile, shapes.weights_read), reads_weights),
+            kv_tiles=total(np.minimum(tile, kv), reads_kv),
+        )
+
+    def shapes_of(
+        self,
+        depth: FloatArray,
+        width: FloatArray,
+        organization: IntArray,
+        dataflow: IntArray,
+        batch: FloatArray,
+    ) -> Shapes:
+        """Cycles and streams of ``u`` arrays; every argument is (u, 1)."""
+        table = self.table
+        m = table.rows_per_product(batch)
+        n_products = table.n_products(batch)
+        slots = column_slots(table.k, depth, organization, self.is_per_head)
+        cycles = self._cycles_per_product(m, depth, width, organization, dataflow, slots)
+        near = array_passes(m, table.k, table.n, depth, width, dataflow, organization, slots)
+        return Shapes(
+            cycles=np.where(n_products > 0, cycles * n_products, 0.0),
+            rows=np.broadcast_to(m, cycles.shape),
+            per_product=np.broadcast_to(1.0 / np.maximum(n_products, 1.0), cycles.shape),
+            weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
+            slots=np.broadcast_to(slots, cycles.shape),
+            near=near,
+        )
+
+    def _cycles_per_product(
+        self,
+        m: FloatArray,
+        depth: FloatArray,
+        width: FloatArray,
+        organization: IntArray,
+        dataflow: IntArray,
+        slots: FloatArray,
+    ) -> FloatArray:
+        k, n = self.table.k, self.table.n
+        if self.options.blocking == "array":
+            flattened = calibrated_cycles(self.table, m, depth, width, self._is_prefill)
+        else:
+            flattened = flattened_cycles(m, k, n, depth, width, slots)
+        systolic = np.select(
+            [dataflow == code for code in range(len(DATAFLOWS))],
+            [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
+        )
+        by_organization = (flattened, systolic, ideal_cycles(m, k, n, depth, width))
+        return np.select(
+            [organization == code for code in range(len(ORGANIZATIONS))], by_organization
+        )
+
+
+class Stage:
+    """What the operators of a pass move and take on ``n`` designs, each computed when asked for.
+
+    Args:
+        pass_: The operators.
+        setup: The designs.
+    """
+
+    def __init__(self, pass_: Pass, setup: PassSetup) -> None:
+        self._pass = pass_
+        self._setup = setup
+
+    @cached_property
+    def _design(self) -> StageDesign:
+        return design_of(self._setup.inputs((-1, 1)), self._setup.modelling)
+
+    @cached_property
+    def _shapes(self) -> FloatArray:
+        """(8, u, o) the fields of :class:`Shape`."""
+        return self._pass.shapes(self._setup.shapes)
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape(*self._shapes[:, self._setup.shape])
+
+    @cached_property
+    def _of_groups(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
+        """Of each group of layers its (n,) share, and (n, o) what its operators move and take."""
+        operators, shape, modelling = self._pass.operators, self._shape, self._setup.modelling
+        of_groups = []
+        for share, weight_bytes in zip(*self._setup.weight_groups, strict=True):
+            design = with_weight_bytes(self._design, weight_bytes[:, None])
+            moved = moved_bytes(operators, shape, design, modelling)
+            times = operator_times(operators, shape, design, moved, modelling)
+            of_groups.append((share, moved, times))
+        return of_groups
+
+    @property
+    def moved(self) -> Moved:
+        """(n, o) what one instance of each operator moves, on average over the layers."""
+        return Moved(*self._averages([moved for _, moved, _ in self._of_groups]))
+
+    @property
+    def times(self) -> PassTimes:
+        """(n, o) how long one instance of each operator takes, on average over the layers."""
+        return PassTimes(*self._averages([times for _, _, times in self._of_groups]))
+
+    def _averages(self, of_groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
+        """(n, o) means of every field over the groups, weighted by their shares."""
+        if len(of_groups) == 1:
+            return list(of_groups[0])
+        shares = self._setup.weight_groups.shares[:, :, None]
+        fields = [np.stack(np.broadcast_arrays(*values)) for values in zip(*of_groups, strict=True)]
+        return [np.asarray((shares * values).sum(axis=0)) for values in fields]
+
+    @property
+    def cycles(self) -> FloatArray:
+        """(n, o) cycles of the matrix array for one instance of each operator."""
+        return self._shape.cycles
+
+    @cached_property
+    def operator_sums(self) -> FloatArray:
+        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
+        count = self._pass.table.count
+        sums = np.zeros((N_SUMS, len(self._setup.storage)))
+        for share, moved, times in self._of_groups:
+            tables = (times.time_s, self.cycles, *moved)
+            sums += share * np.stack([sum_over_operators(values, count) for values in tables])
+        return sums
+
+    @cached_property
+    def totals(self) -> FloatArray:
+        """(s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`.
+
+        The seconds are longer than those of the operators where a memory is at its power limit.
+        """
+        sums, setup = self.operator_sums.copy(), self._setup
+        reads, writes = setup.port_traffic(Moved(*sums[2:]))
+        levels = setup.accelerators.levels
+        bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
+        sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
+        held = kv_held_shares(setup.pinned[_KV], tuple(setup.tails[_KV, 1:]))
+        return np.concatenate([sums, reads, writes, np.stack(held)])

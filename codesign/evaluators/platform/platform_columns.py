@@ -1,0 +1,210 @@
+"""Platforms from the columns of a design batch, and the parameters that such a batch may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray
+from codesign.errors import check_known
+from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
+from codesign.evaluators.platform.serving_rules import rules_of
+from codesign.hardware.collective_times import Link
+from codesign.hardware.device import Device
+from codesign.machines.device.links import LinkRates, link_rates
+from codesign.machines.device.rates import DeviceRates, device_rates
+from codesign.workload.precision import FORMAT_KEYS, bits_per_element
+
+DEGREES = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+    "sequence_parallel",
+    "data_parallel",
+)
+"""Parameters that say over how many devices each dimension of the work is spread."""
+OVERRIDES = (
+    "compute_flop_per_s",
+    "fast_bandwidth_bytes_per_s",
+    "fast_capacity_bytes",
+    "slow_bandwidth_bytes_per_s",
+    "slow_capacity_bytes",
+    "link_bandwidth_bytes_per_s",
+    "link_latency_s",
+)
+"""Parameters that replace a number of the device's file; the arithmetic rate is that at 16 bits,
+and narrower formats run as much faster as they are narrower."""
+REQUIRED_PARAMETERS = frozenset({"device", "batch_size"})
+OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMAT_KEYS, *OVERRIDES})
+
+
+def build_platform(
+    designs: Columns, devices: Mapping[str, Device], options: PlatformOptions
+) -> Platform:
+    """The platforms of a batch.
+
+    Args:
+        designs: Columns of the parameters above.
+        devices: Devices by the names that the column ``device`` may have.
+        options: Resolved options.
+
+    Raises:
+        UnknownNameError: A device or format that is not known.
+    """
+    chosen = _Chosen(designs, devices)
+    degrees = {name: _number(designs, name, 1.0, chosen.n) for name in DEGREES}
+    batch = _number(designs, "batch_size", 1.0, chosen.n)
+    sizes = {name: _bytes(designs, name, chosen.n) for name in FORMAT_KEYS}
+    slow = chosen.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
+    if options.slow_bandwidth is not None:
+        slow = np.full(chosen.n, options.slow_bandwidth)
+    links, networks = _links(chosen, options)
+    products = _products(designs, chosen, options)
+    return Platform(
+        flop_per_s=_flop_per_s(designs, products),
+        products=products,
+        rates=_rates(designs, chosen),
+        links=_link_rates(chosen),
+        devices=chosen.column,
+        measured_names=chosen.words(lambda device: device.measured_name),
+        device_class=chosen.words(lambda device: device.device_class),
+        fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
+        fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
+        slow_bandwidth=slow,
+        slow_capacity=chosen.number("slow_capacity", "slow_capacity_bytes", np.inf),
+        link=links,
+        network=networks,
+        node_size=_node_size(chosen, options),
+        power_watts=chosen.number("power", None, np.nan),
+        tp=degrees["tensor_parallel"],
+        pp=degrees["pipeline_parallel"],
+        ep=degrees["expert_parallel"],
+        sp=degrees["sequence_parallel"],
+        dp=degrees["data_parallel"],
+        batch=batch / degrees["data_parallel"],
+        weight_bytes=sizes["weight_format"],
+        activation_bytes=sizes["activation_format"],
+        kv_bytes=sizes["kv_format"],
+        attention_groups=(
+            degrees["expert_parallel"] if options.has_data_attention else np.ones(chosen.n)
+        ),
+    )
+
+
+class _Chosen:
+    """The device of every design, looked up once per distinct device."""
+
+    def __init__(self, designs: Columns, devices: Mapping[str, Device]) -> None:
+        self.designs = designs
+        self.column: Column = designs["device"]
+        self.n = len(self.column)
+        self._devices = devices
+
+    def find(self, name: str) -> Device:
+        check_known("device", name, self._devices)
+        return self._devices[name]
+
+    def lookup(self, function: Callable[[Device], float]) -> FloatArray:
+        return self.column.lookup(lambda name: function(self.find(name)))
+
+    def words(self, word: Callable[[Device], str]) -> Column:
+        """A word of each design's device."""
+        words = [word(self.find(str(name))) for name in self.column.values]
+        return Column(tuple(words), self.column.codes)
+
+    def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
+        """A number of the device's file, or the number that the design sets instead."""
+
+        def of(device: Device) -> float:
+            value = getattr(device, field)
+            if value is None:
+                assert absent is not None  # the record requires the others
+                return absent
+            return float(value)
+
+        stated = self.lookup(of)
+        if override is None or override not in self.designs:
+            return stated
+        override_values = self.designs[override].lookup(float, absent=np.nan)
+        return np.where(np.isnan(override_values), stated, override_values)
+
+
+def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
+    if name not in designs:
+        return np.full(n, absent)
+    return designs[name].lookup(float, absent=absent)
+
+
+def _format(designs: Columns, name: str, n: int) -> Column:
+    if name in designs:
+        return designs[name]
+    return Column(("bf16",), np.zeros(n, dtype=np.int64))
+
+
+def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
+    return _format(designs, name, n).lookup(lambda item: bits_per_element(item) / 8.0)
+
+
+def _products(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> ProductColumns:
+    """How the devices multiply the formats, by the rules of the profile."""
+    weights = _format(designs, "weight_format", chosen.n)
+    activations = _format(designs, "activation_format", chosen.n)
+    products = product_columns(chosen.column, chosen.find, weights, activations)
+    peak = chosen.lookup(lambda device: device.peak_flop_per_s("bf16"))
+    return rules_of(options).products(products, weights, activations, peak)
+
+
+def _flop_per_s(designs: Columns, products: ProductColumns) -> FloatArray:
+    """Peak rate of products; a design's own rate is that at 16 bits, narrower ones are faster."""
+    rates, bits = products.peak_flop_per_s, products.multiply_bits
+    if "compute_flop_per_s" not in designs:
+        return rates
+    override_flop_per_s = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
+    return np.where(np.isnan(override_flop_per_s), rates, override_flop_per_s)
+
+
+def _rates(designs: Columns, chosen: _Chosen) -> DeviceRates:
+    """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
+    rates = device_rates(chosen.lookup)
+    bandwidth = chosen.number("bandwidth", "fast_bandwidth_bytes_per_s")
+    link = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    peak = np.asarray(rates.peak_16bit_flop_per_s)
+    if "compute_flop_per_s" in designs:
+        own = designs["compute_flop_per_s"].lookup(float, absent=np.nan)
+        peak = np.where(np.isnan(own), peak, own)
+    return replace(
+        rates,
+        peak_16bit_flop_per_s=peak,
+        bandwidth_bytes_per_s=bandwidth,
+        link_bandwidth_bytes_per_s=link,
+    )
+
+
+def _link_rates(chosen: _Chosen) -> LinkRates:
+    """Numbers of the links, with the bandwidth that the designs set."""
+    kinds = [chosen.find(str(name)).link_kind or "" for name in chosen.column.values]
+    rates = link_rates(chosen.lookup, np.array(kinds)[chosen.column.codes])
+    bandwidth = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    return replace(rates, bandwidth_bytes_per_s=bandwidth)
+
+
+def _links(chosen: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:
+    share = options.link_efficiency or 1.0
+    near = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan) * share
+    far = chosen.number("network_bandwidth", None, np.nan) * share
+    return (
+        Link(near, chosen.number("link_latency", "link_latency_s", options.link_latency)),
+        Link(far, chosen.number("network_latency", None, options.network_latency)),
+    )
+
+
+def _node_size(chosen: _Chosen, options: PlatformOptions) -> FloatArray:
+    if not options.has_nodes:
+        return np.full(chosen.n, np.inf)
+    if options.node_size is not None:
+        return np.full(chosen.n, float(options.node_size))
+    return chosen.lookup(lambda device: float(device.n_linked))

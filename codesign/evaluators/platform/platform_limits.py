@@ -1,0 +1,202 @@
+"""What a platform must keep: parallelism that divides, links, memory; and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.device_memory import excess
+from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.units import format_engineering
+from codesign.workload.precision import FORMATS, bits_per_element
+
+_INDIVISIBLE = 1.0
+"""Violation of a split that does not come out even."""
+_LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
+"""Bytes of an element in the narrowest format."""
+
+
+def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
+    """(n,) violations by name; ``<= 0`` is within."""
+    violations = {
+        "memory": np.maximum(
+            excess(serving.prefill_footprint, serving.platform, serving.options),
+            excess(serving.decode_footprint, serving.platform, serving.options),
+        ),
+        "experts": _experts(serving),
+        **_even_splits(serving),
+        "links": _links(serving),
+    }
+    unchecked = serving.rules.unchecked_limits
+    return {name: values for name, values in violations.items() if name not in unchecked}
+
+
+def _uneven(amount: FloatArray | float, parts: FloatArray) -> FloatArray:
+    return np.where(np.mod(amount, parts) == 0, 0.0, _INDIVISIBLE)
+
+
+def _experts(serving: PlatformServing) -> FloatArray:
+    model, ep = serving.model, serving.platform.ep
+    return _uneven(float(model.moe_dims.n_routed_experts if model.is_mixture else 1), ep)
+
+
+def _even_splits(serving: PlatformServing) -> dict[str, FloatArray]:
+    model, platform = serving.model, serving.platform
+    ranks = platform.attention_ranks
+    keys = float(model.num_key_value_heads)
+    # Fewer heads of keys than ranks are copied to whole groups of ranks.
+    shared = np.where(ranks > keys, np.mod(ranks, keys), np.mod(keys, ranks)) == 0
+    even_keys = shared | model.is_latent
+    widths = [model.intermediate_size] if model.n_dense_layers else []
+    widths += [model.moe_dims.moe_intermediate_size] if model.is_mixture else []
+    return {
+        "attention_heads": np.where(
+            even_keys, _uneven(float(model.num_attention_heads), ranks), _INDIVISIBLE
+        ),
+        "intermediate_size": np.max(
+            [np.zeros(ranks.shape), *(_uneven(float(width), platform.tp) for width in widths)],
+            axis=0,
+        ),
+        "layers": np.where(platform.pp > model.num_hidden_layers, _INDIVISIBLE, 0.0),
+        "batch": _uneven(platform.batch, np.ones_like(platform.batch)),
+    }
+
+
+def _links(serving: PlatformServing) -> FloatArray:
+    """Whether the device has the links, and the network, that its groups need."""
+    platform = serving.platform
+    used = platform.stage_devices * platform.pp
+    has_links = ~np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s))
+    has_network = ~np.isnan(np.asarray(platform.network.bandwidth_bytes_per_s))
+    is_joined = ((used <= 1) | has_links) & ((used <= platform.node_size) | has_network)
+    return np.where(is_joined, 0.0, 1.0)
+
+
+def describe_limits(serving: PlatformServing, besides: str = "") -> list[str]:
+    """One sentence for each limit that a single platform breaks, with what would keep it.
+
+    Args:
+        serving: One platform.
+        besides: Name of a limit that is left out.
+    """
+    broken = [name for name, values in limits(serving).items() if values[0] > 0]
+    return [_SENTENCES[name](serving) for name in broken if name != besides]
+
+
+def _divisors(amount: int) -> str:
+    divisors = [str(i) for i in range(1, amount + 1) if amount % i == 0]
+    return ", ".join(divisors[:12]) + (", …" if len(divisors) > 12 else "")
+
+
+def _memory_words(serving: PlatformServing) -> str:
+    platform = serving.platform
+    need = float(serving.memory_used_per_device_bytes[0])
+    room = float(platform.fast_capacity[0])
+    at_hand = room
+    if serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
+        at_hand += float(platform.slow_capacity[0])
+    kept = serving.decode_footprint
+    parts = [float((part / kept.stages)[0]) for part in (kept.weight_bytes, kept.kv_bytes)]
+    weights, cache = (format_engineering(part, "B") for part in parts)
+    fits = ", ".join(_ways_to_fit(serving, need, at_hand, parts))
+    return (
+        f"memory: expected at most {format_engineering(at_hand, 'B')} on each device, got "
+        f"{format_engineering(need, 'B')} ({weights} of weights, {cache} of KV cache), "
+        f"{format_engineering(need - at_hand, 'B')} too much; would fit: {fits}"
+    )
+
+
+def _ways_to_fit(
+    serving: PlatformServing, need: float, at_hand: float, parts: Sequence[float]
+) -> Iterator[str]:
+    """Changes of which each alone makes room; ``parts`` are bytes of weights and KV cache."""
+    platform = serving.platform
+    yield f"{int(np.ceil(need / at_hand))} times as many devices"
+    widths = (platform.weight_bytes[0], platform.kv_bytes[0])
+    least = sum(part * _LEAST_BYTES / width for part, width in zip(parts, widths, strict=True))
+    if least <= at_hand:
+        yield "a narrower format"
+    if parts[0] < at_hand:
+        per_request = parts[1] / float(platform.batch[0])
+        batch = int((at_hand - parts[0]) / per_request) * int(platform.dp[0])
+        if batch:
+            yield f"batch_size {batch}"
+    has_slow = not serving.options.offload and not np.isnan(platform.slow_bandwidth[0])
+    if has_slow and platform.slow_capacity[0] >= need - at_hand:
+        yield "offload=true"
+
+
+def _heads_words(serving: PlatformServing) -> str:
+    model, ranks = serving.model, int(serving.platform.attention_ranks[0])
+    keys = "" if model.is_latent else f" ({model.num_key_value_heads} of keys and values)"
+    has_groups = serving.options.has_data_attention
+    degree = "tensor_parallel" if has_groups else "tensor_parallel x expert_parallel"
+    return (
+        f"{degree}: expected a divisor of the {model.num_attention_heads} "
+        f"attention heads{keys} of {model.name}, got {ranks}; "
+        f"choices: {_divisors(model.num_attention_heads)}"
+    )
+
+
+def _width_words(serving: PlatformServing) -> str:
+    model, tp = serving.model, int(serving.platform.tp[0])
+    width = model.intermediate_size if model.n_dense_layers else 0
+    if model.is_mixture and model.moe_dims.moe_intermediate_size % tp:
+        width = model.moe_dims.moe_intermediate_size
+    return (
+        f"tensor_parallel: expected a divisor of the MLP's width {width} of {model.name}, got {tp}"
+        f"; choices: {_divisors(width)}"
+    )
+
+
+def _experts_words(serving: PlatformServing) -> str:
+    model, ep = serving.model, int(serving.platform.ep[0])
+    if not model.is_mixture:
+        return f"expert_parallel: {model.name} has no experts; expected 1, got {ep}"
+    experts = model.moe_dims.n_routed_experts
+    return (
+        f"expert_parallel: expected a divisor of the {experts} experts of {model.name}, got {ep}; "
+        f"choices: {_divisors(experts)}"
+    )
+
+
+def _layers_words(serving: PlatformServing) -> str:
+    layers, pp = serving.model.num_hidden_layers, int(serving.platform.pp[0])
+    return (
+        f"pipeline_parallel: expected at most the {layers} layers of {serving.model.name}, got {pp}"
+    )
+
+
+def _batch_words(serving: PlatformServing) -> str:
+    batch, dp = serving.platform.batch[0], int(serving.platform.dp[0])
+    total = round(float(batch) * dp)
+    nearest = max(round(total / dp), 1) * dp
+    return f"batch_size: expected a multiple of data_parallel {dp}, got {total}; nearest: {nearest}"
+
+
+def _links_words(serving: PlatformServing) -> str:
+    platform = serving.platform
+    used = int(platform.stage_devices[0] * platform.pp[0])
+    if np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s)[0]):
+        return (
+            f"links: {used} devices work together, but the device's file states no "
+            "link_bandwidth; expected one device for each replica, or a link_bandwidth"
+        )
+    return (
+        f"links: {used} devices work together, but links join {platform.node_size[0]:.0f} and the "
+        "device's file states no network_bandwidth between nodes; expected at most "
+        f"{platform.node_size[0]:.0f}, a network_bandwidth, or another node_size"
+    )
+
+
+_SENTENCES = {
+    "memory": _memory_words,
+    "experts": _experts_words,
+    "attention_heads": _heads_words,
+    "intermediate_size": _width_words,
+    "layers": _layers_words,
+    "batch": _batch_words,
+    "links": _links_words,
+}

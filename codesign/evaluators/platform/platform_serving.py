@@ -1,0 +1,239 @@
+"""What a platform serves: times, throughput and memory, each computed when it is asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.device_memory import DeviceFootprint, Residence, reside
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.pass_messages import list_messages
+from codesign.evaluators.platform.pass_work import list_work
+from codesign.evaluators.platform.passes import Prompt, RequestPasses
+from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.evaluators.platform.platform_request import PlatformRequest
+from codesign.evaluators.platform.serving_rules import rules_of
+from codesign.evaluators.platform.timed_pass import TimedPass, time_pass
+
+
+class PlatformServing:
+    """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.
+
+    Args:
+        request: The requests of the batch.
+        options: Resolved options.
+        passes: Operators of the request's passes.
+        platform: Devices, links, parallelism.
+    """
+
+    def __init__(
+        self,
+        request: PlatformRequest,
+        options: PlatformOptions,
+        passes: RequestPasses,
+        platform: Platform,
+    ) -> None:
+        self.request = request
+        self.options = options
+        self.platform = platform
+        self.model = request.language_model
+        self.passes = passes
+        self.rules = rules_of(options)
+        self.sharding = self.rules.sharding(self.model, platform)
+        self.micro_batch = self.rules.micro_batch(platform)
+
+    def work(self, streams: list[Stream]) -> list[DeviceWork]:
+        """The work of one device in a pass."""
+        return list_work(self.sharding, streams, self.rules)
+
+    def time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
+        """The time of a pass while a device keeps so many bytes."""
+        messages = list_messages(self.sharding, streams, self.rules)
+        timing = self.rules.timing(self.model, self.platform, self.residence(kept))
+        return time_pass(timing, streams, self.work(streams), messages)
+
+    def _streams(self, prompt: Prompt) -> list[Stream]:
+        if self.request.mixed:
+            return self.passes.mixed(prompt, self.micro_batch)
+        return self.passes.prefill(prompt, self.micro_batch)
+
+    @cached_property
+    def prefill_footprint(self) -> DeviceFootprint:
+        """The bytes that a device keeps while it prefills."""
+        return self._footprint(self._streams(self.passes.prompts[0]))
+
+    @cached_property
+    def decode_footprint(self) -> DeviceFootprint:
+        """The bytes that a device keeps when the last token is generated."""
+        return self._footprint(self.passes.decode(self.micro_batch))
+
+    def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
+        table, cached = self.passes.prompts[0].table, self.passes.cached
+        return self.rules.footprint(self.sharding, table, cached, lambda: self.work(streams))
+
+    @cached_property
+    def prefill_passes(self) -> list[tuple[int, TimedPass]]:
+        """The passes of a prefill, with how often each runs."""
+        return [
+            (prompt.count, self.time(self._streams(prompt), self.prefill_footprint))
+            for prompt in self.passes.prompts
+        ]
+
+    @cached_property
+    def decode_pass(self) -> TimedPass:
+        """A decode step, together with a chunk of a prompt in mixed passes."""
+        if self.request.mixed:
+            return self.prefill_passes[0][1]
+        return self.time(self.passes.decode(self.micro_batch), self.decode_footprint)
+
+    def residence(self, kept: DeviceFootprint) -> Residence:
+        """Where data lie and how fast they are read."""
+        return reside(kept, self.platform, self.options, self.rules.slow_efficiency)
+
+    @property
+    def device_key(self) -> str:
+        """Key of the first platform's device."""
+        devices = self.platform.devices
+        return str(devices.values[devices.codes[0]])
+
+    @cached_property
+    def _waits(self) -> FloatArray:
+        """Micro-batches of a replica, which follow one another through the slowest stage."""
+        return np.ceil(self.platform.batch / self.micro_batch)
+
+    def _paced(self, total_s: FloatArray, stage_s: FloatArray) -> FloatArray:
+        """Time from one pass of a micro-batch to its next, if all stages are kept busy."""
+        return self.rules.paced_s(total_s, stage_s, self._waits)
+
+    def _prefill_s(self, *parts: str) -> FloatArray:
+        zero = np.zeros_like(self.platform.tp)
+        return sum((n * timed_pass.part_s(*parts) for n, timed_pass in self.prefill_passes), zero)
+
+    @cached_property
+    def time_to_first_token_s(self) -> FloatArray:
+        """Prefill of a micro-batch through the whole pipeline."""
+        zero = np.zeros_like(self.platform.tp)
+        return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), zero)
+
+    @cached_property
+    def time_per_output_token_s(self) -> FloatArray:
+        """A decode step, and the wait for the slowest stage if the pipeline is uneven."""
+        return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
+
+    @property
+    def request_latency_s(self) -> FloatArray:
+        """First token, then a step for every generated token (GenZ §III-D)."""
+        return self.time_to_first_token_s + self.time_per_output_token_s * self.request.generated
+
+    @property
+    def throughput_tokens_per_s(self) -> FloatArray:
+        """Generated tokens per second; beams of a request count as one (GenZ §III-D)."""
+        return self.platform.batch * self.platform.dp / self.time_per_output_token_s
+
+    @property
+    def tokens_per_s_per_user(self) -> FloatArray:
+        """Generated tokens per second of one request."""
+        return 1.0 / self.time_per_output_token_s
+
+    @property
+    def prefill_requests_per_s(self) -> FloatArray:
+        """Prompts per second while nothing is generated."""
+        zero = np.zeros_like(self.platform.tp)
+        stages = sum((n * timed_pass.stage_s for n, timed_pass in self.prefill_passes), zero)
+        batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
+        return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
+
+    def _energy_joules(self, timed_pass: TimedPass, time_s: FloatArray) -> FloatArray:
+        """Energy of all devices from one pass of every micro-batch to the next."""
+        platform = self.platform
+        own = timed_pass.energy_joules(platform.stage_devices, platform.pp, time_s / self._waits)
+        return own * self._waits * platform.dp
+
+    @cached_property
+    def energy_joules_per_token(self) -> FloatArray:
+        """Energy of a decode step of all devices over the tokens that it generates."""
+        step = self._energy_joules(self.decode_pass, self.time_per_output_token_s)
+        return step / (self.platform.batch * self.platform.dp)
+
+    @property
+    def tokens_per_joule(self) -> FloatArray:
+        """Generated tokens per joule."""
+        return 1.0 / self.energy_joules_per_token
+
+    @property
+    def average_power_watts(self) -> FloatArray:
+        """Energy of a decode step of all devices over its time, at most their power limits.
+
+        Energy is at the clocks that the limit leaves, at which a step takes longer.
+        """
+        watts = self.energy_joules_per_token * self.throughput_tokens_per_s
+        return np.fmin(watts, self.board_power_watts)
+
+    @property
+    def prefill_energy_joules_per_token(self) -> FloatArray:
+        """Energy of the prefill of all devices over the tokens of the prompts."""
+        energy = np.zeros_like(self.platform.tp)
+        for n, timed_pass in self.prefill_passes:
+            time = self._paced(timed_pass.total_s, timed_pass.stage_s)
+            energy = energy + n * self._energy_joules(timed_pass, time)
+        requests = 1.0 if self.request.mixed else self.platform.batch * self.platform.dp
+        return energy / (requests * self.request.prompt)
+
+    @property
+    def tokens_per_s_per_device(self) -> FloatArray:
+        """Throughput divided by the number of devices."""
+        return self.throughput_tokens_per_s / self.n_devices
+
+    @property
+    def n_devices(self) -> FloatArray:
+        """Number of all devices."""
+        return self.platform.n_devices
+
+    @property
+    def board_power_watts(self) -> FloatArray:
+        """Board power limits of all devices; NaN where none is stated."""
+        return self.n_devices * self.platform.power_watts
+
+    @property
+    def memory_used_per_device_bytes(self) -> FloatArray:
+        """Bytes that the fullest device keeps in fast and slow memory."""
+        footprints = (self.prefill_footprint, self.decode_footprint)
+        return np.maximum(*(kept.need_bytes / kept.stages for kept in footprints))
+
+    @property
+    def offloaded_share(self) -> FloatArray:
+        """Share of weights and KV cache in the slow memory."""
+        return self.residence(self.decode_footprint).offloaded_share
+
+    @property
+    def prefill_linear_s(self) -> FloatArray:
+        """Time of the products with weights in the prefill."""
+        return self._prefill_s("linear")
+
+    @property
+    def prefill_attention_s(self) -> FloatArray:
+        """Time of the products with keys and values in the prefill."""
+        return self._prefill_s("attention")
+
+    @property
+    def prefill_collective_s(self) -> FloatArray:
+        """Time of the messages in the prefill."""
+        return self._prefill_s("collective", "send")
+
+    @property
+    def decode_linear_s(self) -> FloatArray:
+        """Time of the products with weights in a decode step."""
+        return self.decode_pass.part_s("linear")
+
+    @property
+    def decode_attention_s(self) -> FloatArray:
+        """Time of the products with keys and values in a decode step."""
+        return self.decode_pass.part_s("attention")
+
+    @property
+    def decode_collective_s(self) -> FloatArray:
+        """Time of the messages in a decode step."""
+        return self.decode_pass.part_s("collective", "send")

@@ -1,0 +1,205 @@
+"""What serving does and how it is counted: the rules that profiles may set differently.
+
+:class:`ServingRules` are the physical ones, with the time of a roofline: profile ``ideal``.
+Another profile is a class that overrides what it does otherwise: :class:`.fitted.FittedRules` the
+time, a tool's conventions (:mod:`codesign.conventions`) how things are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.columns import Column, FloatArray
+from codesign.evaluators.platform.communication import Message, expert_messages
+from codesign.evaluators.platform.device_memory import (
+    CachedTokens,
+    DeviceFootprint,
+    Residence,
+    footprint,
+)
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.loads import Loads, StreamPart, expected_expert_loads
+from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions, rules_class
+from codesign.evaluators.platform.product_columns import ProductColumns
+from codesign.evaluators.platform.roofline import Rooflines
+from codesign.evaluators.platform.sharding import Sharding
+from codesign.workload.lowering import lower
+from codesign.workload.model import LanguageModel
+from codesign.workload.operators import OperatorTable
+
+
+@dataclass(frozen=True)
+class ServingRules:
+    """The physical rules, and the bound that rooflines give.
+
+    Attributes:
+        options: Resolved options.
+    """
+
+    options: PlatformOptions
+
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "compute_efficiency": 1.0,
+        "memory_efficiency": 1.0,
+        "link_efficiency": 1.0,
+        "slow_efficiency": 1.0,
+        "warm_up": 0.0,
+        "attention": "data",
+        "has_nodes": True,
+        "router_all_reduce": False,
+    }
+    """Options that are left out."""
+    meaningless_options: ClassVar[tuple[str, ...]] = ()
+    """Options that may not be set, because kernels have fitted efficiencies of their own."""
+    meaningless_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a design may not have, as messages have fitted latencies of their own."""
+    has_mixed_passes: ClassVar[bool] = True
+    """Whether a pass may carry a chunk of a prompt together with a decode step."""
+    has_ideal_bounds: ClassVar[bool] = False
+    """Whether the rooflines of the profile ``ideal`` bound what these rules give."""
+    has_vector_kernels: ClassVar[bool] = False
+    """Whether elementwise operators are kernels with a time; if not, neighbors hide them."""
+    joins_contexts: ClassVar[bool] = False
+    """Whether one kernel attends to prompt and answer, unless beams share the prompt's cache."""
+    unchecked_limits: ClassVar[frozenset[str]] = frozenset()
+    """Names of the limits that are not asked for."""
+
+    def prefill_table(self, model: LanguageModel, tokens: int, past: int) -> OperatorTable:
+        """Operators that prefill tokens of one request after those that the cache holds."""
+        return lower(model, "prefill", tokens, 1, past_tokens=past)
+
+    def decode_table(self, model: LanguageModel, context: float, later: float) -> OperatorTable:
+        """Operators of a decode step over a context, with later tokens that are counted apart."""
+        return lower(model, "decode", 1, 1, context=context, later_tokens=later)
+
+    def mean_generated(self, generated: float) -> float:
+        """Tokens of its own beam that a decode step attends to.
+
+        The mean step: step ``i`` of ``G`` sees its own token too, so ``(G + 1) / 2`` on average.
+        """
+        return (max(generated, 1.0) + 1.0) / 2.0
+
+    def scored_requests(self, requests: FloatArray, beams: FloatArray) -> FloatArray:
+        """Requests, or their beams, whose scores with the prompt are computed: all beams."""
+        return beams
+
+    def micro_batch(self, platform: Platform) -> FloatArray:
+        """Requests that pass through the pipeline together."""
+        return np.ceil(platform.batch / platform.pp)
+
+    def products(
+        self,
+        products: ProductColumns,
+        weights: Column,
+        activations: Column,
+        peak_16bit_flop_per_s: FloatArray,
+    ) -> ProductColumns:
+        """How devices multiply formats of weights and activations: as their datasheets say."""
+        return products
+
+    def sharding(self, model: LanguageModel, platform: Platform) -> Sharding:
+        """A rank's parts of the operators."""
+        return Sharding(model, platform)
+
+    def expert_loads(self, sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
+        """What the tokens ask of a rank's experts."""
+        return expected_expert_loads(sharding, parts)
+
+    def keeps_on_chip(self, name: str, stream: Stream) -> bool:
+        """Whether an operator's activations stay on chip; scores of attention always do."""
+        return False
+
+    def expert_messages(
+        self, sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray
+    ) -> list[Message]:
+        """Messages of layers with experts."""
+        has_data_attention = self.options.has_data_attention
+        return expert_messages(sharding.model, sharding.platform, tokens, has_data_attention)
+
+    def footprint(
+        self,
+        sharding: Sharding,
+        table: OperatorTable,
+        cached: CachedTokens,
+        list_pass: Callable[[], Sequence[DeviceWork]],
+    ) -> DeviceFootprint:
+        """What a device keeps, of the operators of a table and the tokens in the cache.
+
+        Args:
+            sharding: A rank's parts of the operators.
+            table: Operators of a prefill, which have all weights.
+            cached: Tokens in the cache when the last is generated.
+            list_pass: Lists a device's work in the pass that is looked at.
+        """
+        return footprint(sharding, table, cached)
+
+    @property
+    def slow_efficiency(self) -> float:
+        """Share of the slow memory's bandwidth that offloaded data reach."""
+        return self.options.slow_efficiency or 1.0
+
+    def paced_s(self, total_s: FloatArray, stage_s: FloatArray, waits: FloatArray) -> FloatArray:
+        """Time from one pass of a micro-batch to its next, if all stages are kept busy.
+
+        Args:
+            total_s: Time of a pass through all stages.
+            stage_s: Time of the slowest stage.
+            waits: Micro-batches that follow one another through it.
+        """
+        return np.maximum(total_s, waits * stage_s)
+
+    def timing(self, model: LanguageModel, platform: Platform, residence: Residence) -> Rooflines:
+        """The time of operators and messages."""
+        return Rooflines(model, platform, self.options, residence)
+
+    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
+        """What a reader must know of the rules, on one device with measured kernels of a chip."""
+        widened = [
+            f"{device} does not multiply {products.wanted[0]}: products run in "
+            f"{products.multiply[0]}, the weights keep their format in memory."
+        ]
+        is_other_half = (products.multiply[0], products.rate[0]) == ("bf16", "fp16")
+        halved = [f"{device} does not multiply bf16: products of 16 bits run in fp16, at its rate."]
+        return [
+            *self.timing_notes(device, chip),
+            *(widened if products.is_widened[0] else []),
+            *(halved if is_other_half else []),
+            "A decode step is the mean step of the answer.",
+        ]
+
+    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
+        """What a reader must know of the time of operators, on one device."""
+        shares = {
+            "compute": self.options.compute_efficiency,
+            "memory": self.options.memory_efficiency,
+            "links": self.options.link_efficiency,
+        }
+        listed = ", ".join(
+            f"{name} {share:.0%}" for name, share in shares.items() if share is not None
+        )
+        return [
+            f"Profile ideal, a bound: rooflines with {listed} of the datasheet's rates; norms, "
+            "softmax, activations, sampling and launches cost nothing."
+        ]
+
+    def metric_ranges(
+        self, device: str, metrics: Mapping[str, float]
+    ) -> dict[str, tuple[float, float]]:
+        """Lowest and highest values of metrics, by name, where errors were measured; here of none.
+
+        Args:
+            device: Key of the device.
+            metrics: Their values.
+        """
+        return {}
+
+
+def rules_of(options: PlatformOptions) -> ServingRules:
+    """The rules of the options' profile."""
+    rules: ServingRules = rules_class(options.profile)(options)
+    return rules

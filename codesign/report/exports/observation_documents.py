@@ -1,0 +1,58 @@
+"""Observations as one document: JSON for programs, YAML for people and for ``codesign``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign.files import replacing
+from codesign.report.exports.observed import observations, provenance
+from codesign.report.exports.yaml_text import yaml_lines
+from codesign.report.frames import Scope, numbers_of, positions_of
+from codesign.report.json_values import to_json_text
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+
+
+def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
+    """Provenance and ``observations``, one object each; NaN and infinity are null."""
+    head = to_json_text(provenance(results, scope)).removesuffix("\n}")
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.write(head + ',\n  "observations": [')
+        numbers = numbers_of(results, scope).tolist()
+        observed = observations(results, positions_of(results, scope))
+        for index, (number, observation) in enumerate(zip(numbers, observed, strict=True)):
+            more = {"front_number": number} if scope == "folded" else {}
+            file.write(
+                (",\n    " if index else "\n    ") + to_json_text(more | observation, indent=None)
+            )
+        file.write("\n  ]\n}\n")
+    return path
+
+
+def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
+    """Provenance, ``designs`` by name as a space file has them, and their ``results``.
+
+    ``codesign evaluate --design-file FILE --design NAME`` accepts it back, workload included.
+    """
+    positions, numbers = positions_of(results, scope), numbers_of(results, scope).tolist()
+    prefix = "all" if scope == "all" else "front"
+    # What people look for comes first; the resolved problem is long.
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        for key, make in (("designs", _design_entry), ("results", _outcome)):
+            file.write(f"{key}:\n" if len(positions) else f"{key}: {{}}\n")
+            for number, item in zip(numbers, observations(results, positions), strict=True):
+                file.write(f"  {prefix}-{number}:\n{yaml_lines(make(results, item), level=2)}")
+        file.write(yaml_lines(provenance(results, scope)))
+    return path
+
+
+def _design_entry(results: Results, item: Mapping[str, Any]) -> dict[str, Any]:
+    source = "campaign {}, {optimizer}, seed {seed}, step {step}"
+    return {"values": item["design"], "source": source.format(results.definition.name, **item)}
+
+
+def _outcome(results: Results, item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != "design"}

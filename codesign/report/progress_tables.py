@@ -1,0 +1,84 @@
+"""How far campaigns have come, as tables and as documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.json_values import to_plain
+from codesign.report.labels import evaluator_words
+from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.campaign import CampaignStatus
+
+
+def document(status: CampaignStatus) -> dict[str, Any]:
+    """A campaign's status as one document."""
+    plain: dict[str, Any] = to_plain(status)
+    for item in plain["runs"]:
+        item |= item.pop("run")
+    return plain | {"done": status.done, "total": status.total}
+
+
+def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[RenderableType]:
+    """A campaign's state and each of its runs.
+
+    Args:
+        status: Of the campaign.
+        reading: Of its evaluator.
+    """
+    facts = {
+        "evaluator": evaluator_words(reading),
+        "state": status.state,
+        "evaluated": _share(status.done, status.total),
+        "folder": str(status.folder),
+    }
+    if status.notices:
+        facts["notices"] = "\n".join(status.notices)
+    numbers = ["seed", "evaluated", "feasible", "failed", "hypervolume", "seconds"]
+    table = plain_table("Runs", ["optimizer", *numbers, "state"], numbers)
+    for item in status.runs:
+        table.add_row(
+            item.run.optimizer,
+            str(item.run.seed),
+            f"{item.done:,}",
+            f"{item.feasible:,}",
+            f"{item.failed:,}",
+            f"{item.hypervolume:.4g}",
+            f"{item.seconds:,.1f}",
+            item.state,
+        )
+    kinds = sum((Counter(item.failures) for item in status.runs), Counter[str]())
+    if set(kinds) - {"failed"}:
+        facts["without a result"] = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+    return [pairs_table(status.name, facts), text_line(""), table]
+
+
+def campaigns_tables(
+    campaigns: Sequence[CampaignStatus], n_hidden: int = 0
+) -> list[RenderableType]:
+    """One line per campaign, and what is wrong with those that cannot be used.
+
+    Args:
+        campaigns: By name.
+        n_hidden: Problems of comparisons that are not among them.
+    """
+    table = plain_table("Campaigns", ["name", "runs", "evaluated", "state"], ["runs", "evaluated"])
+    for item in campaigns:
+        state = item.state if item.problem is None else "cannot be used"
+        table.add_row(
+            one_line(item.name), str(len(item.runs)), _share(item.done, item.total), state
+        )
+    problems = [text_line(item.problem) for item in campaigns if item.problem is not None]
+    if n_hidden:
+        table.caption = f"{n_hidden} problems of comparisons not shown: --all"
+    return [table, *problems]
+
+
+def _share(done: int, total: int) -> str:
+    return f"{done:,} of {total:,}" + (f" ({100 * done / total:.0f} %)" if total else "")

@@ -1,0 +1,248 @@
+"""What the ranges of the memory technologies do to a design's metrics and to a front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from codesign.analysis.uncertainty_results import (
+    DesignUncertainty,
+    RobustDesign,
+    RobustFront,
+    number_words,
+)
+from codesign.metrics import Metric
+from codesign.report.labels import (
+    format_metric,
+    format_value,
+    metric_of,
+    metric_title,
+    takes_prefix,
+)
+from codesign.report.plateaus import number_ranges
+from codesign.report.result_tables import design_words, metric_header
+from codesign.report.tables import plain_table, text_line
+from codesign.units import parse_unit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.campaign import Results
+    from codesign.evaluated_design import EvaluatedDesign
+
+DISTRIBUTION = (
+    "every number with a range is drawn on its own from a triangular distribution between low "
+    "and high with its peak at typical, because the sources give ranges and nothing more; one "
+    "draw holds for all designs"
+)
+PERCENTS = "5-95 %"
+"""Of the draws, which intervals hold."""
+NO_RANGE = "no range stated"
+"""In place of the interval of what depends on no number with a range."""
+_MOST_TORNADO_ROWS = 4
+
+
+def design_document(uncertainty: DesignUncertainty) -> dict[str, Any]:
+    """The uncertainty of a design as JSON values."""
+    return {
+        **_draws(uncertainty),
+        "feasible_share": uncertainty.feasible_share,
+        "metrics": {name: asdict(item) for name, item in uncertainty.intervals.items()},
+        "tornado": {
+            name: [asdict(swing) for swing in rows] for name, rows in uncertainty.tornado.items()
+        },
+    }
+
+
+def _draws(analysis: DesignUncertainty | RobustFront) -> dict[str, Any]:
+    return {
+        "samples": analysis.samples,
+        "seed": analysis.seed,
+        "distribution": DISTRIBUTION,
+        "numbers": [asdict(number) for number in analysis.numbers],
+    }
+
+
+def design_tables(
+    uncertainty: DesignUncertainty, evaluated: EvaluatedDesign
+) -> list[RenderableType]:
+    """Intervals, and what dominates them, for the terminal."""
+    known = {name: metric_of(name, evaluated.evaluator.metrics) for name in uncertainty.intervals}
+    intervals = _intervals_table(uncertainty, known)
+    parts: list[RenderableType] = [text_line(""), intervals]
+    if any(uncertainty.tornado.values()):
+        parts += [text_line(""), _tornado_table(uncertainty, known)]
+    limits = f"The design keeps every limit in {_percent(uncertainty.feasible_share)} of the draws."
+    notes = [f"Note: {words}" for words in (limits, _skew_words(uncertainty, known)) if words]
+    return [*parts, text_line(""), *_notes(uncertainty), *map(text_line, notes)]
+
+
+def _skew_words(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> str:
+    """Which typical values are outside their interval, and why; empty without one."""
+    outside = [
+        metric_title(known[name])
+        for name, item in uncertainty.intervals.items()
+        if item.is_typical_outside
+    ]
+    if not outside:
+        return ""
+    return (
+        f"the typical value of {', '.join(outside)} is outside 5 % to 95 %: the sources' ranges "
+        "reach further to one side than to the other, so most draws of a number are on that side "
+        "of its typical value, and a sum of several is further off; prefer the median."
+    )
+
+
+def _intervals_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+    headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
+    caption = f"Uncertainty: {PERCENTS} of the draws, and corners of the ranges"
+    table = plain_table(caption, ["metric", *headers], headers)
+    for name, item in uncertainty.intervals.items():
+        title, show = _in_unit_of(item.typical, known[name])
+        values = (item.p5, item.median, item.p95, item.minimum, item.maximum)
+        table.add_row(
+            title, show(item.typical), *(show(v) if item.is_moved else "–" for v in values)
+        )
+    if not all(item.is_moved for item in uncertainty.intervals.values()):
+        table.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
+    return table
+
+
+def _tornado_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+    headers = ["at low", "at high", "swing"]
+    table = plain_table("Tornado: one number at a time", ["metric", "number", *headers], headers)
+    for name, swings in uncertainty.tornado.items():
+        title, show = _in_unit_of(uncertainty.intervals[name].typical, known[name])
+        for swing in swings[:_MOST_TORNADO_ROWS]:
+            number = number_words(swing.technology, swing.number)
+            ends = (show(swing.at_low), show(swing.at_high))
+            table.add_row(title, number, *ends, _percent(swing.relative_swing))
+            title = ""
+    if any(len(swings) > _MOST_TORNADO_ROWS for swings in uncertainty.tornado.values()):
+        table.caption = f"The {_MOST_TORNADO_ROWS} largest of each metric; --json has all."
+    return table
+
+
+def _in_unit_of(typical: float, metric: Metric) -> tuple[str, Callable[[float], str]]:
+    """The metric with the unit in which people read its typical value, and values in that unit."""
+    unit = format_metric(typical, metric).partition(" ")[2]
+    if unit == "%":
+        return f"{metric_title(metric)} %", lambda value: format_value(100 * value)
+    if not (unit and takes_prefix(metric.unit)):
+        return metric_header(metric), format_value
+    scale = parse_unit(unit).scale / parse_unit(metric.unit).scale
+    return f"{metric_title(metric)} {unit}", lambda value: format_value(value / scale)
+
+
+def _notes(analysis: DesignUncertainty | RobustFront) -> Iterator[RenderableType]:
+    count = f"{analysis.samples:,} draws, seed {analysis.seed}, of {len(analysis.numbers)} numbers"
+    yield text_line(f"Note: {count}: {DISTRIBUTION}.")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None or math.isnan(share) else f"{100 * share:.3g} %"
+
+
+def front_document(
+    robust_front: RobustFront, results: Results, limit: int | None = None
+) -> dict[str, Any]:
+    """The robust front as JSON values, with at most ``limit`` designs."""
+    objectives = results.problem.objective_names
+    return {
+        **_draws(robust_front),
+        "n_compared": robust_front.n_compared,
+        "n_distinct": robust_front.n_distinct,
+        "often": robust_front.often,
+        "designs": [
+            {
+                "front_number": item.front_number,
+                "non_dominated_share": item.non_dominated_share,
+                "feasible_share": item.feasible_share,
+                "keeps_limits_everywhere": item.keeps_limits_everywhere,
+                "worst_excess": item.worst_excess if math.isfinite(item.worst_excess) else None,
+                "worst_limit": item.worst_limit or None,
+                "design": results.design(item.position),
+                "objectives": {
+                    name: float(results.metrics[name][item.position]) for name in objectives
+                },
+            }
+            for item in robust_front.designs[:limit]
+        ],
+    }
+
+
+def front_tables(
+    robust_front: RobustFront, results: Results, limit: int | None = None
+) -> list[RenderableType]:
+    """How often each design is on the front, for the terminal; at most ``limit`` designs."""
+    metrics = [objective.metric for objective in results.problem.objectives]
+    headers = [
+        "on the front",
+        "feasible",
+        "at worst",
+        *(metric_header(metric) for metric in metrics),
+    ]
+    table = plain_table("Robust front", ["#", "design", *headers], ["#", *headers])
+    designs = robust_front.designs[:limit]
+    space = results.problem.space
+    words = design_words(space, space.decode(results.rows[[item.position for item in designs]]))
+    for item, design in zip(designs, words, strict=True):
+        values = [float(results.metrics[metric.name][item.position]) for metric in metrics]
+        table.add_row(
+            str(item.front_number or "–"),
+            design,
+            _percent(item.non_dominated_share),
+            _percent(item.feasible_share),
+            _worst_words(item),
+            *(format_value(value) for value in values),
+        )
+    if len(designs) < len(robust_front.designs):
+        table.caption = f"{len(robust_front.designs) - len(designs)} more"
+    return [
+        text_line(""),
+        table,
+        text_line(""),
+        *_notes(robust_front),
+        text_line(_compared(robust_front)),
+        text_line(_kept_words(robust_front)),
+    ]
+
+
+def _worst_words(item: RobustDesign) -> str:
+    if item.keeps_limits_everywhere:
+        return "kept"
+    return f"+{_percent(item.worst_excess)}" if 0 < item.worst_excess < math.inf else "broken"
+
+
+def _kept_words(robust_front: RobustFront) -> str:
+    """Which designs of the front keep every limit over all ranges, and what the others break."""
+    front = [item for item in robust_front.designs if item.front_number is not None]
+    kept = sorted(
+        item.front_number - 1
+        for item in robust_front.designs
+        if item.front_number is not None and item.keeps_limits_everywhere
+    )
+    broken = {item.worst_limit for item in front if item.worst_excess > 0}
+    limits = f"; the others break {', '.join(sorted(broken))}" if broken else ""
+    numbers = f" ({number_ranges(kept)})" if 0 < len(kept) < len(front) else ""
+    return (
+        f"Note: {len(kept)} of the {len(front)} designs of the front keep every limit over all "
+        f"ranges{numbers}, also where every number is at the end that is worst for the limit (at "
+        f"worst){limits}."
+    )
+
+
+def _compared(robust_front: RobustFront) -> str:
+    is_complete = robust_front.n_compared == robust_front.n_distinct
+    which = "all" if is_complete else f"{robust_front.n_compared:,}, the nearest to the front,"
+    error = 50 / math.sqrt(robust_front.samples)
+    return (
+        f"Note: in every draw {which} of {robust_front.n_distinct:,} evaluated designs are "
+        f"compared; a share's standard error is at most {error:.2g} %. Without a number (–): not "
+        f"on the front of the typical values, but in at least {_percent(robust_front.often)} of "
+        "the draws."
+    )

@@ -1,0 +1,237 @@
+"""A running campaign in one picture for the terminal: front, hypervolume, rates, time left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from codesign.columns import FloatArray
+from codesign.report.labels import describe_time, evaluator_words, format_value
+from codesign.report.result_tables import front_table
+from codesign.report.summary import convergence, optimizer_names
+from codesign.report.tables import plain_table, text_line
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from codesign.campaign import CampaignStatus, Results
+    from codesign.campaign.status import RunStatus
+    from codesign.campaign.store import BatchTiming
+
+_RECENT = 20
+"""Batches of a run from which its rate is taken."""
+_WIDTH = 32
+"""Characters of a sparkline."""
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a run is of late.
+
+    Attributes:
+        designs_per_s: Over its latest batches; None before the first, and where nothing is timed.
+        left_s: Until its budget is spent at that rate; 0 if it has ended, None if unknown.
+    """
+
+    designs_per_s: float | None
+    left_s: float | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One moment of a campaign.
+
+    Attributes:
+        status: How far each run has come.
+        results: Everything that is stored; None before the first batch.
+        reading: Of the campaign's evaluator.
+        paces: By run, in the order of ``status.runs``.
+        designs_per_s: Of the whole campaign between two frames; None in the first.
+    """
+
+    status: CampaignStatus
+    results: Results | None
+    reading: Mapping[str, Any]
+    paces: Sequence[Pace] = field(default_factory=tuple)
+    designs_per_s: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come by itself."""
+        return self.status.state in ("complete", "exhausted", "stopped")
+
+
+def paces_of(status: CampaignStatus, timings: Sequence[BatchTiming]) -> list[Pace]:
+    """The pace of each run, from the times of its latest batches."""
+    by_run: dict[int, list[BatchTiming]] = {}
+    for timing in timings:
+        by_run.setdefault(timing.run, []).append(timing)
+    return [
+        _pace(run, status.budget, by_run.get(index, [])[-_RECENT:])
+        for index, run in enumerate(status.runs)
+    ]
+
+
+def _pace(run: RunStatus, budget: int, recent: Sequence[BatchTiming]) -> Pace:
+    seconds = sum(timing.ask_seconds + timing.evaluate_seconds for timing in recent)
+    n_designs = sum(timing.n_designs for timing in recent)
+    rate = n_designs / seconds if seconds > 0 else None
+    if run.state in ("complete", "exhausted"):
+        return Pace(rate, 0.0)
+    return Pace(rate, (budget - run.done) / rate if rate else None)
+
+
+def sparkline(values: FloatArray, highest: float, width: int = _WIDTH) -> str:
+    """Bars from 0 to ``highest``, evenly spaced over the values; "" without values."""
+    if not len(values):
+        return ""
+    positions = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
+    share = (
+        np.clip(values[positions] / highest, 0.0, 1.0) if highest > 0 else np.zeros(len(positions))
+    )
+    return "".join(_BARS[round(height * (len(_BARS) - 1))] for height in share.tolist())
+
+
+def frame_tables(frame: Frame, console: Console | None = None) -> list[RenderableType]:
+    """The frame for the terminal.
+
+    Args:
+        frame: The frame.
+        console: Where it is shown; what does not fit its height is left out, of the runs first
+            those that have ended. All runs and a few designs if None.
+    """
+    parts: list[RenderableType] = [text_line(facts_line(frame), "bold"), text_line("")]
+    is_narrow = console is not None and console.width < WHOLE_WIDTH
+    if frame.results is not None and len(frame.results):
+        parts += [_hypervolume_table(frame.results, is_narrow), text_line("")]
+    if console is None:
+        return [*parts, _runs_table(frame), text_line(""), _front(frame, _FRONT_DESIGNS)]
+    # One line for the cursor, a blank one between runs and front, one of the front at least.
+    left = console.height - 3 - _n_lines(console, parts)
+    runs = _fitting(
+        console, left, len(frame.status.runs), lambda n: _runs_table(frame, n, is_narrow)
+    )
+    parts += [runs, text_line("")]
+    left = console.height - 1 - _n_lines(console, parts)
+    return [*parts, _fitting(console, left, _FRONT_DESIGNS, lambda n: _front(frame, n))]
+
+
+_FRONT_DESIGNS = 8
+WHOLE_WIDTH = 76
+"""Columns that the table of runs takes; with fewer, only what one waits for is shown."""
+
+
+def _n_lines(console: Console, parts: Sequence[RenderableType]) -> int:
+    return sum(len(console.render_lines(part)) for part in parts)
+
+
+def _fitting(
+    console: Console, height: int, most: int, table: Callable[[int], RenderableType]
+) -> RenderableType:
+    """The table with as many entries as fit; the one with none if no other does."""
+    tables = (table(n) for n in range(most, 0, -1))
+    return next(
+        (candidate for candidate in tables if _n_lines(console, [candidate]) <= height), table(0)
+    )
+
+
+def _front(frame: Frame, most: int) -> RenderableType:
+    """At most so many designs, or the number of them."""
+    n_found = 0 if frame.results is None else len(frame.results.front())
+    if n_found and most and frame.results is not None:
+        return front_table(frame.results, most)
+    return text_line(f"{n_found:,} designs on the front" if n_found else "no feasible design yet")
+
+
+def facts_line(frame: Frame) -> str:
+    """State, counts, rate and time left in one line."""
+    status = frame.status
+    share = 100 * status.done / status.total if status.total else 0.0
+    failed = sum(run.failed for run in status.runs)
+    feasible = sum(run.feasible for run in status.runs)
+    facts = [
+        f"{status.name} ({evaluator_words(frame.reading)}): {status.state}",
+        f"{status.done:,} of {status.total:,} evaluated ({share:.0f} %)",
+        f"{feasible:,} feasible",
+        f"{failed:,} failed",
+    ]
+    if frame.designs_per_s is not None and not frame.is_over:
+        facts.append(f"{format_value(frame.designs_per_s, '', 3)} designs/s now")
+        if frame.designs_per_s > 0:
+            left = (status.total - status.done) / frame.designs_per_s
+            facts.append(f"{describe_time(left)} left")
+    return ", ".join(facts)
+
+
+def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
+    curves = {name: convergence(results, name) for name in optimizer_names(results)}
+    highest = max((curve.mean[-1] for curve in curves.values() if len(curve.mean)), default=0.0)
+    exact_hypervolume = results.exact_hypervolume
+    more = ["of exact"] if exact_hypervolume else []
+    title = "Hypervolume, mean over the seeds so far"
+    table = plain_table(
+        title, ["optimizer", "course", "now", *more, "evaluations"], ["now", *more, "evaluations"]
+    )
+    for name, curve in curves.items():
+        if not len(curve.mean):
+            table.add_row(name, "", "–", *(["–"] if exact_hypervolume else []), "0")
+            continue
+        last = float(curve.mean[-1])
+        share = [f"{100 * last / exact_hypervolume:.1f} %"] if exact_hypervolume else []
+        width = _WIDTH // 4 if is_narrow else _WIDTH
+        bars = sparkline(curve.mean, float(highest), width)
+        table.add_row(name, bars, f"{last:.4g}", *share, f"{int(curve.evaluations[-1]):,}")
+    return table
+
+
+def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) -> Table:
+    """The runs, or so many of them, those first that have not ended; and how many are left out."""
+    numbers = ["seed", "evaluated", "feasible", "failed", "designs/s", "left"]
+    columns = ["seed", "evaluated", "left"] if is_narrow else numbers
+    state = [] if is_narrow else ["state"]
+    table = plain_table("Runs", ["optimizer", *columns, *state], columns)
+    pairs = list(zip(frame.status.runs, frame.paces, strict=True))
+    if most is not None and most < len(pairs):
+        pairs.sort(key=lambda pair: _INTEREST.index(pair[0].state))
+        table.caption = _left_out([run for run, _ in pairs[most:]])
+    for run, pace in pairs[:most]:
+        cells = {
+            "seed": str(run.run.seed),
+            "evaluated": f"{run.done:,}",
+            "feasible": f"{run.feasible:,}",
+            "failed": f"{run.failed:,}",
+            "designs/s": format_value(pace.designs_per_s, "", 3),
+            "left": "–" if pace.left_s is None else describe_time(pace.left_s),
+            "state": run.state,
+        }
+        table.add_row(run.run.optimizer, *(cells[name] for name in [*columns, *state]))
+    return table
+
+
+_INTEREST = ("running", "stopped", "not started", "exhausted", "complete")
+"""States of runs, those first of which one wants to know."""
+
+
+def _left_out(runs: Sequence[RunStatus]) -> str:
+    counts = Counter(run.state for run in runs)
+    return "and " + ", ".join(f"{count} {state}" for state, count in counts.items())
+
+
+def frame_document(frame: Frame) -> dict[str, Any]:
+    """The same as one document."""
+    from codesign.report import progress_tables
+    from codesign.report.result_tables import front_document
+
+    document = progress_tables.document(frame.status) | {"evaluator": frame.reading}
+    for item, pace in zip(document["runs"], frame.paces, strict=True):
+        item |= {"designs_per_s": pace.designs_per_s, "left_s": pace.left_s}
+    results = frame.results
+    front: Mapping[str, Any] = {} if results is None else front_document(results, results)
+    kept = ("optimizers", "exact_hypervolume", "front_size", "observations")
+    return document | {key: front[key] for key in kept if key in front}

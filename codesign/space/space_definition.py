@@ -1,0 +1,172 @@
+"""From the YAML file of a design space to the space itself, with its pools and named designs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from codesign.catalog import Catalog
+from codesign.columns import Value
+from codesign.errors import InputError, ProblemList, check_known, mistakes_at
+from codesign.resources import find
+from codesign.schema import (
+    Document,
+    parse_document,
+    read_document,
+    to_record,
+)
+from codesign.space.inheritance import with_base
+from codesign.space.plain_definition import plain_definition
+from codesign.space.pools import Pool, PoolDefinition, SystemDefinition, read_system
+from codesign.space.space import DesignSpace
+from codesign.space.space_records import DesignRecord, SpaceRecord
+from codesign.space.structure_builder import StructureBuilder
+
+
+def load_space(
+    name_or_path: str, catalogs: Mapping[str, Catalog], where: str | None = None
+) -> DesignSpace:
+    """Read a design space.
+
+    Args:
+        name_or_path: A file, or the name of one in the working folder's ``spaces/`` or among
+            those that come with codesign.
+        catalogs: What ``from:`` may name.
+        where: Where the name was written, for messages.
+
+    Raises:
+        InputError: With every problem of the file, each with its line and key; also if no
+            design meets the constraints.
+    """
+    path = find("spaces", name_or_path, where)
+    return _space_of(path.stem, read_document(path), catalogs)
+
+
+def parse_space(
+    text: str, catalogs: Mapping[str, Catalog] | None = None, source: str = "space"
+) -> DesignSpace:
+    """As :func:`load_space`, from text; ``source`` names it in messages."""
+    return _space_of(source, parse_document(text, source), catalogs or {})
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """What a space is built from, before anything is fixed."""
+
+    name: str
+    document: Document
+    record: SpaceRecord
+    catalogs: Mapping[str, Catalog]
+    system: SystemDefinition | None = None
+
+
+def _space_of(name: str, document: Document, catalogs: Mapping[str, Catalog]) -> DesignSpace:
+    complete = with_base(document)
+    system = read_system(complete, with_base) if "pools" in complete.data else None
+    if system is not None:
+        complete = system.document
+    record = to_record(complete, SpaceRecord)
+    return _build(_Definition(name, complete, record, catalogs, system), {}, {}, None)
+
+
+def _build(
+    definition: _Definition,
+    earlier: Mapping[str, object],
+    overrides: Mapping[str, object],
+    where: str | None,
+) -> DesignSpace:
+    """The space with some parameters fixed, by the file and then by overrides."""
+    name, document, catalogs = definition.name, definition.document, definition.catalogs
+    record = definition.record
+    builder = StructureBuilder(document, record, catalogs)
+    builder.read_parameters()
+    fixed = {**earlier, **overrides}
+    builder.fix({**record.fixed, **fixed}, where if overrides else None)
+    structure = builder.structure()
+    space = DesignSpace(
+        structure,
+        name=name,
+        source=document.source,
+        description=record.description.strip(),
+        refix=partial(_build, definition, fixed),
+        definition=plain_definition(name, record, structure, {**record.fixed, **fixed}, catalogs),
+    )
+    space.where = document.where
+    if definition.system is not None:
+        _add_pools(space, definition.system, catalogs, fixed)
+    for component in space.components:
+        with mistakes_at(where or document.source):
+            component.check()
+    _add_designs(space, document, record, is_fixed=bool(fixed))
+    return space
+
+
+def _add_pools(
+    space: DesignSpace,
+    system: SystemDefinition,
+    catalogs: Mapping[str, Catalog],
+    fixed: Mapping[str, object],
+) -> None:
+    """Give a system its pools, each with what is fixed of its own."""
+
+    def load(pool: PoolDefinition) -> DesignSpace:
+        own = _space_of(pool.name, pool.document, catalogs)
+        values = pool.own(fixed)
+        return own.fix(values) if values else own
+
+    space.links = system.links
+    space.pools = {
+        pool.name: Pool(
+            pool.name,
+            pool.role,
+            pool.record.machine_words,
+            pool.parameter_names(space.names),
+            partial(load, pool),
+        )
+        for pool in system.pools
+    }
+
+
+def _add_designs(
+    space: DesignSpace, document: Document, record: SpaceRecord, is_fixed: bool
+) -> None:
+    """Check the named designs and give them to the space.
+
+    Fixing drops those that it excludes, and a file those of its base that lack a parameter of its
+    own or break a constraint of its own.
+    """
+    problems = ProblemList()
+    designs: dict[str, Mapping[str, Value]] = {}
+    for name, design in record.designs.items():
+        where = document.where("designs", name)
+        is_optional = is_fixed or not where.startswith(f"{document.source}:")
+        with problems.caught():
+            try:
+                row = space.encode(_values(design, record, where), where)
+            except InputError:
+                if is_optional:
+                    continue
+                raise
+            broken = [text for text, v in space.violations(row).items() if not v[0] <= 0]
+            if broken and not design.outside:
+                if is_optional:
+                    continue
+                raise InputError(
+                    "the design does not meet "
+                    + " and ".join(repr(text) for text in broken)
+                    + "; say why it is listed with 'outside: reason'",
+                    where,
+                )
+            designs[name] = space.decode(row)[0]
+    problems.raise_any()
+    space.designs = designs
+
+
+def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Mapping[str, Any]:
+    """The values of a design over those of the design that it is based on."""
+    if not design.based_on:
+        return design.values
+    check_known("design", design.based_on, record.designs, where)
+    return {**record.designs[design.based_on].values, **design.values}

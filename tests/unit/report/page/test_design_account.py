@@ -1,0 +1,157 @@
+"""What a page draws of one design."""
+
+import pytest
+
+import codesign
+from codesign.analysis.uncertainty_results import Swing
+from codesign.report.page.design_account import Account, above_tdp, account_document
+
+
+def _evaluated(design: str, phase: str):
+    return codesign.evaluate(design=design, model="llama-3.3-70b", workload="osworld", phase=phase)
+
+
+@pytest.fixture(scope="module")
+def base():
+    return account_document(Account(_evaluated("Base", "prefill")), [])
+
+
+@pytest.mark.parametrize("design", ["Base", "P1", "D1"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_no_operator_is_above_the_roofs_of_its_levels(design, phase):
+    found = account_document(Account(_evaluated(design, phase)), [])["roofline"]
+    roof = {item["level"]: item["bytes_per_s"] for item in found["ceilings"]}
+    assert {point["level"] for point in found["points"]} == set(roof)
+    for point in found["points"]:
+        assert point["flop_per_s"] <= found["peak_flop_per_s"] * (1 + 1e-9)
+        reach = point["flop_per_byte"] * roof[point["level"]]
+        assert point["flop_per_s"] <= reach * (1 + 1e-9)
+
+
+def test_a_platform_is_under_the_roof_of_its_only_memory():
+    evaluated = codesign.evaluate(
+        space="platform-llm",
+        design="HGX-H100",
+        evaluator="platform",
+        workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
+    )
+    found = account_document(Account(evaluated), [])["roofline"]
+    assert [item["level"] for item in found["ceilings"]] == ["fast memory"]
+    assert all(
+        point["flop_per_s"] <= found["ceilings"][0]["bytes_per_s"] * point["flop_per_byte"] * 1.001
+        for point in found["points"]
+    )
+
+
+def test_a_forecast_has_both_sides_of_every_operator():
+    evaluated = codesign.evaluate(
+        space="forecast-edge",
+        design={
+            "peak_ops_per_s": 1e13, "bandwidth_bytes_per_s": 2.56e11, "fused": True,
+            "memory_capacity_bytes": 32e9, "compute_efficiency": 0.5, "memory_efficiency": 0.75,
+            "dispatch_latency_s": 5e-6, "weight_format": "int4", "kv_format": "int4",
+            "chunk_tokens": 4096,
+        },
+        evaluator="forecast",
+        options={"profile": "plain"},
+        workload={"model": "llama-3-8b", "prompt_tokens": 4096, "generated_tokens": 512},
+    )  # fmt: skip
+    rows = account_document(Account(evaluated), [])["operators"]
+    assert len(rows) > 5 and all(max(row["compute_s"], row["memory_s"]) > 0 for row in rows)
+
+
+def test_the_matrix_work_of_a_prefill_is_that_of_its_shapes(base):
+    # Llama-3.3-70B: gate and up projection are 2 x 8192 x 28672 weights in 80 layers; OSWorld has
+    # 90,000 tokens of prompt; 2 FLOP per weight and token, one request at a time on Base.
+    gate_up = next(item for item in base["operators"] if item["name"] == "gate up projection")
+    assert gate_up["work_flop"] == pytest.approx(2 * 2 * 8192 * 28672 * 80 * 90_000)
+
+
+def test_the_edge_is_drawn_for_two_sides_of_a_reticle(base):
+    # MemExplorer section 2: two edges of 33 mm; HBM3E takes 11 mm a stack, Base has four.
+    assert base["edge_mm"] == 66.0
+    assert sum(level["shoreline_mm"] for level in base["levels"]) == pytest.approx(44.0)
+    assert base["edge_words"] == "44 of 66 mm"
+
+
+def test_power_adds_up_to_the_tdp(base):
+    total = sum(item["tdp_watts"] for item in base["power"])
+    assert total == pytest.approx(_evaluated("Base", "prefill").metrics["tdp_watts"])
+
+
+def test_only_the_largest_swings_of_the_objectives_are_shown():
+    swings = [Swing("hbf", f"number_{i}", 1.0, 9.0 - i, 8.0 - i, None) for i in range(8)]
+    account = Account(_evaluated("Base", "prefill"), {"tdp_watts": swings, "batch_size": swings})
+    found = account_document(account, ["tdp_watts", "throughput_tokens_per_s"])["swings"]
+    assert list(found) == ["tdp_watts"]
+    assert [item["name"] for item in found["tdp_watts"]] == [f"hbf number {i}" for i in range(6)]
+
+
+def test_a_component_above_its_tdp_on_average_is_explained_by_the_assumption_that_names_it():
+    power = [
+        {"component": "array", "tdp_watts": 10.0, "average_watts": 9.0},
+        {"component": "vector", "tdp_watts": 0.041, "average_watts": 1.23},
+        {"component": "tier2", "tdp_watts": 1.0, "average_watts": 2.0},
+        {"component": "links", "tdp_watts": None, "average_watts": 2.0},
+    ]
+    said = above_tdp(power, ["vectors are long", "one pass: vector work is not counted"])
+    assert len(said) == 2
+    assert said[0].startswith("vector: 1.23 W on average, 41 mW at TDP.")
+    assert said[0].endswith("The evaluator assumes: one pass: vector work is not counted.")
+    assert said[1].startswith("tier2: 2 W") and "do not say why" in said[1]
+
+
+@pytest.mark.parametrize("profile", ["plain", "memexplorer"])
+def test_a_vector_unit_that_is_busy_all_the_time_keeps_within_its_tdp(profile):
+    # A lane's TDP counts six operations a cycle, and a prefill is nearly all softmax, which has as
+    # many per score.
+    design = dict(_evaluated("P1", "prefill").design) | {"vector_length": 128}
+    short = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
+        options={"profile": profile},
+    )  # fmt: skip
+    needed = sum(row["vector_time_s"] for row in short.operators)
+    assert short.metrics["time_to_first_token_s"] == pytest.approx(needed)
+    vector = next(row for row in short.power if row["component"] == "vector")
+    assert 0.9 < vector["average_watts"] / vector["tdp_watts"] <= 1.0
+    assert account_document(Account(short), [])["power_notes"] == []
+
+
+@pytest.mark.parametrize("vector", ["overlapped", "serial"])
+@pytest.mark.parametrize("design", ["Base", "P1"])
+def test_a_pass_takes_as_long_as_its_units_side_by_side_or_one_after_the_other(design, vector):
+    evaluated = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
+        options={"vector": vector},
+    )  # fmt: skip
+    found = account_document(Account(evaluated), [])["pass"]
+    assert found["pass_s"] == pytest.approx(evaluated.metrics["time_to_first_token_s"])
+    joined = max if vector == "overlapped" else float.__add__
+    assert found["pass_s"] == pytest.approx(joined(found["matrix_s"], found["vector_s"]))
+    assert found["is_side_by_side"] == (vector == "overlapped")
+    assert sum(found["bounds"].values()) == pytest.approx(found["matrix_s"])
+    assert "vector" not in found["bounds"]
+
+
+def test_where_the_evaluator_tells_no_times_of_units_there_is_no_account_of_the_pass():
+    evaluated = codesign.evaluate(
+        space="platform-llm",
+        design="HGX-H100",
+        evaluator="platform",
+        workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
+    )
+    assert account_document(Account(evaluated), [])["pass"] is None
+
+
+@pytest.mark.parametrize(
+    ("formats", "unit"),
+    [(("mxint8", "mxint8"), "OP"), (("mxint4", "mxfp8"), "FLOP"), (("mxfp8", "mxfp8"), "FLOP")],
+)
+def test_the_roofline_counts_operations_where_the_array_multiplies_integers(formats, unit):
+    design = dict(_evaluated("P1", "prefill").design) | dict(
+        zip(("weight_format", "activation_format"), formats, strict=True)
+    )
+    evaluated = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill"
+    )
+    assert account_document(Account(evaluated), [])["roofline"]["unit"] == unit

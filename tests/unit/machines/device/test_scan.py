@@ -119,6 +119,16 @@ def test_three_convolutions_start_once_and_two_halves() -> None:
     assert float(more) == pytest.approx(constants.convolution_start_cycles / 1.83e9)
 
 
+def test_cores_bound_a_convolution_where_memory_is_faster_than_they_are() -> None:
+    constants = load_constants("scan", ScanConstants, "gpu")
+    shape = Convolution(64, 4096, 8192, is_prefill=True)
+    rates = replace(rates_of("b200-sxm"), bandwidth_bytes_per_s=1e15)
+    per_clock = 148 * constants.convolution_bytes_per_cycle * 1.86e9
+    begun = (constants.convolution_start_cycles + constants.tiling_cycles) / 1.86e9
+    expected = begun + traffic_bytes(shape) / per_clock
+    assert float(times_s(shape, rates)) == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_rate_slows_and_no_call_beats_the_datasheet(name: str, shape: Shape) -> None:

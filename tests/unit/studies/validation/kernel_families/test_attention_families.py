@@ -52,7 +52,7 @@ DOCUMENTED = {
     ("attention", "attention_decode"): 0.14,
     ("mla", "mla_prefill"): 0.13,
     ("mla", "mla_decode"): 0.07,
-    ("mla_bmm", "mla_absorb_query"): 0.13,
+    ("mla_bmm", "mla_absorb_query"): 0.10,
     ("gdn", "gdn_scan_prefill"): 0.06,
     ("gdn", "gdn_conv_prefill"): 0.09,
     ("kda", "kda_scan_prefill"): 0.10,

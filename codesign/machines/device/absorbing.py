@@ -17,7 +17,11 @@ from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Fraction, Record
 
 _TILE = 128
+_LEAST_ROWS = 64
+"""Rows of the smallest tile, which Hopper's matrix units multiply at once [ours]: of 16, 32, 64 and
+128 as near as any to devices of all generations."""
 _BITS = 16
+_CONVERTED_BYTES = 3  # an element is read in 16 bits and written in 8
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class AbsorbingConstants(Record):
     """Clocks of a call that does nothing."""
     convert_cycles: Cycles
     """More clocks of a call that converts its input to 8 bits."""
+    convert_bytes_per_cycle: Cycles
+    """Bytes that a core reads and writes per clock as it converts the input."""
     tile_cycles: Cycles
     """Clocks of a core to begin and end a tile of 128 x 128 results."""
 
@@ -65,8 +71,9 @@ def absorbing_time_s(
 ) -> FloatArray:
     """Time of the absorbing products of all heads.
 
-    Limiting assumption: tiles of 128 x 128 results, shared evenly by cores that reach their peak;
-    measured products are bound by starts and traffic.
+    Limiting assumption: tiles of 128 columns and 64 to 128 rows of results, shared evenly by cores
+    that reach their peak; measured products are bound by starts and traffic. Products of 8 bits
+    convert their input first.
 
     Args:
         shape: Sizes; they broadcast with the rates.
@@ -79,21 +86,30 @@ def absorbing_time_s(
     """
     cycle = 1 / np.asarray(rates.clock_hz)
     is_8 = np.less(shape.math_bits, _BITS)
+    inputs = np.multiply(shape.tokens, shape.inner) * shape.heads
+    converted_bytes = np.where(is_8, _CONVERTED_BYTES * inputs, 0.0)
     peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
-    rows, columns = np.maximum(shape.tokens, _TILE), np.maximum(shape.outer, _TILE)
+    rows, columns = np.maximum(shape.tokens, _LEAST_ROWS), np.maximum(shape.outer, _TILE)
     tiles = np.multiply(shape.heads, rows) * columns / _TILE**2
     work_s = 2 * tiles * _TILE**2 * np.asarray(shape.inner) / peak
-    work_s = np.maximum(work_s, 2 * _TILE**2 * np.asarray(shape.inner) * rates.n_cores / peak)
-    memory_s = memory_time_s(
-        absorbing_traffic_bytes(shape),
-        rates,
-        constants.bandwidth_fraction,
-        constants.cache_bytes_per_cycle,
-        is_cached=is_cached,
-    )
+    tile_flop = 2 * np.minimum(rows, _TILE) * _TILE * np.asarray(shape.inner)
+    work_s = np.maximum(work_s, tile_flop * rates.n_cores / peak)
+
+    def moved_s(traffic_bytes: FloatArray) -> FloatArray:
+        return memory_time_s(
+            traffic_bytes,
+            rates,
+            constants.bandwidth_fraction,
+            constants.cache_bytes_per_cycle,
+            is_cached=is_cached,
+        )
+
+    memory_s = moved_s(absorbing_traffic_bytes(shape) - np.where(is_8, inputs, 0.0))
+    convert_s = converted_bytes * cycle / (constants.convert_bytes_per_cycle * rates.n_cores)
+    convert_s = np.maximum(convert_s, moved_s(converted_bytes))
     start = constants.start_cycles + np.where(is_8, constants.convert_cycles, 0.0)
     begun = start + constants.tile_cycles * tiles / rates.n_cores
-    return np.asarray(begun * cycle + np.hypot(work_s, memory_s))
+    return np.asarray(begun * cycle + convert_s + np.hypot(work_s, memory_s))
 
 
 def absorbing_traffic_bytes(shape: Absorbing) -> FloatArray:

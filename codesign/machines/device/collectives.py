@@ -30,7 +30,7 @@ from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.errors import UnknownNameError
-from codesign.machines.device.links import LinkRates, by_kind
+from codesign.machines.device.links import LinkRates, slowness
 from codesign.machines.device.rates import Floats
 from codesign.schema import Fraction, Record, quantity
 
@@ -69,7 +69,8 @@ class CollectiveConstants(Record):
     own_copy: Annotated[Fraction, Field(ge=0, le=1)]
     """Bytes on the links that copying a device's own part costs as much as, per byte copied."""
     latency_factor: dict[str, _Positive]
-    """Factor on all latencies, by kind of link; 1 for others."""
+    """Factor on all latencies, by kind of link; 1 for others. Latencies are those of cores of
+    ``TYPICAL_CLOCK_HZ`` (:func:`~codesign.machines.device.links.slowness`)."""
     custom_start: _Seconds
     """Start and end of the frameworks' own all-reduce, in a graph."""
     custom_peer: _Seconds
@@ -119,8 +120,8 @@ def collective_time_s(
     payload = _payload_s(
         name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants
     )
-    slowness = by_kind(links.kind, constants.latency_factor)
-    time = slowness * latency + payload + 2 * np.sqrt(slowness * constants.fill * payload)
+    factor = slowness(links, constants.latency_factor)
+    time = factor * latency + payload + 2 * np.sqrt(factor * constants.fill * payload)
     if kind == "custom_all_reduce":
         own = _custom_all_reduce_s(message_bytes, n, links, constants)
         time = np.where(nodes > 1, time, own)
@@ -189,7 +190,7 @@ def _custom_all_reduce_s(
         np.asarray(links.kind) == HOSTED, constants.hosted_peer, constants.custom_peer
     ) * (n - 1)
     rate = constants.custom_link * links.bandwidth_bytes_per_s
-    slowness = by_kind(links.kind, constants.latency_factor)
+    factor = slowness(links, constants.latency_factor)
     one_shot = (n - 1) * message_bytes / rate
-    two_shots = slowness * constants.second_shot * wait + 2 * (n - 1) / n * message_bytes / rate
-    return slowness * (constants.custom_start + wait) + np.minimum(one_shot, two_shots)
+    two_shots = factor * constants.second_shot * wait + 2 * (n - 1) / n * message_bytes / rate
+    return factor * (constants.custom_start + wait) + np.minimum(one_shot, two_shots)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.errors import UnknownNameError
-from codesign.machines.device.links import LinkRates, by_kind
+from codesign.machines.device.links import LinkRates, slowness
 from codesign.machines.device.rates import Floats
 from codesign.schema import Fraction, Record, quantity
 
@@ -66,7 +66,8 @@ class ExchangeConstants(Record):
     network: _Share
     """Rate of long messages between nodes, in parts of the network bandwidth."""
     latency_factor: dict[str, Annotated[float, Field(gt=0)]]
-    """Factor on the latencies of the low-latency mode, by kind of link; 1 for others."""
+    """Factor on the latencies of the low-latency mode, by kind of link; 1 for others. Those are of
+    cores of ``TYPICAL_CLOCK_HZ``, as in collectives."""
 
 
 def expert_exchange_time_s(
@@ -114,7 +115,7 @@ def expert_exchange_time_s(
     else:
         remote = 1 - 1 / nodes
         latency = constants.low_latency_start + constants.low_latency_hop * remote
-        latency = latency * by_kind(links.kind, constants.latency_factor)
+        latency = latency * slowness(links, constants.latency_factor)
         near = top_k * (1 - 1 / (n_devices / nodes)) / nodes
         far = np.asarray(top_k * remote)
         if "dispatch" in kind:

@@ -44,6 +44,9 @@ EXPERT_KERNELS = (
 """Kernels of grouped products that somebody measured, by which a core is limited."""
 _MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}
 """Width at which those multiply that do not in 16 bits."""
+_SYNCHRONOUS = "int4-weights"
+"""Kernels that use the matrix instructions of cores before Hopper on all devices; on devices with
+such cores all kernels do, at twice the rate with half the width."""
 
 
 def expert_kernel(kernel: ProductFormat) -> str:
@@ -143,7 +146,8 @@ def experts_time_s(
     """Seconds of the experts of one layer on one device, the start of their kernels included.
 
     Limiting assumption: experts with work share it evenly, and arithmetic and traffic of a product
-    overlap but for the root of their squares at the ridge.
+    overlap but for the root of their squares at the ridge. What the power limit sustains bounds the
+    whole product, not the cores that fill and drain tiles.
 
     Args:
         work: What the device computes.
@@ -152,16 +156,18 @@ def experts_time_s(
         constants: Of their class.
     """
     clock_hz = np.asarray(rates.clock_hz)
-    limit = by_kind(work.core_limit, constants.core_flop_per_cycle, np.inf)
     bits = by_kind(work.core_limit, _MULTIPLY_BITS, 16.0)
     sustained = constants.compute * sustained_share(rates, bits) * peak_flop_per_s
-    flop_per_s = np.minimum(sustained, limit * rates.n_cores * clock_hz)
+    core = np.minimum(
+        _core_limit(work, bits, rates, constants) * clock_hz,
+        np.divide(peak_flop_per_s, rates.n_cores),
+    )
     missed = _missed_part(work, rates, constants)
     inner = np.asarray(work.expert_hidden)
     first = _grouped_s(
-        work, (work.matrices - 1) * inner, work.hidden, flop_per_s, missed, rates, constants
+        work, (work.matrices - 1) * inner, work.hidden, core, sustained, missed, rates, constants
     )
-    last = _grouped_s(work, work.hidden, inner, flop_per_s, missed, rates, constants)
+    last = _grouped_s(work, work.hidden, inner, core, sustained, missed, rates, constants)
     # Gathered tokens, the outputs of both products and the activation between them, in 16 bits.
     pair_bytes = 2.0 * (3 * work.hidden + 2 * work.matrices * inner)
     remote = np.maximum(np.asarray(work.all_pairs) - work.pairs, 0.0) * 2.0 * work.hidden
@@ -181,6 +187,16 @@ def experts_time_s(
     return np.asarray(start / clock_hz + first + last + moved)
 
 
+def _core_limit(
+    work: ExpertWork, bits: FloatArray, rates: DeviceRates, constants: ExpertConstants
+) -> FloatArray:
+    """Arithmetic per clock that the kernels get from a core at most."""
+    limits = constants.core_flop_per_cycle
+    limit = by_kind(work.core_limit, limits, np.inf)
+    synchronous = limits.get(_SYNCHRONOUS, np.inf) * 16.0 / bits
+    return np.where(rates.has_asynchronous_cores, limit, np.minimum(limit, synchronous))
+
+
 def _missed_part(work: ExpertWork, rates: DeviceRates, constants: ExpertConstants) -> FloatArray:
     """Part of the weights that comes from memory; all of it unless the call is repeated."""
     weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
@@ -193,7 +209,8 @@ def _grouped_s(
     work: ExpertWork,
     columns: Floats,
     inner: Floats,
-    flop_per_s: Floats,
+    core_flop_per_s: Floats,
+    sustained_flop_per_s: Floats,
     missed: FloatArray,
     rates: DeviceRates,
     constants: ExpertConstants,
@@ -205,14 +222,15 @@ def _grouped_s(
     across = np.maximum(np.asarray(columns) / TILE_COLUMNS, 1.0)
     load_rate = constants.load_bytes_per_cycle * np.asarray(rates.clock_hz)
     load = TILE_COLUMNS * inner * work.weight_bytes / load_rate
-    best = np.full(np.broadcast_shapes(np.shape(memory), np.shape(flop_per_s)), np.inf)
+    best = np.full(np.broadcast_shapes(np.shape(memory), np.shape(core_flop_per_s)), np.inf)
     for rows in TILE_ROWS:
         tiles = (np.asarray(work.pairs) / rows + active) * across
         slowdown = 1 + constants.tile_start * (1 / rows - 1 / TILE_ROWS[-1])
-        product = 2.0 * rows * TILE_COLUMNS * inner * slowdown * cores / flop_per_s
+        product = 2.0 * rows * TILE_COLUMNS * inner * slowdown / core_flop_per_s
         rounds = np.maximum(tiles / cores + constants.wave, 1.0)
         best = np.minimum(best, rounds * np.maximum(product, load))
-    return np.asarray(np.hypot(memory, best))
+    least = 2.0 * np.asarray(work.pairs) * columns * inner / sustained_flop_per_s
+    return np.asarray(np.hypot(memory, np.maximum(best, least)))
 
 
 def rank_load(

@@ -64,8 +64,8 @@ class GemmConstants(Record):
     whose rate newer cores did not raise."""
     bandwidth: _Share
     """Rate of long streams, in parts of the memory's bandwidth."""
-    cache_speedup: Annotated[float, Field(ge=1)]
-    """How many times faster than memory the last cache delivers."""
+    cache_bytes_per_cycle: _Positive
+    """Bytes that each core moves to or from the last cache per clock; memory may be faster."""
     overlap: Annotated[float, Field(ge=1)]
     """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
     ramp: _Seconds
@@ -267,8 +267,7 @@ def _core_rates(
 def _memory_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
     """Time of the traffic: what is not in the cache at the memory's rate, the rest faster."""
     cached = products.cached_weight_share * products.weight_bytes
-    weights = products.weight_bytes - cached + cached / constants.cache_speedup
-    weights_s = weights / (constants.bandwidth * rates.bandwidth_bytes_per_s)
+    weights_s = _traffic_s(products.weight_bytes - cached, cached, rates, constants)
     streams_s = weights_s + _stream_s(products.activation_bytes, rates, constants)
     return np.asarray(streams_s * (1 + constants.ramp / (streams_s + constants.ramp)))
 
@@ -276,8 +275,17 @@ def _memory_s(products: Products, rates: DeviceRates, constants: GemmConstants) 
 def _stream_s(traffic_bytes: Floats, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
     """Time of bytes that the last cache holds as far as they fit."""
     beyond = np.maximum(np.subtract(traffic_bytes, rates.cache_bytes), 0.0)
-    slow = beyond + (traffic_bytes - beyond) / constants.cache_speedup
-    return np.asarray(slow / (constants.bandwidth * rates.bandwidth_bytes_per_s))
+    return _traffic_s(beyond, traffic_bytes - beyond, rates, constants)
+
+
+def _traffic_s(
+    memory_bytes: Floats, cached_bytes: Floats, rates: DeviceRates, constants: GemmConstants
+) -> FloatArray:
+    """Time of bytes from the memory and of those that the last cache holds."""
+    memory_rate = constants.bandwidth * np.asarray(rates.bandwidth_bytes_per_s)
+    cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
+    faster = np.maximum(memory_rate, cache_rate)
+    return np.asarray(memory_bytes / memory_rate + cached_bytes / faster)
 
 
 def _further_starts_s(

@@ -99,6 +99,9 @@ class ScanConstants(Record):
     """Part of the main memory's rate that scans reach."""
     convolution_bandwidth_fraction: Fraction
     """Part of the main memory's rate that convolutions reach."""
+    convolution_bytes_per_cycle: Cycles
+    """Bytes that a core takes through a convolution per clock, wherever they lie: more bandwidth
+    than cores can use is left over."""
     cache_bytes_per_cycle: Cycles
     """Bytes that each core reads from the shared cache per clock."""
     convolution_start_cycles: Cycles
@@ -138,7 +141,8 @@ def convolution_time_s(
 ) -> FloatArray:
     """Time of a causal convolution.
 
-    Limiting assumption: nothing but traffic, starts, and blocks that are too small.
+    Limiting assumption: nothing but traffic, what cores take of it, starts, and blocks that are
+    too small.
 
     Args:
         shape: Sizes; they broadcast with the rates.
@@ -157,19 +161,27 @@ def convolution_time_s(
     blocks = np.multiply(shape.sequences, shape.channels) / BLOCK_CHANNELS
     has_blocks = np.logical_and(shape.takes_sequences, shape.is_prefill)
     begun = np.where(has_blocks, constants.sequence_block_cycles * blocks / rates.n_cores, 0.0)
+    moved = convolution_traffic_bytes(shape)
     memory_s = memory_time_s(
-        convolution_traffic_bytes(shape),
+        moved,
         rates,
         constants.convolution_bandwidth_fraction,
         constants.cache_bytes_per_cycle,
         is_cached=is_cached,
     )
-    return np.asarray(start * cycle + np.hypot(begun * cycle, memory_s))
+    cores_s = moved * cycle / (constants.convolution_bytes_per_cycle * rates.n_cores)
+    return np.asarray(start * cycle + np.hypot(begun * cycle, np.maximum(cores_s, memory_s)))
 
 
 def convolution_traffic_bytes(shape: Convolution) -> FloatArray:
-    """Bytes of inputs, results and the last tokens of each sequence, read and written once."""
-    moved = np.multiply(shape.sequences, shape.channels) * np.add(shape.tokens, shape.width)
+    """Bytes of inputs, results and the tokens before them in each sequence, read and written once.
+
+    Examples:
+        >>> float(convolution_traffic_bytes(Convolution(1, 1, 1, width=4)))  # 1 new, 3 kept
+        16.0
+    """
+    kept = np.subtract(shape.width, 1)
+    moved = np.multiply(shape.sequences, shape.channels) * np.add(shape.tokens, kept)
     return np.asarray(2 * _TOKEN_BYTES * moved)
 
 

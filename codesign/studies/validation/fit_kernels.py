@@ -38,6 +38,7 @@ _OF_GPU_CORES = {
     **dict.fromkeys(("core_copy", "expert_copy", "stream_core", "row_core"), 1e18),
     "integer_core_rate": 1e18,
     **dict.fromkeys(("load_bytes_per_cycle", "core_flop_per_cycle"), 1e9),
+    **dict.fromkeys(("convert_bytes_per_cycle", "convolution_bytes_per_cycle"), 1e9),
     "synchronous_flop_per_cycle": 1e9,
     "operand_rate": 1e13,
     "wave": 0.01,

@@ -34,7 +34,7 @@ START = GemmConstants.model_validate(
         "compute": 1.05,
         "integer_core_rate": "7.5 TFLOP/s",
         "bandwidth": 0.85,
-        "cache_speedup": 1.5,
+        "cache_bytes_per_cycle": 5.0,
         "overlap": 2.0,
         "ramp": "1.5 us",
         "core_rate": 1.1,
@@ -56,7 +56,7 @@ START = GemmConstants.model_validate(
 """Where the fit starts: round numbers."""
 FREE = tuple(name for name in GemmConstants.model_fields if name not in ("start", "quantize"))
 """Constants to fit; device files state the starts of all devices that were measured."""
-LEAST = {"cache_speedup": 1.0, "overlap": 1.0}
+LEAST = {"overlap": 1.0}
 MOST = {"compute": 1.25, "bandwidth": 1.0, "wave": 1.0} | {
     "row_scale_operands": 1.0,
     "synchronous_core_rate": 1.0,

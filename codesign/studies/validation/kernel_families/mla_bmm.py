@@ -33,6 +33,7 @@ START = AbsorbingConstants(
     cache_bytes_per_cycle=18,
     start_cycles=5_000,
     convert_cycles=3_000,
+    convert_bytes_per_cycle=5,
     tile_cycles=1_000,
 )
 """Where the fit starts: round numbers."""

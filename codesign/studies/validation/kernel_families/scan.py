@@ -46,7 +46,8 @@ on H100, H200 and A100, and states are of 16 or 32 bits (the table's notes)."""
 _MAMBA_CHUNK_TOKENS = 256
 START = ScanConstants(
     bandwidth_fraction=0.85,
-    convolution_bandwidth_fraction=0.65,
+    convolution_bandwidth_fraction=0.7,
+    convolution_bytes_per_cycle=12,
     cache_bytes_per_cycle=18,
     convolution_start_cycles=3_000,
     tiling_cycles=2_500,

@@ -71,6 +71,17 @@ def test_latency_counts_steps_and_the_start() -> None:
     assert collective_time_s("all_reduce", 0.0, 8.0, 1.0, LINKS, slow) == pytest.approx(38e-6)
 
 
+def test_latency_takes_clocks_and_payload_does_not() -> None:
+    constants = PLAIN.model_copy(update={"start": 5e-6})
+    slower = replace(LINKS, clock_hz=0.9e9)  # half of the clock of which constants are
+    times = [
+        float(collective_time_s("send", 1e6, 2.0, 1.0, links, constants))
+        for links in (LINKS, slower)
+    ]
+    assert times == pytest.approx([15e-6, 20e-6])
+    assert links_of("a100-sxm-80gb").clock_hz == 1.41e9
+
+
 def test_filling_the_pipeline_costs_twice_the_root_of_chunk_and_payload() -> None:
     constants = PLAIN.model_copy(update={"fill": 4e-6})
     # Payload of 1 us; 1 + 2 sqrt(4 x 1) = 5 us.

@@ -68,6 +68,29 @@ def test_a_limit_of_a_core_holds_whatever_the_peak() -> None:
     assert slow == pytest.approx(2 * 1e6 * 3 * 4096 * 14336 / (132 * core), rel=1e-3)
 
 
+def test_cores_before_hopper_have_the_instructions_of_converted_weights() -> None:
+    limits = {"bf16": 4000.0, "fp8": 8000.0, "int4-weights": 1000.0}
+    constants = PLAIN.model_copy(update={"core_flop_per_cycle": limits})
+    older = replace(RATES, has_asynchronous_cores=0.0)
+    many = replace(WORK, pairs=1e6, all_pairs=1e6)
+    flop, clock_hz = 2 * 1e6 * 3 * 4096 * 14336, np.asarray(RATES.clock_hz)
+    for limit, per_cycle in {"bf16": 1000.0, "fp8": 2000.0, "int4-weights": 1000.0}.items():
+        time = experts_time_s(replace(many, core_limit=limit), 4e15, older, constants)
+        assert time == pytest.approx(flop / (132 * per_cycle * clock_hz), rel=1e-3), limit
+
+
+def test_the_power_limit_bounds_a_product_and_not_its_tiles() -> None:
+    constants = PLAIN.model_copy(update={"tile_start": 100.0})
+    limited = replace(RATES, sustained_fraction=0.5)
+    few, many = (replace(WORK, pairs=pairs, all_pairs=pairs) for pairs in (1.0, 1e6))
+    # A tile of 16 rows takes 7.3 times the clocks that its arithmetic needs, at any power.
+    alone = experts_time_s(few, 989.4e12, limited, constants)
+    assert alone == pytest.approx(float(experts_time_s(few, 989.4e12, RATES, constants)))
+    flop = 2 * 1e6 * 3 * 4096 * 14336
+    busy = experts_time_s(many, 989.4e12, limited, constants)
+    assert busy == pytest.approx(flop / (0.5 * 989.4e12), rel=1e-3)
+
+
 def test_cores_wait_in_a_last_round_of_tiles_that_few_have() -> None:
     waiting = PLAIN.model_copy(update={"wave": 0.5})
     # One pair a tile of 16 rows: 32 experts have 224 tiles each in the first product, 32 in the

@@ -20,7 +20,7 @@ IDEAL = GemmConstants.model_validate(
         "compute": 1.0,
         "integer_core_rate": "1e18 FLOP/s",
         "bandwidth": 1.0,
-        "cache_speedup": 1e9,
+        "cache_bytes_per_cycle": 1e18,
         "overlap": 1e3,
         "ramp": "0 s",
         "core_rate": 1.0,
@@ -104,6 +104,19 @@ def test_weights_that_the_cache_holds_come_faster() -> None:
     products = Products(m=1.0, n=8192.0, k=8192.0, peak_flop_per_s=1e18)
     held = replace(products, cached_weight_share=1.0)
     assert gemm_time_s(held, PLAIN, IDEAL) < 0.1 * gemm_time_s(products, PLAIN, IDEAL)
+
+
+def test_the_cache_delivers_what_cores_take_of_it_in_a_clock() -> None:
+    products = Products(m=1.0, n=8192.0, k=8192.0, peak_flop_per_s=1e18, cached_weight_share=1.0)
+    constants = IDEAL.model_copy(update={"cache_bytes_per_cycle": 10.0})
+    rates = replace(PLAIN, clock_hz=2e9)  # 100 cores of 10 bytes: 2 TB/s
+    traffic = 2 * 8192**2
+    assert gemm_time_s(products, rates, constants) == pytest.approx(traffic / 2e12 + 3e-6, rel=1e-3)
+    # Memory that is faster than that delivers them itself.
+    faster = replace(rates, bandwidth_bytes_per_s=4e12)
+    assert gemm_time_s(products, faster, constants) == pytest.approx(
+        traffic / 4e12 + 3e-6, rel=1e-3
+    )
 
 
 def test_other_formats_start_later_by_what_their_constants_say() -> None:

@@ -119,6 +119,38 @@ def test_three_convolutions_start_once_and_two_halves() -> None:
     assert float(more) == pytest.approx(constants.convolution_start_cycles / 1.83e9)
 
 
+def test_cores_bound_a_convolution_where_memory_is_faster_than_they_are() -> None:
+    constants = load_constants("scan", ScanConstants, "gpu")
+    shape = Convolution(64, 4096, 8192, is_prefill=True)
+    rates = replace(rates_of("b200-sxm"), bandwidth_bytes_per_s=1e15)
+    per_clock = 148 * constants.convolution_bytes_per_cycle * 1.86e9
+    begun = (constants.convolution_start_cycles + constants.tiling_cycles) / 1.86e9
+    expected = begun + traffic_bytes(shape) / per_clock
+    assert float(times_s(shape, rates)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_products_of_8_bits_convert_their_input_first() -> None:
+    constants = load_constants("absorbing", AbsorbingConstants, "gpu")
+    rates = replace(rates_of("h100-sxm"), bandwidth_bytes_per_s=1e15)
+    shape = Absorbing(8192, 128, 512, 128, weight_bits=8.0)
+    more = times_s(replace(shape, math_bits=8.0), rates) - times_s(shape, rates)
+    # 3 bytes an element at the cores' rate, a start, and products in half the time.
+    converted = 3 * 8192 * 128 * 512 / (132 * constants.convert_bytes_per_cycle)
+    product_s = work_flop(shape) / 989.4e12
+    expected = (constants.convert_cycles + converted) / 1.83e9 - product_s / 2
+    assert float(more) == pytest.approx(expected, rel=1e-2)
+
+
+def test_few_tokens_of_a_head_take_a_tile_of_64_rows() -> None:
+    rates = rates_of("l40s")
+    few, most, more = (
+        float(times_s(Absorbing(tokens, 8, 512, 128), rates)) for tokens in (1.0, 64.0, 128.0)
+    )
+    tile_s = 2 * 64 * 128 * 512 * 142 / 362.05e12
+    assert most - few < 0.2 * tile_s
+    assert more - most > 0.8 * tile_s
+
+
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_rate_slows_and_no_call_beats_the_datasheet(name: str, shape: Shape) -> None:

@@ -43,7 +43,7 @@ def test_corrections_help_shapes_that_they_have_not_seen(
     def median(seconds: np.ndarray) -> float:
         return float(np.nanmedian(np.abs(kernels.relative_errors(products, seconds))))
 
-    assert median(cross_validated_s(family, products)) < 0.8 * median(family.predict(products))
+    assert median(cross_validated_s(family, products)) < 0.9 * median(family.predict(products))
 
 
 def test_corrected_times_are_not_below_the_roofline_or_the_law(products: KernelTable) -> None:

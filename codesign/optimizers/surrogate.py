@@ -68,8 +68,8 @@ _SHORTEST = 2.5e-2
 """Least length scale, as in BoTorch."""
 _LONGEST = 1e4
 _TOLERANCE = 1e-5
-"""Share of the loss that a step of L-BFGS gains at least [ours]: a thousandth of a logarithm decides
-nothing."""
+"""Share of the loss that a step of L-BFGS gains at least [ours]: a thousandth of a logarithm is of
+no account."""
 _CHUNK = 1 << 12
 _SCALE_BOUNDS = (math.log(_SHORTEST), math.log(_LONGEST))
 

@@ -15,14 +15,13 @@ from codesign.campaign.campaign_definition import (
     ResolvedDefinition,
     campaign_reading,
     load_definition,
-    load_problem,
 )
 from codesign.campaign.current_inputs import CurrentInputs, library_versions
 from codesign.campaign.exact_results import front_results
 from codesign.campaign.execution import Job
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Progress, Quiet, Recorder
-from codesign.campaign.guarded_evaluation import LOG
+from codesign.campaign.guarded_evaluation import LOG, enumerated_problem, load_enumerated
 from codesign.campaign.lock import exclusive
 from codesign.campaign.observations import Layout, Run
 from codesign.campaign.reference import minimized, settled, worst_point
@@ -316,10 +315,10 @@ class Campaign:
         try:
             with leaving_nothing_of_the_unattainable(self.folder):
                 return enumerate_(
-                    self.problem,
+                    enumerated_problem(self._resolved),
                     folder=self.folder,
                     workers=self._n_workers(workers),
-                    rebuild=partial(load_problem, self._resolved.path),
+                    rebuild=partial(load_enumerated, self._resolved.path),
                     progress=progress,
                     executor=executor or self.definition.execution.executor,
                 )

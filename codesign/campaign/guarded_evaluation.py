@@ -4,15 +4,21 @@ whose answers are known already, from the campaign's reference sample or the cac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 
-from codesign.campaign.campaign_definition import ResolvedDefinition, load_problem, load_screening
+from codesign.campaign.campaign_definition import (
+    ResolvedDefinition,
+    load_definition,
+    load_problem,
+    load_screening,
+)
 from codesign.campaign.observations import SAMPLE, failure_of
 from codesign.campaign.store_file import STORE, open_store
+from codesign.columns import IntArray
 from codesign.errors import StoreError
 from codesign.evaluators.base import Evaluation
 from codesign.execution.answers import Evaluate
@@ -51,14 +57,12 @@ def evaluation(
         build: Builds the problem in a process of its own, if it is not the one of the campaign's
             file; no reference sample is known of it.
     """
-    problem, execution = resolved.problem, resolved.definition.execution
+    problem = resolved.problem
     with _guarded(resolved, folder, build) as evaluate:
         layers = []
-        is_slow = is_foreign(problem.evaluator) and execution.isolated is not False
-        if is_slow if execution.cache is None else execution.cache:
-            place = Path(execution.cache_folder) if execution.cache_folder else None
-            layers.append(ResultCache(problem, ResultStore(place)).evaluate)
-        has_sample = is_slow and build is None
+        if _is_cached(resolved):
+            layers.append(ResultCache(problem, ResultStore(_cache_folder(resolved))).evaluate)
+        has_sample = _is_slow(resolved) and build is None
         sample = _stored_sample(problem, folder / STORE) if has_sample and folder else None
         if sample is not None:
             layers.append(KnownAnswers(problem, sample).evaluate)
@@ -83,6 +87,53 @@ def screening_evaluation(resolved: ResolvedDefinition, folder: Path) -> Iterator
     build = partial(load_screening, resolved.path)
     with evaluation(replace(resolved, problem=resolved.screening), folder, build) as evaluate:
         yield evaluate
+
+
+@dataclass(frozen=True)
+class RememberedProblem(Problem):
+    """A problem whose results are kept in the cache, and looked up there, wherever it is evaluated.
+
+    Attributes:
+        cache_folder: Of the cache; None: the user's.
+    """
+
+    cache_folder: Path | None = None
+
+    def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
+        """All metrics, whichever are asked for: others will need them."""
+        return self._cache.evaluate(rows, super().evaluate)
+
+    @cached_property
+    def _cache(self) -> ResultCache:
+        return ResultCache(self, ResultStore(self.cache_folder))
+
+
+def enumerated_problem(resolved: ResolvedDefinition) -> Problem:
+    """A campaign's problem to be enumerated: with the cache of results, if the campaign has it."""
+    if not _is_cached(resolved):
+        return resolved.problem
+    parts = {item.name: getattr(resolved.problem, item.name) for item in fields(Problem)}
+    return RememberedProblem(**parts, cache_folder=_cache_folder(resolved))
+
+
+def load_enumerated(path: Path) -> Problem:
+    """:func:`enumerated_problem` of a campaign file."""
+    return enumerated_problem(load_definition(path))
+
+
+def _is_slow(resolved: ResolvedDefinition) -> bool:
+    isolated = resolved.definition.execution.isolated
+    return is_foreign(resolved.problem.evaluator) and isolated is not False
+
+
+def _is_cached(resolved: ResolvedDefinition) -> bool:
+    cache = resolved.definition.execution.cache
+    return _is_slow(resolved) if cache is None else cache
+
+
+def _cache_folder(resolved: ResolvedDefinition) -> Path | None:
+    folder = resolved.definition.execution.cache_folder
+    return Path(folder) if folder else None
 
 
 def _stored_sample(problem: Problem, path: Path) -> Observations | None:

@@ -8,6 +8,7 @@ from codesign.campaign import Campaign
 from codesign.campaign.observations import Status
 from codesign.campaign.store_file import open_store
 from codesign.cli import main
+from codesign.execution.result_store import ResultStore
 
 
 def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes(write, capsys):
@@ -64,3 +65,25 @@ def test_a_timeout_without_a_unit_is_told_with_its_place(write, capsys):
     text = capsys.readouterr().err
     assert "execution.timeout: expected a time above 0, got '-3 s'" in text
     assert "execution.retries: " in text
+
+
+def test_what_an_enumeration_evaluated_is_in_the_cache(write, monkeypatch, tmp_path):
+    write(execution={"cache_folder": "kept"})
+    front = Campaign.load("toys", "first").exact_front(workers=1)
+    (holding,) = ResultStore(tmp_path / "kept").holdings()
+    assert holding.results == sum(x + y <= 55 for x in range(30) for y in range(30))
+
+    def refuse(self, designs, metrics=None):
+        raise RuntimeError("evaluated again")
+
+    evaluator = type(Campaign.load("toys").problem.evaluator)
+    monkeypatch.setattr(evaluator, "evaluate", refuse)
+    again = Campaign.load("toys", "second").exact_front(workers=1)
+    assert again.objectives.tobytes() == front.objectives.tobytes()
+    assert again.rows.tobytes() == front.rows.tobytes()
+
+
+def test_an_enumeration_without_a_cache_keeps_none(write, tmp_path):
+    write(execution={"cache": False, "cache_folder": "kept"})
+    Campaign.load("toys", "first").exact_front(workers=1)
+    assert not (tmp_path / "kept").exists()

@@ -315,7 +315,7 @@ class Campaign:
         try:
             with leaving_nothing_of_the_unattainable(self.folder):
                 return enumerate_(
-                    enumerated_problem(self._resolved),
+                    self._enumerated_problem,
                     folder=self.folder,
                     workers=self._n_workers(workers),
                     rebuild=partial(load_enumerated, self._resolved.path),
@@ -333,11 +333,20 @@ class Campaign:
         rows = front.rows if listed else front.representatives()
         return self._listed_front(front, rows, self._reference_point(front))
 
+    @property
+    def _enumerated_problem(self) -> Problem:
+        return enumerated_problem(self._resolved)
+
     def _listed_front(
         self, front: ExactFront, rows: IntArray, reference_point: Mapping[str, float]
     ) -> Results:
         return front_results(
-            front, rows, self.definition, self.problem, reference_point, library_versions()
+            front,
+            rows,
+            self.definition,
+            self._enumerated_problem,
+            reference_point,
+            library_versions(),
         )
 
     def front_results(self, searched: Results | None = None) -> Results:

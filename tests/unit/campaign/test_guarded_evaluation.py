@@ -78,7 +78,9 @@ def test_what_an_enumeration_evaluated_is_in_the_cache(write, monkeypatch, tmp_p
 
     evaluator = type(Campaign.load("toys").problem.evaluator)
     monkeypatch.setattr(evaluator, "evaluate", refuse)
-    again = Campaign.load("toys", "second").exact_front(workers=1)
+    campaign = Campaign.load("toys", "second")
+    again = campaign.exact_front(workers=1)
+    assert campaign.exact_results(again).objectives.tobytes() == front.objectives.tobytes()
     assert again.objectives.tobytes() == front.objectives.tobytes()
     assert again.rows.tobytes() == front.rows.tobytes()
 

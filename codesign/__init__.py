@@ -6,7 +6,7 @@ The names below are loaded when they are first used, so that ``import codesign``
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EvaluatedDesign",

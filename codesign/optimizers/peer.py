@@ -5,7 +5,8 @@ They are here to be compared with, not to be good on these spaces: each sees a p
 process gets all that was told at every proposal and makes its model or its generations of that
 anew (``peer_worker/``), so a peer is a function of its history like every optimizer here. A
 proposal that is not admissible, or was evaluated before, costs no evaluation: it is told back, and
-after a few of these a random new design is taken. That flatters peers which repeat themselves.
+after a few of these (``attempts``) a random new design is taken. That flatters peers which repeat
+themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.base import BaseOptimizer, KeySet
@@ -33,8 +35,6 @@ PeerMethod: TypeAlias = Literal[
     "pymoo-agemoea",
     "pymoo-smsemoa",
 ]
-_ATTEMPTS = 10
-"""Useless proposals of one step before a random design is taken. [ours]"""
 _PROVENANCE_RESULTS = 24
 """Results of the made-up problem: more than any method wants before it uses its model. [ours]"""
 _INADMISSIBLE = 1.0
@@ -53,6 +53,8 @@ class Peer(BaseOptimizer):
 
         method: PeerMethod = "optuna-tpe"
         """Library and method."""
+        attempts: int = Field(default=10, ge=1)
+        """Useless proposals of one step before a random design is taken; each is a new model."""
 
     knows_pending: ClassVar[Literal[True]] = True
     _options: Options
@@ -128,7 +130,7 @@ class Peer(BaseOptimizer):
         rejected = [self._record(row, None, [_INADMISSIBLE]) for row in taken]
         # Nothing to learn from: no method is asked.
         has_results = any(record["objectives"] is not None for record in self._records)
-        for attempt in range(_ATTEMPTS if has_results else 0):
+        for attempt in range(self._options.attempts if has_results else 0):
             designs = self._propose(rejected, step, attempt).designs
             rows = self._rows(designs)
             fresh = self._space.distinct(self._space.unseen(rows, self._seen), known)

@@ -29,6 +29,8 @@ QUICK = {
     # test_gp_optuna.py.
     "gp-optuna": {"startup": 1000},
     "nsga2": {"population": 4},
+    # Useless proposals are many in a small space.
+    "peer": {"attempts": 2},
 }
 
 
@@ -45,11 +47,7 @@ def test_an_optimizer_need_not_say_that_it_has_no_options():
 
 @pytest.fixture
 def quick_peers(monkeypatch):
-    """One process for all peers of a setup: a peer gets its whole history with every question.
-
-    Of useless proposals, which are many in a small space, two are enough.
-    """
-    monkeypatch.setattr(peer, "_ATTEMPTS", 2)
+    """One process for all peers of a setup: a peer gets its whole history with every question."""
     process = peer.PeerProcess
     start = cache(lambda setup: process(json.loads(setup)))
     monkeypatch.setattr(peer, "PeerProcess", lambda setup: start(json.dumps(setup)))
@@ -65,7 +63,7 @@ def test_every_registered_optimizer_keeps_the_contract(name):
 @pytest.mark.usefixtures("quick_peers")
 @pytest.mark.parametrize("method", ["optuna-nsga2", "pymoo-nsga3"])
 def test_peers_that_keep_generations_keep_it_too(method):
-    check_optimizer(peer.Peer, options=peer.Peer.Options(method=method))
+    check_optimizer(peer.Peer, options=peer.Peer.Options(method=method, **QUICK["peer"]))
 
 
 @pytest.mark.usefixtures("gp")

@@ -67,6 +67,19 @@ def test_a_peer_that_repeats_itself_gets_random_designs_and_none_twice(search, s
     assert search.admits(new).all()
 
 
+def test_a_step_has_as_many_attempts_as_the_option_says(search, script, tmp_path):
+    script(
+        "    open('asked.txt', 'a').write(f\"{q['attempt']} \")\n"
+        "    answer(q['results'][0]['design'])\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        optimizer = _peer(search, attempts=3)
+        _told(search, optimizer)
+        optimizer.ask(1)
+    assert (tmp_path / "asked.txt").read_text() == "0 1 2 "
+
+
 def test_a_repeated_proposal_is_told_back_with_its_result(search, script, tmp_path):
     script(
         "    n = len(q['rejected'])\n"

@@ -181,16 +181,22 @@ def parse_quantity(value: object, expected: str) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"expected a quantity in {expected}, got {value!r}")
     if isinstance(value, str):
-        if wanted == DIMENSIONLESS and _match(value) is None:
-            raise InputError(f"expected a finite number, got {value!r}")
-        number, unit, text = split_quantity(value)
+        if _match(value) is None:
+            valid = f"a number with a unit such as {expected}" if expected else "a finite number"
+            raise InputError(f"expected {valid}, got {value!r}")
+        try:
+            number, unit, text = split_quantity(value)
+        except InputError as error:
+            valid = f"a unit such as {expected}" if expected else "a plain number"
+            raise InputError(f"{error}; expected {valid}") from None
     else:
         number, unit, text = _as_float(value), DIMENSIONLESS, ""
     if unit.exponents != wanted.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
-        raise InputError(f"expected a quantity in {expected or 'a plain number'}, got {got}")
+        valid = f"a quantity in {expected}" if expected else "a plain number"
+        raise InputError(f"expected {valid}, got {got}")
     if not math.isfinite(number):
-        raise InputError(f"expected a finite quantity in {expected}, got {value!r}")
+        raise InputError(f"expected a finite number, got {value!r}")
     return number
 
 

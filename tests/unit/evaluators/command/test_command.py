@@ -39,7 +39,7 @@ def test_the_contract_of_evaluators_is_kept(build, space):
         (22, "bad-output", r"latency_s: result.json is not JSON: .*"),
         (23, "bad-output", "latency_s: is nan"),
         (24, "bad-output", "latency_s: expected a quantity in s, got '.* W'"),
-        (25, "bad-output", "latency_s: expected a number with a unit, got 'quick'"),
+        (25, "bad-output", "latency_s: expected a number with a unit such as s, got 'quick'"),
         (26, "bad-output", "printed more than 16 MiB"),
         (27, "bad-output", "latency_s: result.json has no 'time.latency'"),
         (28, "infeasible", "exit code 4: does not fit"),

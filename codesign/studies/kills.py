@@ -32,7 +32,7 @@ import numpy as np
 from codesign.campaign import Campaign, Results
 from codesign.campaign.lock import is_held
 from codesign.campaign.sample import FILE as SAMPLE_FILE
-from codesign.errors import CodesignError
+from codesign.errors import CodesignError, JobError
 from codesign.execution.result_store import ResultStore
 from codesign.files import write_text
 
@@ -367,6 +367,9 @@ class Torment:
         folder: For the campaigns; those that nothing is wrong with are removed.
         chance: When which process is killed.
         deadline_s: After it, by the monotonic clock, nothing is killed.
+
+    Raises:
+        JobError: The campaign failed though nobody disturbed it.
     """
 
     def __init__(
@@ -379,7 +382,11 @@ class Torment:
         first.endure(0)
         self._longest_wait_s = time.monotonic() - start_s
         with chdir(first.folder):
-            self._undisturbed = Campaign.load("killed").results()
+            try:
+                self._undisturbed = Campaign.load("killed").results()
+            except CodesignError as error:
+                told = first.folder / "messages"
+                raise JobError(f"failed without a kill, see {told}: {error}") from error
         first.check(self._undisturbed)
 
     def do_campaign(self, kills: int) -> None:
@@ -423,10 +430,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="codesign-kills-"))
     deadline = time.monotonic() + 60.0 * flags.minutes
     chance = random.Random(flags.seed)
-    torments = {
-        name: Torment(TARGETS[name], folder / f"target{i}", chance, deadline)
-        for i, name in enumerate(flags.campaign or TARGETS)
-    }
+    try:
+        torments = {
+            name: Torment(TARGETS[name], folder / f"target{i}", chance, deadline)
+            for i, name in enumerate(flags.campaign or TARGETS)
+        }
+    except JobError as error:
+        print(error, file=sys.stderr)
+        return 1
     tallies = {name: torment.tally for name, torment in torments.items()}
     left, names = flags.kills, cycle(torments)
     while left > 0 and time.monotonic() < deadline:

@@ -20,9 +20,10 @@ from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.base import HintUse, KeySet
-from codesign.optimizers.beliefs import CERTAIN, Beliefs, Guesses, Inflation, Modeling
+from codesign.optimizers.beliefs import CERTAIN, Beliefs, Guesses, Inflation
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.mutation import mutants, strides
 from codesign.optimizers.screened import Screened
 from codesign.optimizers.surrogate import require_libraries, single_thread

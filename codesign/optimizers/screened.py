@@ -16,9 +16,10 @@ import numpy as np
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.acquisition import Scale
 from codesign.optimizers.base import SearchSpace
-from codesign.optimizers.beliefs import Estimate, Guesses, Modeling
+from codesign.optimizers.beliefs import Guesses
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History, Memory
+from codesign.optimizers.modeling import Estimate, Modeling
 from codesign.optimizers.prediction import expected
 
 _EQUAL = 1e-3

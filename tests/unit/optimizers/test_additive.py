@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from codesign.optimizers.additive import Contributions
-from codesign.optimizers.beliefs import Modeling
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History
+from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
 from codesign.optimizers.warping import Warp
 

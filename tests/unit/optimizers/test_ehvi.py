@@ -7,13 +7,15 @@ import pytest
 from scipy.stats import norm
 
 from codesign.optimizers import SearchSpace, initial_designs
-from codesign.optimizers.beliefs import CERTAIN, Beliefs, Inflation, Modeling, compressed
+from codesign.optimizers.beliefs import CERTAIN, Beliefs, Inflation
 from codesign.optimizers.ehvi import GpEhvi, _parents
 from codesign.optimizers.evidence import Evidence, training_of
 from codesign.optimizers.history import History
+from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.mutation import strides
 from codesign.optimizers.sampling import RandomSearch
 from codesign.optimizers.surrogate import PRIOR_SCALE, Fitting, GaussianProcess
+from codesign.optimizers.violations import compressed
 from codesign.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")

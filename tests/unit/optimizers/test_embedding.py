@@ -5,11 +5,11 @@ import pytest
 import yaml
 
 from codesign.optimizers import SearchSpace
-from codesign.optimizers.beliefs import Modeling
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.embedding import LEAST_VALUES, PositionFitting, categories_of
 from codesign.optimizers.evidence import Evidence, embedded_at
 from codesign.optimizers.history import History
+from codesign.optimizers.modeling import Modeling
 from codesign.space import parse_space
 
 pytestmark = pytest.mark.usefixtures("gp")
@@ -132,7 +132,7 @@ def test_an_order_that_is_hidden_is_learned_from_fewer_results(monkeypatch):
     rows, others = designs(rng, 90), designs(rng, 300)
     embedded = beliefs_after(rows, hidden_order(rows))
     assert all(process.hyperparameters.embedding for process in embedded.objectives)
-    monkeypatch.setattr("codesign.optimizers.beliefs.categories_of", lambda groups: ())
+    monkeypatch.setattr("codesign.optimizers.modeling.categories_of", lambda groups: ())
     plain = beliefs_after(rows, hidden_order(rows))
     truth = hidden_order(others)
     assert error(embedded, others, truth) < 0.5 * error(plain, others, truth)

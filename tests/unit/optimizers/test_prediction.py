@@ -7,10 +7,11 @@ import pytest
 
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.acquisition import Scale
-from codesign.optimizers.beliefs import Inflation, Modeling
+from codesign.optimizers.beliefs import Inflation
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History
+from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.predicted import Predicted
 from codesign.optimizers.prediction import error_scale, expected
 from codesign.pareto import hypervolume, non_dominated

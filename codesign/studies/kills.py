@@ -385,8 +385,8 @@ class Torment:
             try:
                 self._undisturbed = Campaign.load("killed").results()
             except CodesignError as error:
-                told = first.folder / "messages"
-                raise JobError(f"failed without a kill, see {told}: {error}") from error
+                messages = first.folder / "messages"
+                raise JobError(f"failed without a kill, see {messages}: {error}") from error
         first.check(self._undisturbed)
 
     def do_campaign(self, kills: int) -> None:

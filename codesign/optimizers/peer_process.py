@@ -30,6 +30,8 @@ _BOOTSTRAP = (
     "from peer_worker.main import main; main()"
 )
 """Runs the worker as a package of its own: its environment may lack what codesign needs."""
+_SAME_HASHES = {"PYTHONHASHSEED": "0"}
+"""A library may go through a set of texts, as SMAC does: in each process in another order."""
 _EXTRAS = {"optuna": "tpe", "botorch": "gp", "pymoo": "nsga2"}
 
 
@@ -104,7 +106,7 @@ class PeerProcess:
                     stdout=subprocess.PIPE,
                     stderr=self._log,
                     text=True,
-                    env={**os.environ, **ONE_THREAD},
+                    env={**os.environ, **ONE_THREAD, **_SAME_HASHES},
                 )
             except OSError as error:
                 self._log.close()

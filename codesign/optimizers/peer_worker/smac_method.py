@@ -27,7 +27,7 @@ def smac_parego(task: Task) -> Proposal:
 
     logging.disable(logging.WARNING)
     space = _space(task)
-    # SMAC's forest asks for four threads; their sums of floats would come in any order.
+    # SMAC's forest starts threads at each prediction, which takes longer than what they do.
     with tempfile.TemporaryDirectory() as folder, joblib.parallel_config(backend="sequential"):
         facade = _facade(task, space, Path(folder))
         for design, cost in _costs(task).items():

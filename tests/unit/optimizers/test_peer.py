@@ -140,6 +140,14 @@ def test_a_library_may_have_an_interpreter_of_its_own(search, monkeypatch):
         optimizer.ask(1)
 
 
+def test_every_process_goes_through_a_set_of_texts_in_the_same_order(search, script):
+    script("    answer(list({'0', '1', '2', '3'}).index('0') and [0, 1, 2] or [1, 1, 2])\n")
+    optimizers = [_peer(search) for _ in range(8)]
+    for optimizer in optimizers:
+        _told(search, optimizer, 2)
+    assert len({tuple(optimizer.ask(1)[0].tolist()) for optimizer in optimizers}) == 1
+
+
 def test_the_first_new_and_admissible_design_is_taken(search, script):
     script(
         "    known = q['results'][0]['design']\n"

@@ -180,20 +180,21 @@ def parse_quantity(value: object, expected: str) -> float:
     wanted = parse_unit(expected)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"expected a quantity in {expected}, got {value!r}")
+    is_plain = wanted == DIMENSIONLESS
     if isinstance(value, str):
         if _match(value) is None:
-            valid = f"a number with a unit such as {expected}" if expected else "a finite number"
+            valid = "a finite number" if is_plain else f"a number with a unit such as {expected}"
             raise InputError(f"expected {valid}, got {value!r}")
         try:
             number, unit, text = split_quantity(value)
         except InputError as error:
-            valid = f"a unit such as {expected}" if expected else "a plain number"
+            valid = "a plain number" if is_plain else f"a unit such as {expected}"
             raise InputError(f"{error}; expected {valid}") from None
     else:
         number, unit, text = _as_float(value), DIMENSIONLESS, ""
     if unit.exponents != wanted.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
-        valid = f"a quantity in {expected}" if expected else "a plain number"
+        valid = "a plain number" if is_plain else f"a quantity in {expected}"
         raise InputError(f"expected {valid}, got {got}")
     if not math.isfinite(number):
         raise InputError(f"expected a finite number, got {value!r}")

@@ -14,6 +14,7 @@ from codesign.units import parse_quantity
         ("soon", "s", "expected a number with a unit such as s, got 'soon'"),
         ("30 GB", "s", "expected a quantity in s, got '30 GB'"),
         (30, "s", "expected a quantity in s, got 30 (no unit)"),
+        ("nan", "1", "expected a finite number, got 'nan'"),
         ("many", "", "expected a finite number, got 'many'"),
         ("30 s", "", "expected a plain number, got '30 s'"),
         ("30 apples", "", "unknown unit 'apples' in 'apples'; expected a plain number"),

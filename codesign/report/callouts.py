@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -73,22 +74,19 @@ def _planned(
 ) -> list[tuple[str, int, FloatArray, bool]]:
     """Text, point, offset and whether there is a leader: of some orders the best."""
     extents = {text: scene.extent(text) for text, _ in labels}
+    around = {text: _offsets(*extent, reach) for text, extent in extents.items()}
     best: list[tuple[str, int, FloatArray, bool]] = []
     least = np.inf
     for turn in range(len(labels)):
         trial, plan, total = copy(scene), [], 0.0
         for text, index in [*labels[turn:], *labels[:turn]]:
-            wide, high = extents[text]
-            offsets = _offsets(wide, high, reach)
-            boxes = _boxes(places[index] + offsets, wide, high)
-            # The first of them touch the marker and need no leader.
-            leaders = [None] * len(_AROUND) + [
-                _segment(places[index], places[index] + offset)
-                for offset in offsets[len(_AROUND) :]
-            ]
+            centers = places[index] + around[text]
+            boxes = _boxes(centers, *extents[text])
+            leaders = _Leaders(places[index], centers)
             chosen, crowd = trial.choose(boxes, leaders)
-            trial.write(boxes[chosen], leaders[chosen])
-            plan.append((text, index, offsets[chosen], leaders[chosen] is not None))
+            leader = leaders.to(chosen)
+            trial.write(boxes[chosen], leader)
+            plan.append((text, index, around[text][chosen], leader is not None))
             total += crowd
         if total < least:
             best, least = plan, total
@@ -121,7 +119,7 @@ def name_line(
     sides = np.tile([away, -away] if y is not None else [-away, away], _N_ALONG)
     centers = np.empty((2 * _N_ALONG, 2))
     centers[:, along], centers[:, across] = np.repeat(places, 2), line + sides
-    chosen, _ = scene.choose(_boxes(centers, *extent), [None] * len(centers))
+    chosen, _ = scene.choose(_boxes(centers, *extent))
     share = (centers[chosen, along] - scene.window[along]) / np.ptp(scene.window[along::2])
     # Tied to the line, not to the axes' corner, which may move when the figure is saved.
     xy, offset, transform = (
@@ -197,23 +195,34 @@ class _Scene:
         if leader is not None:
             self.block(_around(leader, _STEP))
 
-    def choose(self, boxes: FloatArray, leaders: Sequence[FloatArray | None]) -> tuple[int, float]:
-        """The first box that meets nothing, or one that meets the least; and how much it meets."""
+    def choose(self, boxes: FloatArray, leaders: _Leaders | None = None) -> tuple[int, float]:
+        """The first box that meets nothing, or one that meets the least; and how much it meets.
+
+        A leader is followed only where its box may still be the best.
+        """
         low, high = self.frame[:2], self.frame[2:]
         is_outside = (boxes[:, :2] < low).any(axis=1) | (boxes[:, 2:] > high).any(axis=1)
         over_texts = _n_met(boxes, self._texts)
         on_marks = _n_met(boxes, self._marks)
         over_marks = on_marks + _ON_LINE * (on_marks > 0) + _ON_DOT * _n_met(boxes, self._dots)
-        for index in np.flatnonzero(~is_outside & (over_texts == 0)).tolist():
-            leader = leaders[index]
-            if leader is not None:
-                places = _around(leader, 0.5)
-                over_texts[index] += _n_met(places, self._texts).any()
-                # Its own point counts for every leader.
-                over_marks[index] += _ACROSS_DOT * _n_met(self._dots, places).astype(bool).sum()
         worst = _ON_LINE + len(self._marks) + (_ON_DOT + _ACROSS_DOT) * len(self._dots) + 1
         crowd = over_marks + worst * over_texts + 1e6 * worst * is_outside
-        return int(np.argmin(crowd)), float(crowd.min())
+        is_led = ~is_outside & (over_texts == 0) & (np.arange(len(boxes)) >= len(_AROUND))
+        if leaders is None:
+            is_led[:] = False
+        # Its own point counts for every leader.
+        least = crowd + _ACROSS_DOT * is_led
+        best = (np.inf, -1)
+        for index in np.argsort(least, kind="stable").tolist():
+            if (least[index], index) > best:
+                break
+            leader = leaders.to(index) if leaders is not None and is_led[index] else None
+            if leader is not None:
+                places = _around(leader, 0.5)
+                n_dots = int(_n_met(self._dots, places).astype(bool).sum())
+                crowd[index] += _ACROSS_DOT * n_dots + worst * _n_met(places, self._texts).any()
+            best = min(best, (float(crowd[index]), index))
+        return best[1], best[0]
 
     def _line_places(self, line: Line2D) -> FloatArray:
         """(k, 2) places along a line as it is drawn, steps included."""
@@ -235,6 +244,23 @@ class _Scene:
         return _around(self.place(offsets), half)
 
 
+@dataclass(frozen=True)
+class _Leaders:
+    """Lines from a point to the middles of boxes; the first boxes touch its marker and need none.
+
+    Attributes:
+        point: (2,) where they begin.
+        centers: (k, 2) of the boxes.
+    """
+
+    point: FloatArray
+    centers: FloatArray
+
+    def to(self, index: int) -> FloatArray | None:
+        """(n, 2) places on the line to a box."""
+        return None if index < len(_AROUND) else _segment(self.point, self.centers[index])
+
+
 def _around(places: FloatArray, reach: Any) -> FloatArray:
     return np.concatenate([places - reach, places + reach], axis=1)
 
@@ -250,8 +276,10 @@ def _segment(begin: FloatArray, end: FloatArray) -> FloatArray:
 
 def _n_met(boxes: FloatArray, drawn: FloatArray) -> FloatArray:
     """(k,) how many of what is drawn each box meets."""
-    apart = (boxes[:, None, :2] >= drawn[:, 2:]) | (drawn[:, :2] >= boxes[:, None, 2:])
-    return np.asarray((~apart.any(axis=2)).sum(axis=1), dtype=np.float64)
+    left, bottom, right, top = boxes.T[..., None]
+    apart = (left >= drawn[:, 2]) | (bottom >= drawn[:, 3])
+    apart |= (drawn[:, 0] >= right) | (drawn[:, 1] >= top)
+    return np.asarray(len(drawn) - apart.sum(axis=1), dtype=np.float64)
 
 
 def _together(places: FloatArray, reach: float) -> list[list[int]]:

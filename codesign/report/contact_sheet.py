@@ -42,7 +42,7 @@ def save_contact_sheet(pictures: Mapping[str, Sequence[Path]], path: Path) -> Pa
                 own = width * image.shape[0] / image.shape[1]
                 place = (left / sum(widths), (top - own) / total, width / sum(widths), own / total)
                 axes = figure.add_axes(place)
-                axes.imshow(image, interpolation="lanczos")
+                axes.imshow(image, interpolation="antialiased")
                 axes.set_axis_off()
                 left += width
             top -= height

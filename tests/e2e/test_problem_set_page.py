@@ -16,9 +16,11 @@ SHORTER = {
 
 
 @pytest.fixture(autouse=True)
-def _torch_as_before():
+def _torch_as_before(monkeypatch):
     import torch
 
+    # BoTorch compiles a faster form of the acquisition at its first use, which takes 18 s.
+    monkeypatch.setattr("botorch.acquisition.multi_objective.logei._load_attempted", True)
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     torch.set_num_threads(1)  # more of them wait for one another where tests share the cores
     yield

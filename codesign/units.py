@@ -178,23 +178,22 @@ def parse_quantity(value: object, expected: str) -> float:
         InputError: No unit, an unknown unit, another dimension, or not a finite number.
     """
     wanted = parse_unit(expected)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"expected a quantity in {expected}, got {value!r}")
     is_plain = wanted == DIMENSIONLESS
+    valid = "a plain number" if is_plain else f"a quantity in {expected}"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"expected {valid}, got {value!r}")
     if isinstance(value, str):
         if _match(value) is None:
-            valid = "a finite number" if is_plain else f"a number with a unit such as {expected}"
-            raise InputError(f"expected {valid}, got {value!r}")
+            words = "a finite number" if is_plain else f"a number with a unit such as {expected}"
+            raise InputError(f"expected {words}, got {value!r}")
         try:
             number, unit, text = split_quantity(value)
         except InputError as error:
-            valid = "a plain number" if is_plain else f"a unit such as {expected}"
             raise InputError(f"{error}; expected {valid}") from None
     else:
         number, unit, text = _as_float(value), DIMENSIONLESS, ""
     if unit.exponents != wanted.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
-        valid = "a plain number" if is_plain else f"a quantity in {expected}"
         raise InputError(f"expected {valid}, got {got}")
     if not math.isfinite(number):
         raise InputError(f"expected a finite number, got {value!r}")

@@ -208,8 +208,7 @@ class _Scene:
         worst = _ON_LINE + len(self._marks) + (_ON_DOT + _ACROSS_DOT) * len(self._dots) + 1
         crowd = over_marks + worst * over_texts + 1e6 * worst * is_outside
         is_led = ~is_outside & (over_texts == 0) & (np.arange(len(boxes)) >= len(_AROUND))
-        if leaders is None:
-            is_led[:] = False
+        is_led &= leaders is not None
         # Its own point counts for every leader.
         least = crowd + _ACROSS_DOT * is_led
         best = (np.inf, -1)

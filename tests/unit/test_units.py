@@ -9,11 +9,12 @@ from codesign.units import parse_quantity
 @pytest.mark.parametrize(
     ("value", "expected", "message"),
     [
-        ("30 apples", "s", "unknown unit 'apples' in 'apples'; expected a unit such as s"),
-        ("30 gb", "GB", "unknown unit 'gb' in 'gb'; did you mean 'GB'?; expected a unit such as"),
+        ("30 apples", "s", "unknown unit 'apples' in 'apples'; expected a quantity in s"),
+        ("30 gb", "GB", "unknown unit 'gb' in 'gb'; did you mean 'GB'?; expected a quantity in GB"),
         ("soon", "s", "expected a number with a unit such as s, got 'soon'"),
         ("30 GB", "s", "expected a quantity in s, got '30 GB'"),
         (30, "s", "expected a quantity in s, got 30 (no unit)"),
+        (None, "", "expected a plain number, got None"),
         ("nan", "1", "expected a finite number, got 'nan'"),
         ("many", "", "expected a finite number, got 'many'"),
         ("30 s", "", "expected a plain number, got '30 s'"),

@@ -163,6 +163,14 @@ _PLATFORM = (
     METRICS["average_power_watts"],
     Metric("prefill_energy_joules_per_token", "minimize", "J/token",
            "energy of all devices in the prefill per token of the prompts"),
+    Metric("output_tokens_per_s", "maximize", "token/s",
+           "generated tokens per second in a steady state, in which the prompts of the requests "
+           "that begin are prefilled between decode steps"),
+    Metric("usd_per_hour", "minimize", "USD/h",
+           "rent of the devices"),
+    Metric("usd_per_million_output_tokens", "minimize", "USD/Mtoken",
+           "rent of the devices per million generated tokens in a steady state, the prefill of "
+           "their prompts included"),
     Metric("memory_used_per_device_bytes", "minimize", "B",
            "weights and KV cache that the fullest device keeps"),
     Metric("offloaded_share", "minimize", "",
@@ -191,8 +199,7 @@ _ECONOMICS = (
     Metric("usd_per_million_tokens", "minimize", "USD/Mtoken",
            "rent of the devices, or what it costs to own them where none is stated, per million "
            "tokens of the phase, always busy: generated tokens in decode, without any prefill"),
-    Metric("usd_per_hour", "minimize", "USD/h",
-           "rent of the instance's devices"),
+    PLATFORM_METRICS["usd_per_hour"],
     PLATFORM_METRICS["tokens_per_s_per_device"],
     METRICS["memory_used_bytes"],
     METRICS["memory_capacity_bytes"],

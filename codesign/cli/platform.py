@@ -96,6 +96,8 @@ _RATES = (
     "energy_joules_per_token",
     "tokens_per_joule",
     "average_power_watts",
+    "output_tokens_per_s",
+    "usd_per_million_output_tokens",
 )
 """Metrics that count generated tokens, or what they take."""
 _STEPS = (

@@ -223,16 +223,16 @@ def _simulated(
 
 def _costs(evaluator: PlatformEvaluator, row: Mapping[str, Any]) -> dict[str, Any]:
     """Machines, watts and dollars of a row; None where a device states no power or has no rent."""
-    from codesign.evaluators.economics.rents import list_rents
+    from codesign.accounts.rents import rent_usd_per_hour
 
     if row["devices"] is None:
         return {}
     device = evaluator.devices[row["device"]]
-    rent = list_rents().get(device.key)
+    rent = rent_usd_per_hour(row["device"], evaluator.options.device_usd_per_hour)
     return {
         "machines": row["data_parallel"],
         "board_power_watts": None if device.power is None else row["devices"] * device.power,
-        "rent_usd_per_hour": None if rent is None else row["devices"] * rent.typical,
+        "rent_usd_per_hour": None if math.isnan(rent) else row["devices"] * rent,
     }
 
 

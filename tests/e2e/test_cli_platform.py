@@ -18,11 +18,14 @@ def answer(capsys: Any, *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_energies_have_the_ranges_of_measured_kernels(capsys: Any) -> None:
+def test_energies_have_the_ranges_of_measured_kernels_and_prices_those_of_rents(
+    capsys: Any,
+) -> None:
     found = answer(capsys, "platform", *RAG, "--device", "h200-sxm", "--tp", "8")
     metrics, ranges = found["metrics"], found["ranges"]
     energy = "energy_joules_per_token"
-    assert set(ranges) == {energy, f"prefill_{energy}", "tokens_per_joule"}
+    prices = {"usd_per_hour", "usd_per_million_output_tokens"}
+    assert set(ranges) == {energy, f"prefill_{energy}", "tokens_per_joule"} | prices
     for name, ends in ranges.items():
         assert ends["low"] < metrics[name] < ends["high"]
     inverse = 1.0 / ranges["tokens_per_joule"]["low"]
@@ -30,7 +33,7 @@ def test_energies_have_the_ranges_of_measured_kernels(capsys: Any) -> None:
     assert any("predicted by fits without their geometry" in note for note in found["notes"])
     ideal = answer(capsys, "platform", *RAG, "--device", "h200-sxm", "--tp", "8",
                    "--option", "profile=ideal")  # fmt: skip
-    assert ideal["ranges"] == {}
+    assert set(ideal["ranges"]) == prices
     assert main(["platform", *RAG, "--device", "h200-sxm", "--tp", "8"]) == 0
     (line,) = (s for s in capsys.readouterr().out.splitlines() if s.startswith("tokens per joule"))
     assert " to " in line

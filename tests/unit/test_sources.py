@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from codesign import resources
-from codesign.evaluators.economics.rents import list_rents
+from codesign.accounts.rents import list_rents
 from codesign.hardware.device import list_devices, load_device
 from codesign.memtech import load_library
 from codesign.workload import list_models, load_model

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from codesign.accounts.rents import list_rents
 from codesign.columns import (
     BoolArray,
     Column,
@@ -32,7 +33,6 @@ from codesign.evaluators.economics.economics_options import EconomicsOptions, Ec
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
-from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,

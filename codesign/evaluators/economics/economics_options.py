@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from codesign.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
@@ -95,6 +95,16 @@ class EconomicsOptions(Record):
     """Price of electricity for bought devices."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
     """Power of the data center over that of its machines, for bought devices."""
+
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _is_of_rooflines(cls, profile: object) -> object:
+        if profile == "fitted":
+            raise ValueError(
+                "expected epoch or plain; designs whose kernels are fitted are priced by the "
+                "evaluator platform (usd_per_million_output_tokens)"
+            )
+        return profile
 
     @model_validator(mode="after")
     def _is_rented_or_bought(self) -> EconomicsOptions:

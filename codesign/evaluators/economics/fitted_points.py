@@ -83,7 +83,7 @@ def fitted_points(
         own_batch = (degrees[:, 1] * degrees[:, 2]).tolist()
         alone = evaluator.serving(_columns(degrees, others, own_batch))
         first = alone.time_to_first_token_s[owner] + step
-        step = step + batch / tokens.generated_tokens / serving.prefill_requests_per_s
+        step = batch / serving.output_tokens_per_s
         prompt_share = tokens.prompt_tokens / tokens.generated_tokens
         joules = joules + serving.prefill_energy_joules_per_token * prompt_share
     counted = [serving.n_devices, batch, step, np.zeros_like(step), first]

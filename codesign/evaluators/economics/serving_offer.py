@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codesign.accounts.rents import Rent, list_rents
 from codesign.errors import InputError, mistakes_at
 from codesign.evaluators.economics.decoding import Decoding, RequestTokens, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Points, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.rents import Rent, list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     accelerator_machine,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from codesign.accounts.rents import list_rents, why_no_rent
 from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
@@ -38,6 +39,7 @@ from codesign.workload.model import LanguageModel
 _BLOCK = (128, 128)
 """Weights that share a scale in the format ``BLOCK_SCALED``."""
 
+_PRICES = ("usd_per_hour", "usd_per_million_output_tokens")
 _BOUNDED = (
     "time_to_first_token_s",
     "time_per_output_token_s",
@@ -48,6 +50,8 @@ _BOUNDED = (
     "prefill_requests_per_s",
     "n_devices",
     "board_power_watts",
+    "output_tokens_per_s",
+    *_PRICES,
 )
 """Metrics that rooflines without any loss bound from their better side, or give exactly."""
 
@@ -112,6 +116,7 @@ class PlatformEvaluator:
                 )
                 for name, device in self.devices.items()
             },
+            "rents": {name: item.typical for name, item in list_rents().items()},
             **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 
@@ -175,6 +180,9 @@ class PlatformEvaluator:
             build_platform(designs, self.devices, self._ideal),
         )
         bounds = {name: np.array(getattr(serving, name), dtype=np.float64) for name in names}
+        for name in bounds.keys() & _PRICES:
+            # A number also where no rent is listed: devices could not be cheaper.
+            bounds[name] = np.nan_to_num(bounds[name], nan=0.0)
         if "board_power_watts" in bounds:
             # A number also where no limit is stated: that of the hungriest device.
             most = max((device.power or 0.0 for device in self.devices.values()), default=0.0)
@@ -189,7 +197,11 @@ class PlatformEvaluator:
         return RequestPasses(self.workload, self._ideal)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        return {} if self.accuracy is None else self.accuracy.absent_metrics(values)
+        absent = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
+        devices = [str(device) for device in values.get("device", ())]
+        if no_rent := why_no_rent(devices, self.options.device_usd_per_hour):
+            absent |= dict.fromkeys(_PRICES, no_rent)
+        return absent
 
     def explain(self, designs: Columns) -> Explanation:
         account = explain(self.serving(designs), list(PLATFORM_METRICS))

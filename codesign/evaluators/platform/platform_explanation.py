@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from codesign.accounts.rents import listed_rent, rent_words
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -28,8 +29,23 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
         levels=list(_levels(serving)),
         power=_power(serving),
         notes=_notes(serving),
-        ranges=serving.rules.metric_ranges(serving.device_key, metrics),
+        ranges=serving.rules.metric_ranges(serving.device_key, metrics) | _prices(serving, metrics),
     )
+
+
+def _prices(
+    serving: PlatformServing, metrics: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    """Ranges of prices, from the least to the largest rent that is listed."""
+    rent = listed_rent(serving.device_key)
+    if rent is None or serving.options.device_usd_per_hour is not None:
+        return {}
+    low, high = rent.low / rent.typical, rent.high / rent.typical
+    return {
+        name: (low * metrics[name], high * metrics[name])
+        for name in ("usd_per_hour", "usd_per_million_output_tokens")
+        if metrics[name] == metrics[name]
+    }
 
 
 def _operators(serving: PlatformServing) -> Iterator[dict[str, Any]]:
@@ -118,6 +134,7 @@ def _notes(serving: PlatformServing) -> list[str]:
             "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
             "blocks."
         )
+    notes += rent_words(serving.device_key, options.device_usd_per_hour)
     if request.mixed:
         notes.append(
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "

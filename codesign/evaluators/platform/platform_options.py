@@ -104,6 +104,9 @@ class PlatformOptions(AccuracyOptions):
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
+    device_usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Rent of one device in USD per hour; what is typically listed for it if left out."""
+
     @model_validator(mode="after")
     def _check(self) -> PlatformOptions:
         meaningless = rules_class(self.profile).meaningless_options

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.accounts.rents import rent_usd_per_hour
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.device_memory import DeviceFootprint, Residence, reside
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
@@ -146,6 +147,32 @@ class PlatformServing:
         batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
         return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
 
+    @property
+    def output_tokens_per_s(self) -> FloatArray:
+        """Generated tokens per second in a steady state, in which prompts are prefilled too.
+
+        Between two decode steps of its batch a platform prefills the prompts of the requests that
+        begin meanwhile; mixed passes carry the prompts along, as many as they can.
+        """
+        begun = self.prefill_requests_per_s * self.request.generated
+        generated = self.throughput_tokens_per_s
+        return (
+            np.minimum(generated, begun) if self.request.mixed else _series_rate(generated, begun)
+        )
+
+    @cached_property
+    def usd_per_hour(self) -> FloatArray:
+        """Rent of all devices; NaN where none is listed of them."""
+        stated = self.options.device_usd_per_hour
+        rents = self.platform.devices.lookup(lambda name: rent_usd_per_hour(str(name), stated))
+        return self.n_devices * rents
+
+    @property
+    def usd_per_million_output_tokens(self) -> FloatArray:
+        """Rent over the tokens that are generated in a steady state; NaN where there are none."""
+        rate = self.output_tokens_per_s
+        return self.usd_per_hour / 3600.0 / np.where(rate > 0, rate, np.nan) * 1e6
+
     def _energy_joules(self, timed_pass: TimedPass, time_s: FloatArray) -> FloatArray:
         """Energy of all devices from one pass of every micro-batch to the next."""
         platform = self.platform
@@ -237,3 +264,9 @@ class PlatformServing:
     def decode_collective_s(self) -> FloatArray:
         """Time of the messages in a decode step."""
         return self.decode_pass.part_s("collective", "send")
+
+
+def _series_rate(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Rate of doing one thing and then another; nothing where either takes for ever."""
+    total = first + second
+    return first * second / np.where(total > 0, total, 1.0)

@@ -6,16 +6,16 @@ They are rented: what one costs is the rent of its devices, electricity included
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from codesign.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
+from codesign.accounts.rents import why_no_rent
 from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.base import Evaluation, Explanation
-from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_limits import limits
@@ -31,7 +31,7 @@ from codesign.evaluators.system.parts import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.hardware.device import list_devices, load_device
+from codesign.hardware.device import list_devices
 from codesign.metrics import ALL_METRICS, POOL_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
@@ -76,8 +76,7 @@ class DevicePool:
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens if stage.phase == "decode" else 0,
         )
-        self.platform = PlatformEvaluator(request, options.platform)
-        self._usd_per_hour = options.device_usd_per_hour
+        self.platform = PlatformEvaluator(request, options.of_devices)
         self._stage = stage
         self._hand_over = HandOverBytes(stage, workload)
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
@@ -156,24 +155,10 @@ class DevicePool:
             return n_devices * devices.lookup(lambda device: _published(name, str(device)))
         if name == _WEAR:
             return np.zeros(len(devices))
-        usd_per_hour = n_devices * devices.lookup(lambda device: self._rent(str(device)))
         if name == _STANDING:
-            return usd_per_hour
+            return serving.usd_per_hour
         rate = self._value("throughput_tokens_per_s", serving, designs)
-        return usd_per_hour / 3600.0 / rate * 1e6
-
-    def _rent(self, device: str) -> float:
-        """Rent of one device in USD per hour; NaN where none is listed."""
-        if self._usd_per_hour is not None:
-            return self._usd_per_hour
-        rent = list_rents().get(load_device(device).key) if device in list_devices() else None
-        return np.nan if rent is None else rent.typical
-
-    def _rent_words(self, designs: Columns) -> Iterator[str]:
-        (device,) = designs["device"].to_list()
-        rent = self._rent(str(device))
-        if not np.isnan(rent):
-            yield f"a {device} is rented for {rent:g} USD per hour, electricity included"
+        return serving.usd_per_hour / 3600.0 / rate * 1e6
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Area, cost and rent where nobody has published those of a device; carbon of any."""
@@ -188,12 +173,8 @@ class DevicePool:
             "packages of devices have no account"
         )
         absent |= dict.fromkeys(_CARBON, why)
-        lacking = [device for device in devices if np.isnan(self._rent(device))]
-        if lacking:
-            absent[_PRICE] = (
-                f"no rent is listed of {', '.join(lacking)}; the evaluator's option "
-                "device_usd_per_hour states one"
-            )
+        if no_rent := why_no_rent(devices, self.platform.options.device_usd_per_hour):
+            absent[_PRICE] = no_rent
         return absent
 
     def explain(self, designs: Columns) -> Explanation:
@@ -221,15 +202,10 @@ class DevicePool:
             power=[power] if of_both_phases.power else [],
             notes=[
                 *of_both_phases.notes,
-                *self._rent_words(designs),
                 *(f"no {name}: {why}" for name, why in absent.items() if name not in POOL_METRICS),
             ],
         )
 
     def provenance(self) -> Mapping[str, Any]:
-        """As of the evaluator ``platform``, and rents."""
-        rents = {name: item.typical for name, item in list_rents().items()}
-        return {
-            **self.platform.provenance(),
-            "rents": rents if self._usd_per_hour is None else self._usd_per_hour,
-        }
+        """As of the evaluator ``platform``."""
+        return self.platform.provenance()

@@ -19,7 +19,14 @@ class MachineOptions(Record):
     platform: PlatformOptions = Field(default_factory=PlatformOptions)
     """Options of the evaluator ``platform``, for pools of devices."""
     device_usd_per_hour: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
-    """Rent of one device of a pool of devices, USD; what is typically listed for it if None."""
+    """Rent of one device of a pool of devices, USD; the option of ``platform`` if None."""
+
+    @property
+    def of_devices(self) -> PlatformOptions:
+        """Options of the evaluator ``platform``, with the rent that is stated for pools."""
+        if self.device_usd_per_hour is None:
+            return self.platform
+        return self.platform.model_copy(update={"device_usd_per_hour": self.device_usd_per_hour})
 
 
 class SystemOptions(MachineOptions):

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from codesign.accounts.rents import list_rents
 from codesign.columns import FloatArray, IntArray, column_of
 from codesign.evaluators.base import LinkDescription, PoolDescription
-from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import SystemOptions

@@ -39,7 +39,12 @@ def test_a_shipped_comparison_names_campaigns_that_there_are(name):
 
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [("platform-rag", "fitted"), ("forecast-edge", "plain"), ("economics-llama", "epoch")],
+    [
+        ("platform-rag", "fitted"),
+        ("platform-price", "fitted"),
+        ("forecast-edge", "plain"),
+        ("economics-llama", "epoch"),
+    ],
 )
 def test_every_evaluator_with_profiles_names_its_own(name, profile):
     assert load_definition(name).problem.evaluator.profile == profile

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from codesign import api, resources
+from codesign.accounts.rents import list_rents
 from codesign.columns import Columns, FloatArray, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -677,11 +678,54 @@ def test_what_is_predicted_is_a_bound_and_board_power_is_exact() -> None:
             )
             for name, bounds in predicted.items():
                 sign = -1 if PLATFORM_METRICS[name].sense == "maximize" else 1
-                values = sign * results[name][within]
-                assert (values >= sign * bounds[within] - 1e-9 * np.abs(values)).all(), name
+                known = within & ~np.isnan(results[name])  # some devices have no rent
+                values = sign * results[name][known]
+                assert (values >= sign * bounds[known] - 1e-9 * np.abs(values)).all(), name
             power = results["board_power_watts"]
             known = ~np.isnan(power)
             assert (predicted["board_power_watts"][known] == power[known]).all()
+
+
+PRICE = "usd_per_million_output_tokens"
+
+
+def test_a_price_is_the_rent_over_what_is_generated_beside_the_prefills() -> None:
+    asked = {"tensor_parallel": 4, "batch_size": 64}
+    evaluator = build("llama-3.3-70b")
+    step, prefills = (
+        metric(evaluator, name, **asked)[0]
+        for name in ("time_per_output_token_s", "prefill_requests_per_s")
+    )
+    # 64 requests of 64 tokens: as many steps, and 64 prefills, in the time of a generation.
+    tokens_per_s = 64 * 64 / (64 * step + 64 / prefills)
+    expected = 4 * list_rents()["h100-sxm"].typical / 3600 / tokens_per_s * 1e6
+    assert metric(evaluator, PRICE, **asked)[0] == pytest.approx(expected, rel=1e-12)
+    stated = build("llama-3.3-70b", {"device_usd_per_hour": 30.0})
+    assert metric(stated, PRICE, **asked)[0] == pytest.approx(10 * expected, rel=1e-12)
+    explanation = evaluator.explain(designs(**asked))
+    low, high = explanation.ranges[PRICE]
+    assert low < explanation.metrics[PRICE] < high
+    assert "3 USD per hour (1.99 to 5 USD/h" in " ".join(explanation.notes)
+
+
+def test_mixed_passes_generate_no_more_than_their_prompts_allow() -> None:
+    mixed = build("llama-3.3-70b", mixed=True, chunk_tokens=64)
+    few, many = (
+        {name: metric(mixed, name, tensor_parallel=4, batch_size=batch)[0]
+         for name in ("output_tokens_per_s", "throughput_tokens_per_s", "prefill_requests_per_s")}
+        for batch in (1, 64)
+    )  # fmt: skip
+    assert few["output_tokens_per_s"] == few["throughput_tokens_per_s"]
+    assert many["output_tokens_per_s"] == 64 * many["prefill_requests_per_s"]
+
+
+def test_a_device_without_a_rent_has_no_price_unless_one_is_stated() -> None:
+    absent = build().absent_metrics({"device": ["h100-sxm", "gaudi-3"]})
+    assert "no rent is listed of gaudi-3" in absent[PRICE]
+    assert np.isnan(metric(build(), PRICE, device="gaudi-3"))
+    stated = build(options={"device_usd_per_hour": 2.0})
+    assert stated.absent_metrics({"device": ["gaudi-3"]}) == {}
+    assert metric(stated, PRICE, device="gaudi-3") > 0
 
 
 def test_profiles_that_are_bounds_or_conventions_predict_nothing() -> None:

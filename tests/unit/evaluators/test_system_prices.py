@@ -10,11 +10,11 @@ import pytest
 
 from codesign import api
 from codesign.accounts.account_constants import constants_at
+from codesign.accounts.rents import list_rents
 from codesign.analysis.uncertainty import design_uncertainty
 from codesign.columns import column_of
 from codesign.enumeration.composition import compose_front
 from codesign.errors import InputError
-from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.npu import NpuOptions
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system import SystemEvaluator

@@ -25,7 +25,6 @@ from codesign.workload.operator_rules import (
     Collective,
     kept_part,
     largest_parts,
-    operator_rule,
     state_part,
 )
 from codesign.workload.operators import OperatorTable
@@ -73,11 +72,7 @@ class ModelPart:
 
 
 def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
-    """What one device holds and does of a request's model.
-
-    Raises:
-        UnknownNameError: An operator that has no rule for how to divide it.
-    """
+    """What one device holds and does of a request's model."""
     table, model = request.operators(), request.language_model
     weights, kept = float(request.weight_elements), float(request.kv_elements_per_request)
     state = float(request.state_bytes_per_request)
@@ -95,15 +90,10 @@ def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
 
 
 def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> OperatorTable:
-    """The operators as the one of ``n_ranks`` devices does them that has the largest part.
-
-    Raises:
-        UnknownNameError: An operator that has no rule for how to divide it.
-    """
+    """The operators as the one of ``n_ranks`` devices does them that has the largest part."""
     if n_ranks == 1:
         return table
-    ranks = np.array(float(n_ranks))
-    rules = [operator_rule(name) for name in table.names]
+    ranks, rules = np.array(float(n_ranks)), table.rules
     parts = largest_parts(model, ranks)
     part = np.array([float(parts[rule.dimension]) for rule in rules])
 
@@ -189,9 +179,9 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
     def of(collective: Collective) -> tuple[FloatArray, FloatArray]:
         chosen = [
             i
-            for i, name in enumerate(table.names)
+            for i, rule in enumerate(table.rules)
             if parallelism.tensor > 1
-            and operator_rule(name).collective == collective
+            and rule.collective == collective
             and not (parallelism.pipeline > 1 and table.groups[i] == "embedding")
         ]
         is_end = np.array([table.groups[i] in _ENDS for i in chosen], dtype=np.bool_)

@@ -13,7 +13,7 @@ them are one, as FlashAttention has it, and so is a layer of experts.
 What an operator does in its layer is its role: those who count work by other rules than the
 lowering, as LIFE does, go by it and not by the operator's name.
 
-An operator that has no row here is refused.
+An operator that has no row here is refused when it is lowered.
 
 .. [Shoeybi2019] M. Shoeybi et al., Megatron-LM: Training multi-billion parameter language
    models using model parallelism, 2019.

@@ -75,7 +75,7 @@ def dense_loads(share: RankShare, parts: Sequence[StreamPart]) -> Loads:
 def expected_expert_loads(sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
     table, i = parts[0].stream.table, parts[0].position
-    share, moe, ep = sharding.share(table.names[i]), sharding.model.moe_dims, sharding.platform.ep
+    share, moe, ep = sharding.share(table.rules[i]), sharding.model.moe_dims, sharding.platform.ep
     touched = expected_distinct_experts(
         total_of(parts, lambda t, j: float(t.m_per_request[j])),
         np.asarray(float(moe.n_routed_experts)),

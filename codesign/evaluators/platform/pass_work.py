@@ -2,7 +2,7 @@
 
 A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
 KV cache, the same over the part that the beams generated. Operators with weights run once for
-all streams, attention runs for each; an operator without a rule for how to divide it is refused.
+all streams, attention runs for each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from codesign.evaluators.platform.loads import (
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.operator_rules import operator_rule
 from codesign.workload.operators import Group, OperatorTable
 
 _BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
@@ -41,14 +40,14 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            kernel, kind = operator_rule(name).kernel, stream.table.kinds[i]
+            kernel, kind = stream.table.rules[i].kernel, stream.table.kinds[i]
             is_scan = kernel == "scan" and rules.has_vector_kernels
             if kind == "linear_attention" or _state_bytes(stream.table, i) or is_scan:
                 if stream.has_products:
                     operators.append(_with_state(sharding, stream, i))
             elif kind == "vector" and not rules.has_vector_kernels:
                 continue
-            elif stream.table.is_attention[i] or kernel == "attention":
+            elif kernel == "attention":
                 operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)
@@ -65,7 +64,7 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[Str
             i = stream.table.names.index(name)
             # Experts have the tokens of all groups, everything else those of its own; what goes
             # with their products is evenly spread, these are divided where experts are.
-            is_own = operator_rule(name).kernel != "experts"
+            is_own = stream.table.rules[i].kernel != "experts"
             shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
             requests = platform.own_requests(stream.requests) if is_own else shared
             share = platform.sp if stream.is_prefill else 1.0
@@ -76,19 +75,19 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[Str
 def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
-    table, name = stream.table, stream.table.names[i]
-    platform, share = sharding.platform, sharding.share(name)
+    table, rule = stream.table, stream.table.rules[i]
+    platform, share = sharding.platform, sharding.share(rule)
     is_routed = bool(table.is_routed[i])
-    is_by_heads = operator_rule(name).axis == "heads"
+    is_by_heads = rule.axis == "heads"
     loads = rules.expert_loads(sharding, parts) if is_routed else dense_loads(share, parts)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
-    is_kept = rules.keeps_on_chip(name, stream)
+    is_kept = rules.keeps_on_chip(rule, stream)
     return DeviceWork(
-        name=name,
+        name=table.names[i],
         kind=table.kinds[i],
         block=_BLOCKS.get(table.groups[i], "layers"),
-        kernel=operator_rule(name).kernel,
+        rule=rule,
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
         rows=total_of(parts, product_rows),
@@ -115,7 +114,7 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
     has the state; the states of all requests are in the model's own format.
     """
     table, platform = stream.table, sharding.platform
-    share = sharding.share(table.names[i])
+    share = sharding.share(table.rules[i])
     requests = platform.own_requests(stream.requests)
     tokens = requests / platform.sp if stream.is_prefill else requests
     is_product = table.kinds[i] == "linear_attention"
@@ -126,7 +125,7 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
         block="layers",
-        kernel="scan",
+        rule=table.rules[i],
         stream=stream,
         products=table.products_per_request[i] * requests * share.work,
         rows=table.m_per_request[i] + nothing,
@@ -146,7 +145,7 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
 def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) -> DeviceWork:
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
     table, platform = stream.table, sharding.platform
-    share = sharding.share(table.names[i])
+    share = sharding.share(table.rules[i])
     requests = platform.own_requests(stream.attention_requests)
     # A prompt's tokens are spread over the ranks of a sequence, which gather all keys; in a
     # decode step the ranks hold parts of the cache.
@@ -155,7 +154,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     moved = moved + written_elements(table, i) * tokens * share.output
     scores = table.score_read_elements_per_request[i] + table.score_written_elements_per_request[i]
     kept = scores * requests / platform.sp * share.work
-    if rules.keeps_on_chip(table.names[i], stream):
+    if rules.keeps_on_chip(table.rules[i], stream):
         moved, kept = np.zeros_like(moved), kept + moved
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
@@ -165,7 +164,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
         block="layers",
-        kernel=operator_rule(table.names[i]).kernel,
+        rule=table.rules[i],
         stream=stream,
         products=heads,
         rows=table.m_per_request[i] * table.products_per_request[i] * share.work / heads,

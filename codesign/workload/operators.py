@@ -25,6 +25,7 @@ Kind: TypeAlias = Literal[
     "gemm", "attention_qk", "attention_pv", "linear_attention", "vector", "gather"
 ]
 Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
+_ENDS: tuple[Group, ...] = ("embedding", "lm_head")
 
 
 def expected_distinct_experts(
@@ -120,6 +121,11 @@ class OperatorTable:
     def is_kind(self, *kinds: Kind) -> BoolArray:
         """(o,) whether each operator is one of the kinds."""
         return np.array([kind in kinds for kind in self.kinds], dtype=np.bool_)
+
+    @property
+    def is_in_layers(self) -> BoolArray:
+        """(o,) whether each operator is neither before the first layer nor after the last one."""
+        return np.array([group not in _ENDS for group in self.groups], dtype=np.bool_)
 
     @property
     def is_attention(self) -> BoolArray:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from codesign.columns import FloatArray
 from codesign.workload.operator_rules import Kernel, OperatorRule
 from codesign.workload.operators import Kind, OperatorTable
-
-Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class DeviceWork:
     Attributes:
         name: Name of the operator.
         kind: Kind of the operator.
-        block: Place of the operator: in every layer, or at an end of the model.
+        is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
         rule: How the operator is divided, and the kernel of which it is a part.
         stream: Requests whose keys and values it multiplies; None of other operators.
         products: Separate products: heads of keys in attention, heads of a product by heads.
@@ -65,7 +62,7 @@ class DeviceWork:
 
     name: str
     kind: Kind
-    block: Block
+    is_in_layers: bool
     rule: OperatorRule
     stream: Stream | None
     products: FloatArray

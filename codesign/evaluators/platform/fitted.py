@@ -169,7 +169,7 @@ class FittedKernels(Rooflines):
             name=name,
             part="attention" if first.kernel == "attention" else "linear",
             kernel=first.kernel,
-            is_in_layers=first.block == "layers",
+            is_in_layers=first.is_in_layers,
             count=bounds[0].count,
             time_s=first.count * once,
             compute_s=_sum([bound.compute_s for bound in bounds]),

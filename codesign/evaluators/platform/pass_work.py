@@ -11,21 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.evaluators.platform.device_work import Block, DeviceWork, Stream
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import (
     StreamPart,
     dense_loads,
     product_rows,
     read_elements,
+    stream_parts,
     total_of,
     written_elements,
 )
-from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.operators import Group, OperatorTable
-
-_BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
+from codesign.workload.operators import OperatorTable
 
 
 def list_work(
@@ -51,25 +49,9 @@ def list_work(
                 operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)
-                parts = _parts(sharding.platform, streams, name)
+                parts = stream_parts(sharding.platform, streams, name)
                 operators.append(_product(sharding, parts, rules))
     return operators
-
-
-def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[StreamPart]:
-    """The streams whose tokens pass through an operator with weights."""
-    parts = []
-    for stream in streams:
-        if stream.has_products and name in stream.table.names:
-            i = stream.table.names.index(name)
-            # Experts have the tokens of all groups, everything else those of its own; what goes
-            # with their products is evenly spread, these are divided where experts are.
-            is_own = stream.table.rules[i].kernel != "experts"
-            shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
-            requests = platform.own_requests(stream.requests) if is_own else shared
-            share = platform.sp if stream.is_prefill else 1.0
-            parts.append(StreamPart(stream, i, requests / share))
-    return parts
 
 
 def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
@@ -86,7 +68,7 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
     return DeviceWork(
         name=table.names[i],
         kind=table.kinds[i],
-        block=_BLOCKS.get(table.groups[i], "layers"),
+        is_in_layers=bool(table.is_in_layers[i]),
         rule=rule,
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
@@ -124,7 +106,7 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
-        block="layers",
+        is_in_layers=True,
         rule=table.rules[i],
         stream=stream,
         products=table.products_per_request[i] * requests * share.work,
@@ -163,7 +145,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
-        block="layers",
+        is_in_layers=True,
         rule=table.rules[i],
         stream=stream,
         products=heads,

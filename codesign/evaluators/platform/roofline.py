@@ -78,7 +78,7 @@ class Rooflines:
             name=work.name,
             part="attention" if work.kernel == "attention" else "linear",
             kernel=work.kernel,
-            is_in_layers=work.block == "layers",
+            is_in_layers=work.is_in_layers,
             count=np.full_like(compute, work.count),
             time_s=work.count * np.maximum(compute, memory),
             compute_s=work.count * compute,

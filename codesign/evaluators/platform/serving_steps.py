@@ -42,7 +42,7 @@ from codesign.workload.operator_rules import state_part
 
 _GRID_RATIO = 2.0**0.5
 """From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""
-_OF_REQUESTS = ("lm_head", "logits")
+_OF_REQUESTS = ("lm_head", "lm_head_gather")
 """The operator and the message that a pass has for each request, not for each token."""
 _UNSUPPORTED = ("pipeline_parallel", "sequence_parallel", "data_parallel")
 """Degrees that must be 1: replicas are machines, and stages would overlap steps."""

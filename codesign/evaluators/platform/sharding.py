@@ -75,3 +75,8 @@ class Sharding:
             input=undivided if rule.axis == "columns" else part,
             output=undivided if rule.axis == "rows" else part,
         )
+
+    def ranks(self, rule: OperatorRule) -> FloatArray:
+        """(n,) devices among which the operators of a rule are divided."""
+        by_tensor = rule.dimension in _TENSOR_PARALLEL
+        return self.platform.tp if by_tensor else self.platform.attention_ranks

@@ -237,10 +237,7 @@ def total(by_name: Mapping[str, float], without: Collection[str] = ()) -> float:
 
 
 def norms(model: str) -> set[str]:
-    """Elementwise operators, which have the weights of norms, and few others."""
-    names = [*count("npu", model, "decode").weight_bytes, *count("npu", model, "prefill").mac]
-    others = ("linear_convolution", "linear_decay", "selective_scan")
-    return {name for name in names if name.endswith("norm") or name in others}
+    return {name for name in count("npu", model, "decode").weight_bytes if name.endswith("norm")}
 
 
 @every_phase
@@ -296,6 +293,35 @@ def test_devices_send_the_same_in_npu_and_platform(model: str, phase: str) -> No
         counts = np.array([np.sum(item.count) for item in of_kind])
         assert counts.sum() == count.sum()
         assert counts @ [item.elements[0] for item in of_kind] == pytest.approx(elements @ count)
+
+
+@every_phase
+@every_served_model
+def test_two_devices_read_together_the_weights_of_the_model(model: str, phase: str) -> None:
+    designs = ({"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n} for n in (1, 2))
+    alone, shared = (_serving(model, "ideal", design) for design in designs)
+    for whole, part in zip(
+        *(serving.work(_streams(serving, phase)) for serving in (alone, shared)), strict=True
+    ):
+        is_copy = part.rule.axis == "replicated" or part.rule.dimension == "latent"
+        read = part.weight_bytes[0] * (1 if is_copy else 2)
+        assert read == pytest.approx(whole.weight_bytes[0], rel=1e-4)  # GPT-3 has an odd vocabulary
+
+
+@pytest.mark.parametrize("model", HYBRIDS, ids=stem)
+def test_two_devices_keep_norms_and_routers_twice_and_all_else_once(model: str) -> None:
+    designs = ({"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n} for n in (1, 2))
+    whole, part = (
+        _serving(model, "ideal", design).decode_footprint.weight_bytes[0] for design in designs
+    )
+    table = Request.model_validate({"model": model, "phase": "decode", **TOKENS}).operators()
+    copies = [
+        i
+        for i, rule in enumerate(table.rules)
+        if rule.axis == "replicated" or rule.role in ("norm", "qk_norm")
+    ]
+    copied = float((table.count * table.weight_elements)[copies].sum())
+    assert 2 * part - whole == pytest.approx(copied * WEIGHT_BYTES, rel=EXACT)
 
 
 # --- economics --------------------------------------------------------------------------------

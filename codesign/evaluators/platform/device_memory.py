@@ -102,8 +102,8 @@ def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, Floa
     for i in np.flatnonzero(table.is_in_layers):
         held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
         # Every rank has all weights of a norm.
-        is_whole = table.kinds[i] == "vector"
-        part = np.ones_like(zero) if is_whole else sharding.share(table.rules[i]).work
+        is_whole, rule = table.rules[i].kernel == "rowwise", table.rules[i]
+        part = np.ones_like(zero) if is_whole else sharding.share(rule).work
         routed = platform.ep if table.is_routed[i] else 1.0
         layers = layers + held * part / routed
     words = model.vocab_size * model.embedding_width

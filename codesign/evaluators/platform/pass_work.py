@@ -23,7 +23,6 @@ from codesign.evaluators.platform.loads import (
 )
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.operators import OperatorTable
 
 
 def list_work(
@@ -31,19 +30,18 @@ def list_work(
 ) -> list[DeviceWork]:
     """The operators of a pass on one device, in the order in which they first run.
 
-    Elementwise operators are listed where they are kernels with a time of their own; elsewhere
-    they are fused into their neighbors.
+    Elementwise operators are listed where they are kernels with a time of their own or parts of a
+    scan; elsewhere they are fused into their neighbors.
     """
     done: set[str] = set()
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            kernel, kind = stream.table.rules[i].kernel, stream.table.kinds[i]
-            is_scan = kernel == "scan" and rules.has_vector_kernels
-            if kind == "linear_attention" or _state_bytes(stream.table, i) or is_scan:
+            kernel = stream.table.rules[i].kernel
+            if kernel == "scan":
                 if stream.has_products:
-                    operators.append(_with_state(sharding, stream, i))
-            elif kind == "vector" and not rules.has_vector_kernels:
+                    operators.append(_part_of_scan(sharding, stream, i))
+            elif stream.table.kinds[i] == "vector" and not rules.has_vector_kernels:
                 continue
             elif kernel == "attention":
                 operators.append(_attention(sharding, stream, i, rules))
@@ -85,12 +83,8 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
     )
 
 
-def _state_bytes(table: OperatorTable, i: int) -> float:
-    return float(table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i])
-
-
-def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
-    """An operator of linear attention: its products, and all that moves of its state.
+def _part_of_scan(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
+    """An operator of linear attention: its products, its weights, and what moves of its state.
 
     Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
     has the state; the states of all requests are in the model's own format.
@@ -103,6 +97,7 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
     moved = read_elements(table, i) * share.input + written_elements(table, i) * share.output
     mac = table.mac_per_request[i] * tokens * share.work
     nothing = np.zeros_like(mac)
+    state = table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i]
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
@@ -116,8 +111,8 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
         expert_elements=0.0,
         count=float(table.count[i]),
         mac=mac,
-        weight_bytes=nothing,
-        kv_bytes=_state_bytes(table, i) * requests * share.work,
+        weight_bytes=table.weight_elements[i] * share.work * platform.weight_bytes,
+        kv_bytes=state * requests * share.work,
         # Elementwise operators are fused into their neighbors.
         activation_bytes=moved * tokens * platform.activation_bytes if is_product else nothing,
         onchip_bytes=nothing,

@@ -166,6 +166,7 @@ class FittedKernels(Rooflines):
             name=name,
             part="attention" if first.kernel == "attention" else "linear",
             kernel=first.kernel,
+            scope=first.rule.scope,
             is_in_layers=first.is_in_layers,
             count=bounds[0].count,
             time_s=first.count * once,

@@ -74,6 +74,7 @@ def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
             elements=total_of(parts, written_elements),
             ranks=sharding.ranks(rule),
             stride=np.ones_like(sharding.platform.tp),
+            scope=rule.scope,
         )
 
 
@@ -93,7 +94,7 @@ def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
             requests = platform.own_requests(stream.attention_requests)
             elements, kind = wide * requests, "all_reduce"
         name = f"sequence{stream.name}"
-        yield Message(name, kind, True, layers, elements, platform.sp, ranks)
+        yield Message(name, kind, True, layers, elements, platform.sp, ranks, scope="phase")
 
 
 def _cache_width(model: LanguageModel) -> float:

@@ -19,6 +19,19 @@ def test_every_operator_of_every_model_has_a_rule_and_its_dimension(model, phase
     assert all(rule.dimension in parts for rule in table.rules)
 
 
+@pytest.mark.parametrize("model", list_models())
+def test_what_only_one_phase_does_is_not_shared_with_the_other(model):
+    if load_model(model).is_diffusion:
+        return  # both phases are whole passes
+    prefill, decode = (
+        dict(zip(table.names, table.rules, strict=True))
+        for phase in ("prefill", "decode")
+        for table in [Request(model=model, phase=phase, trace="osworld").operators()]
+    )
+    for name in prefill.keys() ^ decode.keys():
+        assert (prefill | decode)[name].scope == "phase", name
+
+
 def test_an_operator_without_a_rule_is_refused_when_it_is_lowered():
     with pytest.raises(UnknownNameError, match="unknown operator 'qkv_projektion'"):
         to_table([Operator("qkv_projektion", "gemm", "attention", 1)], 1, 1)

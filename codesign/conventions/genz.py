@@ -27,7 +27,7 @@ from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.hardware.collective_times import WARM_UP_S
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import operator_rule
+from codesign.workload.operator_rules import OperatorRule
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import multiply_bits
 
@@ -103,7 +103,7 @@ class GenzRules(ServingRules):
         """
         stream, i = parts[0].stream, parts[0].position
         table, moe, ep = stream.table, sharding.model.moe_dims, sharding.platform.ep
-        share = sharding.share(table.names[i])
+        share = sharding.share(table.rules[i])
         tokens = float(table.m_per_request[i])
         if stream.is_prefill:
             experts = np.floor(moe.n_routed_experts / ep)
@@ -112,7 +112,7 @@ class GenzRules(ServingRules):
             experts = np.maximum(np.ceil(moe.num_experts_per_tok / ep), 1.0)
         rows = tokens * parts[0].requests
         k, n = table.k[i] * share.input, table.n[i] * share.output
-        is_down = operator_rule(table.names[i]).axis == "rows"
+        is_down = table.rules[i].axis == "rows"
         return Loads(
             mac=rows * k * n * experts,
             weights=table.weight_elements[i] * share.work * experts,
@@ -120,9 +120,9 @@ class GenzRules(ServingRules):
             output_elements=rows * n * (1.0 if is_down else experts),
         )
 
-    def keeps_on_chip(self, name: str, stream: Stream) -> bool:
+    def keeps_on_chip(self, rule: OperatorRule, stream: Stream) -> bool:
         """Activations of a decode step stay on chip, but for the router's and the LM head's."""
-        return not stream.is_prefill and operator_rule(name).role not in ("router", "lm_head")
+        return not stream.is_prefill and rule.role not in ("router", "lm_head")
 
     def expert_messages(
         self, sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray
@@ -203,5 +203,5 @@ def _held_bytes(sharding: Sharding, item: DeviceWork) -> FloatArray:
     if not item.expert_elements:
         return item.weight_bytes
     platform = sharding.platform
-    part_bytes = item.expert_elements * platform.weight_bytes * sharding.share(item.name).work
+    part_bytes = item.expert_elements * platform.weight_bytes * sharding.share(item.rule).work
     return part_bytes * np.ceil(sharding.model.moe_dims.n_routed_experts / platform.ep)

@@ -25,14 +25,10 @@ from codesign.workload.operator_rules import (
     Collective,
     kept_part,
     largest_parts,
-    operator_rule,
     state_part,
 )
 from codesign.workload.operators import OperatorTable
 from codesign.workload.request import Request
-
-_ENDS = ("embedding", "lm_head")
-"""Groups of operators that stand before the first layer and after the last one."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +69,7 @@ class ModelPart:
 
 
 def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
-    """What one device holds and does of a request's model.
-
-    Raises:
-        UnknownNameError: An operator that has no rule for how to divide it.
-    """
+    """What one device holds and does of a request's model."""
     table, model = request.operators(), request.language_model
     weights, kept = float(request.weight_elements), float(request.kv_elements_per_request)
     state = float(request.state_bytes_per_request)
@@ -95,15 +87,10 @@ def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
 
 
 def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> OperatorTable:
-    """The operators as the one of ``n_ranks`` devices does them that has the largest part.
-
-    Raises:
-        UnknownNameError: An operator that has no rule for how to divide it.
-    """
+    """The operators as the one of ``n_ranks`` devices does them that has the largest part."""
     if n_ranks == 1:
         return table
-    ranks = np.array(float(n_ranks))
-    rules = [operator_rule(name) for name in table.names]
+    ranks, rules = np.array(float(n_ranks)), table.rules
     parts = largest_parts(model, ranks)
     part = np.array([float(parts[rule.dimension]) for rule in rules])
 
@@ -160,14 +147,12 @@ def _stage(table: OperatorTable, model: LanguageModel, n_stages: int) -> Operato
     if n_stages == 1:
         return table
     table = table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
-    is_end = np.array([group in _ENDS for group in table.groups])
-    share = np.where(is_end, 1.0, _layer_share(model, n_stages))
+    share = np.where(table.is_in_layers, _layer_share(model, n_stages), 1.0)
     return replace(table, count=table.count * share)
 
 
 def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> float:
     """Elements that the device keeps that holds most: its layers, and what is at the ends."""
-    is_end = np.array([group in _ENDS for group in stage.groups])
     stored = stage.weight_elements * stage.n_experts * stage.count
     vocabulary = largest_parts(model, np.array(float(parallelism.tensor)))["vocabulary"]
     if "lm_head" not in stage.groups:  # the part of the layers that has no attention
@@ -179,7 +164,7 @@ def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Paral
         ends = max(embedding, head)
     else:
         ends = embedding + (head if by_part["lm_head"] else 0.0)
-    return float(stored[~is_end].sum()) + ends
+    return float(stored[stage.is_in_layers].sum()) + ends
 
 
 def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:
@@ -189,14 +174,13 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
     def of(collective: Collective) -> tuple[FloatArray, FloatArray]:
         chosen = [
             i
-            for i, name in enumerate(table.names)
+            for i, rule in enumerate(table.rules)
             if parallelism.tensor > 1
-            and operator_rule(name).collective == collective
+            and rule.collective == collective
             and not (parallelism.pipeline > 1 and table.groups[i] == "embedding")
         ]
-        is_end = np.array([table.groups[i] in _ENDS for i in chosen], dtype=np.bool_)
         outputs = table.output_elements_per_request + table.kv_written_elements_per_request
-        return outputs[chosen], table.count[chosen] * np.where(is_end, 1.0, layers)
+        return outputs[chosen], (table.count * np.where(table.is_in_layers, layers, 1.0))[chosen]
 
     reduced, reduced_count = of("all_reduce")
     gathered, gathered_count = of("all_gather")

@@ -46,13 +46,17 @@ class LinearForm(NamedTuple):
     """Weights of each value head: decay, bias of the rate, skipped value."""
     norms_all_heads: bool
     """Whether the output's norm has weights for all value heads; if not, those of one."""
+    chunk_tokens: int
+    """Tokens of a chunk of a prefill: the default of the code of flash-linear-attention and
+    Transformers for Gated DeltaNet, ``chunk_size`` of Mamba 2's configurations, block of lightning
+    attention. Mamba 1 scans token by token; laws of kernels take it for Mamba 2."""
 
 
 LINEAR_FORMS: dict[LinearKind, LinearForm] = {
-    "gated_delta": LinearForm(True, False, True, 2, 2, False),
-    "lightning": LinearForm(True, False, True, 0, 0, True),
-    "mamba2": LinearForm(True, True, True, 1, 3, True),
-    "mamba": LinearForm(False, True, False, 0, 0, False),
+    "gated_delta": LinearForm(True, False, True, 2, 2, False, 64),
+    "lightning": LinearForm(True, False, True, 0, 0, True, 256),
+    "mamba2": LinearForm(True, True, True, 1, 3, True, 256),
+    "mamba": LinearForm(False, True, False, 0, 0, False, 256),
 }
 
 

@@ -50,9 +50,6 @@ from codesign.workload.operators import Operator, elementwise
 from codesign.workload.state_space import ScalarDecay, SelectiveScan
 from codesign.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
-CHUNK_TOKENS = 64
-"""Tokens of a chunk of the chunkwise form: the default of flash-linear-attention's
-``chunk_gated_delta_rule`` and of Transformers' ``torch_chunk_gated_delta_rule``."""
 DECAY_OPS = 6 + SIGMOID_OPS
 UPDATE_STATE_OPS, UPDATE_VALUE_OPS = 3, 6
 SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
@@ -133,7 +130,7 @@ class GatedDelta(LinearLayer):
 
     def scan(self) -> list[Operator]:
         """The chunkwise form; products with a common operand are one."""
-        dims, rows = self.dims, min(float(CHUNK_TOKENS), self.tokens)
+        dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
         times = dims.n_value_heads * self.tokens / rows
         tile = self.tokens * dims.n_value_heads * rows
         keys, values, own_keys = dims.key_width, dims.value_width, dims.n_value_heads * dims.key_dim

@@ -13,7 +13,7 @@ them are one, as FlashAttention has it, and so is a layer of experts.
 What an operator does in its layer is its role: those who count work by other rules than the
 lowering, as LIFE does, go by it and not by the operator's name.
 
-An operator that has no row here is refused.
+An operator that has no row here is refused when it is lowered.
 
 .. [Shoeybi2019] M. Shoeybi et al., Megatron-LM: Training multi-billion parameter language
    models using model parallelism, 2019.
@@ -39,6 +39,7 @@ Dimension: TypeAlias = Literal[
     "query_heads", "query_key_value", "latent", "value_heads", "linear_projection",
     "linear_convolution", "mlp", "shared", "expert", "vocabulary", "all",
 ]  # fmt: skip
+Scope: TypeAlias = Literal["tokens", "logits", "phase"]
 Role: TypeAlias = Literal[
     "embedding", "norm", "residual", "lm_head", "qkv", "qk_norm", "rope", "softmax",
     "attention_output", "latent", "query", "key_value", "up", "activation", "down", "router",
@@ -60,6 +61,9 @@ class OperatorRule:
             (``all_reduce``) or put together (``all_gather``); None if nothing.
         role: What it does in its layer, the same for dense, shared and routed feed-forward layers:
             their ``up`` projections have the gate's matrix with them.
+        scope: Which tokens of a step go through it together: all ``tokens``; those before a
+            predicted one, which ``logits`` are computed of; or those of prompts and of decoding
+            requests apart, since each ``phase`` does it in its own way.
         is_windowed: Whether it is attention of layers that slide, in a model that has others too.
     """
 
@@ -68,14 +72,16 @@ class OperatorRule:
     kernel: Kernel
     collective: Collective | None = None
     role: Role = "other"
+    scope: Scope = "tokens"
     is_windowed: bool = False
 
 
 _REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
-_ATTENTION = OperatorRule("heads", "query_heads", "attention")
+_ATTENTION = OperatorRule("heads", "query_heads", "attention", scope="phase")
 _ROWS_OF_HEADS = OperatorRule("heads", "query_heads", "rowwise")
-_ABSORPTION = OperatorRule("heads", "query_heads", "absorption")
-_SCAN = OperatorRule("heads", "value_heads", "scan")
+_ABSORPTION = OperatorRule("heads", "query_heads", "absorption", scope="phase")
+_SCAN = OperatorRule("heads", "value_heads", "scan", scope="phase")
+_CONVOLUTION = replace(_SCAN, dimension="linear_convolution")
 
 _RULES: dict[str, OperatorRule] = {
     "embedding": OperatorRule("rows", "vocabulary", "lookup", "all_reduce", role="embedding"),
@@ -88,7 +94,9 @@ _RULES: dict[str, OperatorRule] = {
     "layer_input_output": _REPLICATED_PRODUCT,
     "norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
     "residual": OperatorRule("replicated", "all", "residual", role="residual"),
-    "lm_head": OperatorRule("columns", "vocabulary", "gemm", "all_gather", role="lm_head"),
+    "lm_head": OperatorRule(
+        "columns", "vocabulary", "gemm", "all_gather", role="lm_head", scope="logits"
+    ),
     # Attention with grouped queries.
     "qkv_projection": OperatorRule("columns", "query_key_value", "gemm", role="qkv"),
     "qk_norm": replace(_ROWS_OF_HEADS, role="qk_norm"),
@@ -107,13 +115,15 @@ _RULES: dict[str, OperatorRule] = {
     "latent_projection": OperatorRule("columns", "latent", "gemm", role="latent"),
     "latent_norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
     "query_projection": OperatorRule("columns", "query_heads", "gemm", role="query"),
-    "key_value_projection": OperatorRule("columns", "query_heads", "gemm", role="key_value"),
+    "key_value_projection": OperatorRule(
+        "columns", "query_heads", "gemm", role="key_value", scope="phase"
+    ),
     "query_absorption": _ABSORPTION,
     "value_absorption": _ABSORPTION,
     # Linear attention.
     "linear_projection": OperatorRule("columns", "linear_projection", "gemm"),
-    "linear_convolution": OperatorRule("heads", "linear_convolution", "scan"),
-    "linear_qk_norm": OperatorRule("heads", "linear_convolution", "scan", role="norm"),
+    "linear_convolution": _CONVOLUTION,
+    "linear_qk_norm": replace(_CONVOLUTION, role="norm"),
     "linear_decay": _SCAN,
     "linear_state_products": _SCAN,
     "linear_state_update": _SCAN,

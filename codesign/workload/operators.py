@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.workload.operator_rules import OperatorRule, operator_rule
 
 Kind: TypeAlias = Literal[
     "gemm", "attention_qk", "attention_pv", "linear_attention", "vector", "gather"
 ]
 Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
+_ENDS: tuple[Group, ...] = ("embedding", "lm_head")
 
 
 def expected_distinct_experts(
@@ -52,6 +54,7 @@ class OperatorTable:
             (products of each request with its own state, or within a chunk of its tokens),
             ``vector`` (element by element), ``gather`` (rows looked up in a table).
         groups: The part of the layer, for reports.
+        rules: How several devices divide each operator, which kernel runs it, and what it is for.
         count: (o,) instances in one pass; every other column is for one instance.
         m_per_request: (o,) rows that one request brings to one product; 0 if no product.
         k: (o,) inner size of one product.
@@ -83,6 +86,7 @@ class OperatorTable:
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     groups: tuple[Group, ...]
+    rules: tuple[OperatorRule, ...]
     count: FloatArray
     m_per_request: FloatArray
     k: FloatArray
@@ -110,13 +114,18 @@ class OperatorTable:
     def take(self, positions: NDArray[np.int64]) -> OperatorTable:
         """The table of the operators at these positions."""
         taken: dict[str, Any] = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
-        for name in ("names", "kinds", "groups"):
+        for name in ("names", "kinds", "groups", "rules"):
             taken[name] = tuple(getattr(self, name)[i] for i in positions)
         return replace(self, **taken)
 
     def is_kind(self, *kinds: Kind) -> BoolArray:
         """(o,) whether each operator is one of the kinds."""
         return np.array([kind in kinds for kind in self.kinds], dtype=np.bool_)
+
+    @property
+    def is_in_layers(self) -> BoolArray:
+        """(o,) whether each operator is neither before the first layer nor after the last one."""
+        return np.array([group not in _ENDS for group in self.groups], dtype=np.bool_)
 
     @property
     def is_attention(self) -> BoolArray:
@@ -253,7 +262,11 @@ KINDS: tuple[str, ...] = get_args(Kind)
 def to_table(
     operators: list[Operator], tokens_per_request: float, n_passes: float
 ) -> OperatorTable:
-    """The table of a list of operators, those with ``count`` 0 left out."""
+    """The table of a list of operators, those with ``count`` 0 left out.
+
+    Raises:
+        UnknownNameError: An operator has no row in :mod:`codesign.workload.operator_rules`.
+    """
     rows = [row for row in operators if row.count > 0]
     columns: dict[str, FloatArray] = {
         name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
@@ -263,6 +276,7 @@ def to_table(
         names=tuple(row.name for row in rows),
         kinds=tuple(row.kind for row in rows),
         groups=tuple(row.group for row in rows),
+        rules=tuple(operator_rule(row.name) for row in rows),
         tokens_per_request=float(tokens_per_request),
         n_passes=float(n_passes),
         **columns,

@@ -38,8 +38,6 @@ from codesign.workload.linear_layer import LinearLayer
 from codesign.workload.model_size import recurrent_state_bytes
 from codesign.workload.operators import Operator, projection
 
-CHUNK_TOKENS = 256
-"""Tokens of a chunk: ``chunk_size`` of Mamba 2's configurations, block of lightning attention."""
 STATE_OPS, VALUE_OPS = 3, 3
 SCAN_SCORE_OPS, SCAN_STATE_OPS = 3, 2
 RATE_VALUE_OPS, RATE_HEAD_OPS = 3, 8
@@ -104,7 +102,7 @@ class ScalarDecay(LinearLayer):
 
     def scan(self) -> list[Operator]:
         """The chunkwise form."""
-        dims, rows = self.dims, min(float(CHUNK_TOKENS), self.tokens)
+        dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
         chunks, state = self.tokens / rows, recurrent_state_bytes(self.model)
         keys, values = dims.key_width, dims.value_width
         times, tile = dims.n_value_heads * chunks, self.tokens * dims.n_value_heads * rows

@@ -53,6 +53,8 @@ import pytest
 
 from codesign import api
 from codesign.columns import Columns, column_of
+from codesign.deployments.model_part import model_part
+from codesign.deployments.parallelism import Parallelism
 from codesign.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
@@ -64,6 +66,9 @@ from codesign.evaluators.forecast.operator_work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.evaluators.platform.device_work import Stream
+from codesign.evaluators.platform.pass_messages import list_messages
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.hardware.nccl import Fabric
 from codesign.workload import list_models, load_model, parameter_count
 from codesign.workload.model import describe_unlike_attention
@@ -87,7 +92,10 @@ MODELS = [
 ]
 MIXED = str(Path(__file__).with_name("mixed_attention.yaml"))
 """Layers that differ in attention, MLP and their widths."""
-HYBRIDS = [name for name in list_models() if load_model(name).n_linear_layers]
+HYBRIDS = [
+    *(name for name in list_models() if load_model(name).n_linear_layers),
+    str(Path(__file__).with_name("state_space.yaml")),
+]
 EXACT = 1e-9
 """Sums of the same terms in another order."""
 
@@ -156,17 +164,9 @@ def _by_name(names: tuple[str, ...], values: Any, share: float) -> dict[str, flo
 
 
 def _platform(model: str, phase: str, profile: str = "ideal") -> Count:
-    asked = {"model": model, **TOKENS}
-    evaluator = PlatformEvaluator(
-        PlatformRequest.model_validate(asked), PlatformOptions.model_validate({"profile": profile})
-    )
-    design: dict[str, Any] = {"device": "h100-sxm", "batch_size": _batch(phase), **FORMATS}
-    serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
-    passes, micro_batch = serving.passes, serving.micro_batch
-    streams = passes.decode(micro_batch)
-    if phase == "prefill":
-        streams = passes.prefill(passes.prompts[0], micro_batch)
-    work = serving.work(streams)
+    design = {"device": "h100-sxm", "batch_size": _batch(phase), **FORMATS}
+    serving = _serving(model, profile, design)
+    work = serving.work(_streams(serving, phase))
     held = serving.decode_footprint
     return Count(
         mac=_added((item.name, item.mac[0] * item.count) for item in work),
@@ -175,6 +175,21 @@ def _platform(model: str, phase: str, profile: str = "ideal") -> Count:
         held_weight_bytes=float(held.weight_bytes[0]),
         held_kv_bytes=float(held.kv_bytes[0]),
     )
+
+
+def _serving(model: str, profile: str, design: Mapping[str, Any]) -> PlatformServing:
+    evaluator = PlatformEvaluator(
+        PlatformRequest.model_validate({"model": model, **TOKENS}),
+        PlatformOptions.model_validate({"profile": profile}),
+    )
+    return evaluator.serving({name: column_of([value]) for name, value in design.items()})
+
+
+def _streams(serving: PlatformServing, phase: str) -> list[Stream]:
+    passes = serving.passes
+    if phase == "prefill":
+        return passes.prefill(passes.prompts[0], serving.micro_batch)
+    return passes.decode(serving.micro_batch)
 
 
 def _added(items: Any) -> dict[str, float]:
@@ -222,10 +237,7 @@ def total(by_name: Mapping[str, float], without: Collection[str] = ()) -> float:
 
 
 def norms(model: str) -> set[str]:
-    """Elementwise operators, which have the weights of norms, and few others."""
-    names = [*count("npu", model, "decode").weight_bytes, *count("npu", model, "prefill").mac]
-    others = ("linear_convolution", "linear_decay")
-    return {name for name in names if name.endswith("norm") or name in others}
+    return {name for name in count("npu", model, "decode").weight_bytes if name.endswith("norm")}
 
 
 @every_phase
@@ -262,6 +274,54 @@ def test_every_view_holds_the_weights_and_cache_of_the_model(
         parameter_count(shape) * WEIGHT_BYTES, rel=EXACT
     )
     assert found.held_kv_bytes == pytest.approx(cache_bytes, rel=EXACT)
+
+
+@every_phase
+@every_served_model
+def test_devices_send_the_same_in_npu_and_platform(model: str, phase: str) -> None:
+    n_devices = 4
+    request = Request.model_validate({"model": model, "phase": phase, "batch": 1, **TOKENS})
+    theirs = model_part(request, Parallelism(n_devices, 1)).messages
+    design = {"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n_devices, **FORMATS}
+    serving = _serving(model, "ideal", design)
+    sent = list_messages(serving.sharding, _streams(serving, phase), serving.rules)
+    for kind, elements, count in (
+        ("all_reduce", theirs.all_reduce_elements, theirs.all_reduce_count),
+        ("all_gather", theirs.all_gather_elements, theirs.all_gather_count),
+    ):
+        of_kind = [item for item in sent if item.kind == kind and item.ranks[0] > 1]
+        counts = np.array([np.sum(item.count) for item in of_kind])
+        assert counts.sum() == count.sum()
+        assert counts @ [item.elements[0] for item in of_kind] == pytest.approx(elements @ count)
+
+
+@every_phase
+@every_served_model
+def test_two_devices_read_together_the_weights_of_the_model(model: str, phase: str) -> None:
+    designs = ({"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n} for n in (1, 2))
+    alone, shared = (_serving(model, "ideal", design) for design in designs)
+    for whole, part in zip(
+        *(serving.work(_streams(serving, phase)) for serving in (alone, shared)), strict=True
+    ):
+        is_copy = part.rule.axis == "replicated" or part.rule.dimension == "latent"
+        read = part.weight_bytes[0] * (1 if is_copy else 2)
+        assert read == pytest.approx(whole.weight_bytes[0], rel=1e-4)  # GPT-3 has an odd vocabulary
+
+
+@pytest.mark.parametrize("model", HYBRIDS, ids=stem)
+def test_two_devices_keep_norms_and_routers_twice_and_all_else_once(model: str) -> None:
+    designs = ({"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n} for n in (1, 2))
+    whole, part = (
+        _serving(model, "ideal", design).decode_footprint.weight_bytes[0] for design in designs
+    )
+    table = Request.model_validate({"model": model, "phase": "decode", **TOKENS}).operators()
+    copies = [
+        i
+        for i, rule in enumerate(table.rules)
+        if rule.axis == "replicated" or rule.role in ("norm", "qk_norm")
+    ]
+    copied = float((table.count * table.weight_elements)[copies].sum())
+    assert 2 * part - whole == pytest.approx(copied * WEIGHT_BYTES, rel=EXACT)
 
 
 # --- economics --------------------------------------------------------------------------------

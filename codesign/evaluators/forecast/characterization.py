@@ -10,7 +10,7 @@ from codesign.evaluators.forecast.operator_work import CLASSES, QUANTITIES, Pass
 from codesign.evaluators.forecast.plain import PlainCount
 from codesign.evaluators.forecast.variants import Variant
 from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import Role, operator_rule
+from codesign.workload.operator_rules import Role
 from codesign.workload.operators import OperatorTable
 
 
@@ -42,10 +42,9 @@ def characterize(
     columns = counted(table, model, variant, float(past_tokens), batch_size, tile).columns()
     values = np.stack([columns[name] for name in QUANTITIES]) * table.count
     classes = tuple(
-        _class_of(operator_rule(name).role, kind)
-        for name, kind in zip(table.names, table.kinds, strict=True)
+        _class_of(rule.role, kind) for rule, kind in zip(table.rules, table.kinds, strict=True)
     )
-    return PassWork(table.names, classes, table.groups, values)
+    return PassWork(table.names, classes, table.groups, table.rules, values)
 
 
 def _class_of(role: Role, kind: str) -> str:

@@ -31,7 +31,7 @@ class LifeCount(PlainCount):
         super().__init__(*arguments)
         model = self.model
         self.rules: Sequence[CountingRule] = [
-            life_rule(operator, model, self.variant) for operator in self.operator_rules
+            life_rule(operator, model, self.variant) for operator in self.table.rules
         ]
         dims = model.latent_dims if model.is_latent else None
         heads, own = model.num_attention_heads, model.head_dim

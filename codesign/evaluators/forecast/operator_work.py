@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.workload.operator_rules import OperatorRule
 
 QUANTITIES = (
     "matrix_ops",
@@ -36,12 +37,14 @@ class PassWork:
         names: Names of the operators.
         classes: Kinds of the operators, each from ``CLASSES``.
         groups: Parts of the layer to which the operators belong, as the lowering has them.
+        rules: What the operators are for.
         values: (..., q, o) amounts of work, one row per quantity in the order of ``QUANTITIES``.
     """
 
     names: tuple[str, ...]
     classes: tuple[str, ...]
     groups: tuple[str, ...]
+    rules: tuple[OperatorRule, ...]
     values: FloatArray
 
     def of(self, *quantities: str) -> FloatArray:
@@ -55,7 +58,7 @@ class PassWork:
 
     def with_values(self, values: FloatArray) -> PassWork:
         """The same operators with other work."""
-        return PassWork(self.names, self.classes, self.groups, values)
+        return replace(self, values=values)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per operator for people; only of work without leading axes."""

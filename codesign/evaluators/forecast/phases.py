@@ -23,7 +23,7 @@ from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
 from codesign.workload.model import LanguageModel, describe_unlike_attention
 from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
-from codesign.workload.operator_rules import operator_rule
+from codesign.workload.operator_rules import OperatorRule
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Inference:
             batch_size: Requests processed together.
         """
         first, second = (self._step(float(n * self.tile), batch_size) for n in (1, 2))
-        lengths = self._attended(contexts, first.names)
+        lengths = self._attended(contexts, first.rules)
         slope = (second.values - first.values) / self.tile
         from_first = (lengths - self.tile)[:, None, :]
         values = first.values + from_first * slope
@@ -130,11 +130,11 @@ class Inference:
             values[:, row] = first.values[row] + padded * slope[row]
         return first.with_values(values)
 
-    def _attended(self, contexts: ArrayLike, names: Sequence[str]) -> FloatArray:
+    def _attended(self, contexts: ArrayLike, rules: Sequence[OperatorRule]) -> FloatArray:
         """(c, o) tokens to which operators attend; those of sliding layers to their window."""
         lengths = np.asarray(contexts, dtype=np.float64)[:, None]
         is_mixed = len(self.model.layers_by_type) > 1
-        slides = [not is_mixed or operator_rule(name).is_windowed for name in names]
+        slides = [not is_mixed or rule.is_windowed for rule in rules]
         window = np.where(slides, self.model.sliding_window or np.inf, np.inf)
         return np.asarray(np.minimum(lengths, window))
 

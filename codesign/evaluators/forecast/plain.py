@@ -21,7 +21,7 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
 )
 from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import Role, operator_rule
+from codesign.workload.operator_rules import Role
 from codesign.workload.operators import OperatorTable
 
 DEQUANTIZE_OPS = 2.0
@@ -60,11 +60,10 @@ class PlainCount:
         self.kv_bytes = format_bytes(variant.kv_format)
         self.is_gemm = table.is_kind("gemm")
         self.is_vector = table.is_kind("vector")
-        self.operator_rules = [operator_rule(name) for name in table.names]
-        self.roles = np.array([operator.role for operator in self.operator_rules])
+        self.roles = np.array([rule.role for rule in table.rules])
         # Adapters and rotations are of the layers that every token passes through.
         self.is_dense = np.array(
-            [operator.dimension not in ("shared", "expert") for operator in self.operator_rules]
+            [rule.dimension not in ("shared", "expert") for rule in table.rules]
         )
 
     def columns(self) -> Mapping[str, FloatArray]:
@@ -161,7 +160,7 @@ class PlainCount:
         """(o,) matrices that an operator is made of, each with adapters of its own."""
         if self.variant.fused_projections:
             return np.ones(len(self.table))
-        return np.array([n_matrices(operator.role, self.model) for operator in self.operator_rules])
+        return np.array([n_matrices(rule.role, self.model) for rule in self.table.rules])
 
     # Traffic
 

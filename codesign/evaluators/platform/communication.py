@@ -21,6 +21,7 @@ from codesign.hardware.collective_times import (
 )
 from codesign.machines.device.expert_exchange import partners
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import Scope
 
 Kind: TypeAlias = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "dispatch", "combine", "send"
@@ -42,6 +43,7 @@ class Message:
         ranks: Devices that take part in the collective.
         stride: Devices between two ranks.
         is_dispatched: Whether it carries tokens in the format in which experts are sent them.
+        scope: Which tokens of a pass it is of.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Message:
     ranks: FloatArray
     stride: FloatArray
     is_dispatched: bool = False
+    scope: Scope = "tokens"
 
 
 def expert_messages(

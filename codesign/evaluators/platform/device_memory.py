@@ -99,16 +99,15 @@ def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, Floa
     """Elements in the layers, in the embedding and in the LM head, of one device's part."""
     model, platform = sharding.model, sharding.platform
     layers = zero = np.zeros_like(platform.tp)
-    for i, name in enumerate(table.names):
-        if table.groups[i] in ("embedding", "lm_head"):
-            continue
+    for i in np.flatnonzero(table.is_in_layers):
         held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
         # Every rank has all weights of a norm.
-        part = np.ones_like(zero) if table.kinds[i] == "vector" else sharding.share(name).work
+        is_whole, rule = table.rules[i].kernel == "rowwise", table.rules[i]
+        part = np.ones_like(zero) if is_whole else sharding.share(rule).work
         routed = platform.ep if table.is_routed[i] else 1.0
         layers = layers + held * part / routed
     words = model.vocab_size * model.embedding_width
-    vocabulary = sharding.share("lm_head").work * words
+    vocabulary = sharding.parts["vocabulary"] * words
     embedding = vocabulary + (parameters_by_part(model)["embedding"] - words)
     return layers, embedding, vocabulary
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from codesign.columns import FloatArray
-from codesign.workload.operator_rules import Kernel
+from codesign.workload.operator_rules import Kernel, OperatorRule
 from codesign.workload.operators import Kind, OperatorTable
-
-Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ class DeviceWork:
     Attributes:
         name: Name of the operator.
         kind: Kind of the operator.
-        block: Place of the operator: in every layer, or at an end of the model.
-        kernel: Kernel of which the operator is a part.
+        is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
+        rule: How the operator is divided, and the kernel of which it is a part.
         stream: Requests whose keys and values it multiplies; None of other operators.
         products: Separate products: heads of keys in attention, heads of a product by heads.
         rows: Rows of a product: tokens, of all groups before they are routed to experts; queries
@@ -65,8 +62,8 @@ class DeviceWork:
 
     name: str
     kind: Kind
-    block: Block
-    kernel: Kernel
+    is_in_layers: bool
+    rule: OperatorRule
     stream: Stream | None
     products: FloatArray
     rows: FloatArray
@@ -79,3 +76,8 @@ class DeviceWork:
     kv_bytes: FloatArray
     activation_bytes: FloatArray
     onchip_bytes: FloatArray
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of which the operator is a part."""
+        return self.rule.kernel

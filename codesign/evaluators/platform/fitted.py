@@ -71,12 +71,9 @@ from codesign.machines.device.scan import (
 from codesign.schema import Record
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import state_part
-from codesign.workload.state_space import CHUNK_TOKENS
 
 _WHOLE = ("attention", "experts", "scan")
 """Kernels of which several operators are parts."""
-_DELTA_CHUNK = 64.0
-"""Tokens of a chunk of Gated DeltaNet's scan."""
 
 _ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
 
@@ -169,7 +166,8 @@ class FittedKernels(Rooflines):
             name=name,
             part="attention" if first.kernel == "attention" else "linear",
             kernel=first.kernel,
-            is_in_layers=first.block == "layers",
+            scope=first.rule.scope,
+            is_in_layers=first.is_in_layers,
             count=bounds[0].count,
             time_s=first.count * once,
             compute_s=_sum([bound.compute_s for bound in bounds]),
@@ -409,7 +407,7 @@ def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         key_dim=float(dims.key_dim),
         value_dim=float(dims.value_dim),
         is_prefill=stream.is_prefill,
-        chunk_tokens=_DELTA_CHUNK if dims.kind == "gated_delta" else float(CHUNK_TOKENS),
+        chunk_tokens=float(dims.form.chunk_tokens),
     )
 
     def law(constants: ScanConstants) -> FloatArray:

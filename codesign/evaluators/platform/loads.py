@@ -9,6 +9,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.device_work import Stream
+from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.operators import OperatorTable, expected_distinct_experts
 
@@ -20,6 +21,22 @@ class StreamPart:
     stream: Stream
     position: int
     requests: FloatArray
+
+
+def stream_parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[StreamPart]:
+    """The streams whose tokens pass through an operator with weights."""
+    parts = []
+    for stream in streams:
+        if stream.has_products and name in stream.table.names:
+            i = stream.table.names.index(name)
+            # Experts have the tokens of all groups, everything else those of its own; what goes
+            # with their products is evenly spread, these are divided where experts are.
+            is_own = stream.table.rules[i].kernel != "experts"
+            shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
+            requests = platform.own_requests(stream.requests) if is_own else shared
+            share = platform.sp if stream.is_prefill else 1.0
+            parts.append(StreamPart(stream, i, requests / share))
+    return parts
 
 
 def total_of(
@@ -75,7 +92,7 @@ def dense_loads(share: RankShare, parts: Sequence[StreamPart]) -> Loads:
 def expected_expert_loads(sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
     table, i = parts[0].stream.table, parts[0].position
-    share, moe, ep = sharding.share(table.names[i]), sharding.model.moe_dims, sharding.platform.ep
+    share, moe, ep = sharding.share(table.rules[i]), sharding.model.moe_dims, sharding.platform.ep
     touched = expected_distinct_experts(
         total_of(parts, lambda t, j: float(t.m_per_request[j])),
         np.asarray(float(moe.n_routed_experts)),

@@ -7,61 +7,82 @@ several, and its collectives are hierarchical.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import Stream
+from codesign.evaluators.platform.loads import stream_parts, total_of, written_elements
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import Collective
+
+_PURPOSES: dict[Collective, str] = {"all_reduce": "sum", "all_gather": "gather"}
+"""What a message is called after the operator whose outputs it sends."""
 
 
 def list_messages(
     sharding: Sharding, streams: Sequence[Stream], rules: ServingRules
 ) -> list[Message]:
     """The messages of a pass of one replica."""
-    platform, width = sharding.platform, sharding.model.hidden_size
+    platform, model = sharding.platform, sharding.model
     products = [stream for stream in streams if stream.has_products]
-    tokens = _rows(platform, products, "tokens")
-    logits = _rows(platform, products, "logits")
-    messages = [
-        *_attention(sharding, streams, tokens),
-        *_mlp(sharding, products, tokens, rules),
-        *_ends(sharding, products, tokens, logits),
-    ]
+    tokens = _tokens(platform, products)
     hops = np.maximum(platform.pp - 1, 0)
-    sent, stride = width * tokens, platform.stage_devices
+    sent, stride = model.hidden_size * tokens, platform.stage_devices
     return [
-        *messages,
+        *_of_operators(sharding, products),
+        *_of_sequences(sharding, streams),
+        *(rules.expert_messages(sharding, products, tokens) if model.is_mixture else []),
         Message("stage_to_stage", "send", False, hops, sent, platform.pp, stride),
     ]
 
 
-def _rows(platform: Platform, streams: Sequence[Stream], quantity: str) -> FloatArray:
-    """Tokens, or tokens with logits, of one device in a pass."""
+def _tokens(platform: Platform, streams: Sequence[Stream]) -> FloatArray:
+    """Tokens of one device in a pass."""
     total = np.zeros_like(platform.tp)
     for stream in streams:
-        table = stream.table
-        per_request = table.tokens_per_request
-        if quantity == "logits":
-            per_request = float(table.m_per_request[table.groups.index("lm_head")])
         share = platform.sp if stream.is_prefill else 1.0
-        total = total + per_request * platform.own_requests(stream.requests) / share
+        requests = platform.own_requests(stream.requests)
+        total = total + stream.table.tokens_per_request * requests / share
     return total
 
 
-def _attention(sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray) -> list[Message]:
+def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
+    """What devices add up or gather after each operator that they divide, as its rule says.
+
+    After experts, the rules of serving say it.
+    """
+    tables = [stream.table for stream in streams]
+    rules = {
+        name: rule for table in tables for name, rule in zip(table.names, table.rules, strict=True)
+    }
+    for name, rule in rules.items():
+        if rule.collective is None or rule.kernel == "experts":
+            continue
+        parts = stream_parts(sharding.platform, streams, name)
+        table, i = parts[0].stream.table, parts[0].position
+        yield Message(
+            name=f"{name}_{_PURPOSES[rule.collective]}",
+            kind=rule.collective,
+            is_in_layers=bool(table.is_in_layers[i]),
+            count=float(table.count[i]),
+            elements=total_of(parts, written_elements),
+            ranks=sharding.ranks(rule),
+            stride=np.ones_like(sharding.platform.tp),
+            scope=rule.scope,
+        )
+
+
+def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
+    """What devices that divide a sequence need of one another in each layer's attention."""
     model, platform = sharding.model, sharding.platform
     layers, ranks = float(model.n_attention_layers), platform.attention_ranks
-    adjacent = np.ones_like(ranks)
-    messages = [
-        Message("attention_output", "all_reduce", True, layers + model.n_linear_layers,
-                tokens * model.hidden_size, ranks, adjacent)
-    ]  # fmt: skip
+    kind: Collective
     for stream in streams:
         if stream.is_prefill:
             # Every rank of a sequence gathers the keys and values of all its tokens.
@@ -72,11 +93,8 @@ def _attention(sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray
             wide = sharding.heads_per_rank * (_value_width(model) + 2)
             requests = platform.own_requests(stream.attention_requests)
             elements, kind = wide * requests, "all_reduce"
-        messages.append(
-            Message(f"sequence{stream.name}", "all_gather" if kind == "all_gather" else
-                    "all_reduce", True, layers, elements, platform.sp, ranks)
-        )  # fmt: skip
-    return messages
+        name = f"sequence{stream.name}"
+        yield Message(name, kind, True, layers, elements, platform.sp, ranks, scope="phase")
 
 
 def _cache_width(model: LanguageModel) -> float:
@@ -88,30 +106,3 @@ def _cache_width(model: LanguageModel) -> float:
 
 def _value_width(model: LanguageModel) -> float:
     return float(model.latent_dims.kv_lora_rank if model.is_latent else model.head_dim)
-
-
-def _mlp(
-    sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray, rules: ServingRules
-) -> list[Message]:
-    model, tp = sharding.model, sharding.platform.tp
-    elements, adjacent = tokens * float(model.hidden_size), np.ones_like(tokens)
-    dense = float(model.n_dense_layers)
-    messages = [Message("mlp_output", "all_reduce", True, dense, elements, tp, adjacent)]
-    if not model.is_mixture:
-        return messages
-    return [*messages, *rules.expert_messages(sharding, streams, tokens)]
-
-
-def _ends(
-    sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray, logits: FloatArray
-) -> list[Message]:
-    model, ranks = sharding.model, sharding.platform.attention_ranks
-    adjacent = np.ones_like(tokens)
-    messages = []
-    if any("embedding" in stream.table.groups for stream in streams):
-        elements = tokens * model.hidden_size
-        messages.append(
-            Message("embedding_sum", "all_reduce", False, 1.0, elements, ranks, adjacent)
-        )
-    gathered = logits * model.vocab_size
-    return [*messages, Message("logits", "all_gather", False, 1.0, gathered, ranks, adjacent)]

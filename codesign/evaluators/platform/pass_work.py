@@ -2,7 +2,7 @@
 
 A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
 KV cache, the same over the part that the beams generated. Operators with weights run once for
-all streams, attention runs for each; an operator without a rule for how to divide it is refused.
+all streams, attention runs for each.
 """
 
 from __future__ import annotations
@@ -11,22 +11,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.evaluators.platform.device_work import Block, DeviceWork, Stream
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import (
     StreamPart,
     dense_loads,
     product_rows,
     read_elements,
+    stream_parts,
     total_of,
     written_elements,
 )
-from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.operator_rules import operator_rule
-from codesign.workload.operators import Group, OperatorTable
-
-_BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
 
 
 def list_work(
@@ -34,61 +30,44 @@ def list_work(
 ) -> list[DeviceWork]:
     """The operators of a pass on one device, in the order in which they first run.
 
-    Elementwise operators are listed where they are kernels with a time of their own; elsewhere
-    they are fused into their neighbors.
+    Elementwise operators are listed where they are kernels with a time of their own or parts of a
+    scan; elsewhere they are fused into their neighbors.
     """
     done: set[str] = set()
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            kernel, kind = operator_rule(name).kernel, stream.table.kinds[i]
-            is_scan = kernel == "scan" and rules.has_vector_kernels
-            if kind == "linear_attention" or _state_bytes(stream.table, i) or is_scan:
+            kernel = stream.table.rules[i].kernel
+            if kernel == "scan":
                 if stream.has_products:
-                    operators.append(_with_state(sharding, stream, i))
-            elif kind == "vector" and not rules.has_vector_kernels:
+                    operators.append(_part_of_scan(sharding, stream, i))
+            elif stream.table.kinds[i] == "vector" and not rules.has_vector_kernels:
                 continue
-            elif stream.table.is_attention[i] or kernel == "attention":
+            elif kernel == "attention":
                 operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)
-                parts = _parts(sharding.platform, streams, name)
+                parts = stream_parts(sharding.platform, streams, name)
                 operators.append(_product(sharding, parts, rules))
     return operators
-
-
-def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[StreamPart]:
-    """The streams whose tokens pass through an operator with weights."""
-    parts = []
-    for stream in streams:
-        if stream.has_products and name in stream.table.names:
-            i = stream.table.names.index(name)
-            # Experts have the tokens of all groups, everything else those of its own; what goes
-            # with their products is evenly spread, these are divided where experts are.
-            is_own = operator_rule(name).kernel != "experts"
-            shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
-            requests = platform.own_requests(stream.requests) if is_own else shared
-            share = platform.sp if stream.is_prefill else 1.0
-            parts.append(StreamPart(stream, i, requests / share))
-    return parts
 
 
 def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
-    table, name = stream.table, stream.table.names[i]
-    platform, share = sharding.platform, sharding.share(name)
+    table, rule = stream.table, stream.table.rules[i]
+    platform, share = sharding.platform, sharding.share(rule)
     is_routed = bool(table.is_routed[i])
-    is_by_heads = operator_rule(name).axis == "heads"
+    is_by_heads = rule.axis == "heads"
     loads = rules.expert_loads(sharding, parts) if is_routed else dense_loads(share, parts)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
-    is_kept = rules.keeps_on_chip(name, stream)
+    is_kept = rules.keeps_on_chip(rule, stream)
     return DeviceWork(
-        name=name,
+        name=table.names[i],
         kind=table.kinds[i],
-        block=_BLOCKS.get(table.groups[i], "layers"),
-        kernel=operator_rule(name).kernel,
+        is_in_layers=bool(table.is_in_layers[i]),
+        rule=rule,
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
         rows=total_of(parts, product_rows),
@@ -104,29 +83,26 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
     )
 
 
-def _state_bytes(table: OperatorTable, i: int) -> float:
-    return float(table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i])
-
-
-def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
-    """An operator of linear attention: its products, and all that moves of its state.
+def _part_of_scan(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
+    """An operator of linear attention: its products, its weights, and what moves of its state.
 
     Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
     has the state; the states of all requests are in the model's own format.
     """
     table, platform = stream.table, sharding.platform
-    share = sharding.share(table.names[i])
+    share = sharding.share(table.rules[i])
     requests = platform.own_requests(stream.requests)
     tokens = requests / platform.sp if stream.is_prefill else requests
     is_product = table.kinds[i] == "linear_attention"
     moved = read_elements(table, i) * share.input + written_elements(table, i) * share.output
     mac = table.mac_per_request[i] * tokens * share.work
     nothing = np.zeros_like(mac)
+    state = table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i]
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
-        block="layers",
-        kernel="scan",
+        is_in_layers=True,
+        rule=table.rules[i],
         stream=stream,
         products=table.products_per_request[i] * requests * share.work,
         rows=table.m_per_request[i] + nothing,
@@ -135,8 +111,8 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
         expert_elements=0.0,
         count=float(table.count[i]),
         mac=mac,
-        weight_bytes=nothing,
-        kv_bytes=_state_bytes(table, i) * requests * share.work,
+        weight_bytes=table.weight_elements[i] * share.work * platform.weight_bytes,
+        kv_bytes=state * requests * share.work,
         # Elementwise operators are fused into their neighbors.
         activation_bytes=moved * tokens * platform.activation_bytes if is_product else nothing,
         onchip_bytes=nothing,
@@ -146,7 +122,7 @@ def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
 def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) -> DeviceWork:
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
     table, platform = stream.table, sharding.platform
-    share = sharding.share(table.names[i])
+    share = sharding.share(table.rules[i])
     requests = platform.own_requests(stream.attention_requests)
     # A prompt's tokens are spread over the ranks of a sequence, which gather all keys; in a
     # decode step the ranks hold parts of the cache.
@@ -155,7 +131,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     moved = moved + written_elements(table, i) * tokens * share.output
     scores = table.score_read_elements_per_request[i] + table.score_written_elements_per_request[i]
     kept = scores * requests / platform.sp * share.work
-    if rules.keeps_on_chip(table.names[i], stream):
+    if rules.keeps_on_chip(table.rules[i], stream):
         moved, kept = np.zeros_like(moved), kept + moved
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
@@ -164,8 +140,8 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
-        block="layers",
-        kernel=operator_rule(table.names[i]).kernel,
+        is_in_layers=True,
+        rule=table.rules[i],
         stream=stream,
         products=heads,
         rows=table.m_per_request[i] * table.products_per_request[i] * share.work / heads,

@@ -14,7 +14,7 @@ from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import Kernel
+from codesign.workload.operator_rules import Kernel, Scope
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class OperatorTime:
         name: Name of the operator or message.
         part: ``linear``, ``attention``, ``collective`` or ``send``.
         kernel: Kernel of the operator; None of a message.
+        scope: Which tokens of a pass go through it together.
         is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
         count: Instances of the operator in one pass.
         time_s: Time of all instances, all stages of the pipeline one after the other.
@@ -38,6 +39,7 @@ class OperatorTime:
     name: str
     part: str
     kernel: Kernel | None
+    scope: Scope
     is_in_layers: bool
     count: FloatArray
     time_s: FloatArray
@@ -78,7 +80,8 @@ class Rooflines:
             name=work.name,
             part="attention" if work.kernel == "attention" else "linear",
             kernel=work.kernel,
-            is_in_layers=work.block == "layers",
+            scope=work.rule.scope,
+            is_in_layers=work.is_in_layers,
             count=np.full_like(compute, work.count),
             time_s=work.count * np.maximum(compute, memory),
             compute_s=work.count * compute,
@@ -131,6 +134,7 @@ def time_message(
         name=message.name,
         part="send" if message.kind == "send" else "collective",
         kernel=None,
+        scope=message.scope,
         is_in_layers=message.is_in_layers,
         count=count.astype(np.float64),
         time_s=count * once,

@@ -30,6 +30,7 @@ from codesign.evaluators.platform.roofline import Rooflines
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import OperatorRule
 from codesign.workload.operators import OperatorTable
 
 
@@ -110,7 +111,7 @@ class ServingRules:
         """What the tokens ask of a rank's experts."""
         return expected_expert_loads(sharding, parts)
 
-    def keeps_on_chip(self, name: str, stream: Stream) -> bool:
+    def keeps_on_chip(self, rule: OperatorRule, stream: Stream) -> bool:
         """Whether an operator's activations stay on chip; scores of attention always do."""
         return False
 

@@ -42,8 +42,6 @@ from codesign.workload.operator_rules import state_part
 
 _GRID_RATIO = 2.0**0.5
 """From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""
-_OF_REQUESTS = ("lm_head", "logits")
-"""The operator and the message that a pass has for each request, not for each token."""
 _UNSUPPORTED = ("pipeline_parallel", "sequence_parallel", "data_parallel")
 """Degrees that must be 1: replicas are machines, and stages would overlap steps."""
 
@@ -132,36 +130,23 @@ class DeviceStepTimes:
         table = self._rules.prefill_table(self._model, tokens, past)
         return Stream("", table, float(past), request, request, request, True)
 
-    @cached_property
-    def _shared(self) -> frozenset[str]:
-        """Names of the operators and messages that all tokens of a step pass through together."""
-        serving = self._serving(1)
-        names, own = [], set()
-        for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
-            for item in serving.work([stream]):
-                if item.stream is not None:
-                    own |= {item.name, f"{item.kernel}{item.stream.name}"}
-            timed = serving.time([stream], serving.decode_footprint)
-            names.append({item.name for item in timed.operators})
-        return frozenset((names[0] & names[1]) - own)
-
     def _own_s(self, stream: Stream, n: int) -> FloatArray:
         """(n,) seconds of the operators that belong to the requests of a stream alone."""
-        own = [item for item in self._time(stream, n).operators if item.name not in self._shared]
+        own = [item for item in self._time(stream, n).operators if item.scope == "phase"]
         return np.asarray(sum((item.time_s for item in own), np.zeros(n)))
 
     def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:
         """A pass of each number of tokens of each of some groups, as if all were decoding."""
         n = self._limits.max_batched_tokens
         stream = self._decoding(np.arange(1.0, n + 1.0) * n_groups, 1.0)
-        return [item for item in self._time(stream, n).operators if item.name in self._shared]
+        return self._time(stream, n).operators
 
     def _sum_shared(self, n_groups: int, *, is_routed: bool) -> list[float]:
         """Seconds of shared kernels by tokens: the routed products, or the others."""
         chosen = [
             item.time_s
             for item in self._all_tokens(n_groups)
-            if item.name not in _OF_REQUESTS and (item.kernel == "experts") == is_routed
+            if item.scope == "tokens" and (item.kernel == "experts") == is_routed
         ]
         return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen], axis=0).tolist()]
 
@@ -179,7 +164,7 @@ class DeviceStepTimes:
     def _requests_s(self) -> list[float]:
         """Seconds of the logits by requests of a step."""
         operators = self._all_tokens(1)
-        chosen = [item.time_s for item in operators if item.name in _OF_REQUESTS]
+        chosen = [item.time_s for item in operators if item.scope == "logits"]
         return [0.0, *np.sum(chosen, axis=0).tolist()]
 
     @cached_property
@@ -189,7 +174,7 @@ class DeviceStepTimes:
         for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
             operators = self._time(stream, 1).operators
             for is_shared in (True, False):
-                started = [item for item in operators if (item.name in self._shared) == is_shared]
+                started = [item for item in operators if (item.scope != "phase") == is_shared]
                 seconds.append(float(self._timing.host_starts_s(started)[0]))
         return seconds[0], seconds[1], seconds[3]
 

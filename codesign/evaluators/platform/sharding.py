@@ -17,9 +17,10 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import (
     Dimension,
+    OperatorRule,
+    Role,
     kept_part,
     largest_parts,
-    operator_rule,
 )
 
 _TENSOR_PARALLEL: tuple[Dimension, ...] = ("mlp", "shared", "expert")
@@ -42,7 +43,7 @@ class Sharding:
         model: The language model.
         platform: Degrees of parallelism.
         parts: Parts of dimensions, instead of the largest that a rank has.
-        shares: Parts of operators by name, instead of those that their rules give.
+        shares: Parts of operators by role, instead of those that their rules give.
     """
 
     def __init__(
@@ -50,32 +51,32 @@ class Sharding:
         model: LanguageModel,
         platform: Platform,
         parts: Mapping[Dimension, FloatArray] | None = None,
-        shares: Mapping[str, RankShare] | None = None,
+        shares: Mapping[Role, RankShare] | None = None,
     ) -> None:
         self.model, self.platform = model, platform
         ranks, tp = platform.attention_ranks, platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
         self.kv = kept_part(model, ranks)
         by_tensor = largest_parts(model, tp)
-        self._parts = largest_parts(model, ranks) | {
+        self.parts = largest_parts(model, ranks) | {
             name: by_tensor[name] for name in _TENSOR_PARALLEL if name in by_tensor
         }
-        self._parts |= parts or {}
+        self.parts |= parts or {}
         self._shares = shares or {}
 
-    def share(self, name: str) -> RankShare:
-        """A rank's part of the operator of that name.
-
-        Raises:
-            UnknownNameError: The operator has no rule for how to divide it.
-        """
-        if name in self._shares:
-            return self._shares[name]
-        rule = operator_rule(name)
-        part = self._parts[rule.dimension]
+    def share(self, rule: OperatorRule) -> RankShare:
+        """A rank's part of the operators of a rule."""
+        if rule.role in self._shares:
+            return self._shares[rule.role]
+        part = self.parts[rule.dimension]
         undivided = np.ones_like(part)
         return RankShare(
             work=part,
             input=undivided if rule.axis == "columns" else part,
             output=undivided if rule.axis == "rows" else part,
         )
+
+    def ranks(self, rule: OperatorRule) -> FloatArray:
+        """(n,) devices among which the operators of a rule are divided."""
+        by_tensor = rule.dimension in _TENSOR_PARALLEL
+        return self.platform.tp if by_tensor else self.platform.attention_ranks

@@ -200,12 +200,12 @@ def _breakdown(timed_pass: TimedPass) -> dict[str, float]:
     projections = added("qkv_projection", "output_projection")
     mlp = float(timed_pass.part_s("linear")[0]) - projections - products
     exchanged = added("expert_exchange")
-    mlp_reduced = added("mlp_output", "expert_output", "router_scores")
+    mlp_reduced = added("down_projection_sum", "expert_output", "router_scores")
     sent = added("stage_to_stage")
     collective = float(timed_pass.part_s("collective", "send")[0])
     return {
-        "Embedding": products + added("embedding_sum", "logits"),
-        "MHA": projections + attention + added("attention_output"),
+        "Embedding": products + added("embedding_sum", "lm_head_gather"),
+        "MHA": projections + attention + added("output_projection_sum"),
         "FFN": mlp + mlp_reduced + exchanged,
         "Collective": collective,
         "LA_layers": attention,

@@ -25,7 +25,7 @@ from codesign.workload import (
 )
 from codesign.workload.families import FAMILIES, known_types
 from codesign.workload.model_size import kv_elements
-from codesign.workload.operator_rules import largest_parts, operator_rule
+from codesign.workload.operator_rules import largest_parts
 
 _TABLE = Path(__file__).parents[2] / "golden" / "tables" / "models_families.yaml"
 ROWS: list[dict[str, Any]] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]
@@ -103,7 +103,7 @@ def test_the_operators_hold_every_weight_once_and_have_rules(
     inside = parameter_count(model) - parts["embedding"] - parts["lm_head"]
     assert held[~is_end].sum() == pytest.approx(inside, rel=1e-12)
     parameters = largest_parts(model, np.array(2.0))
-    assert all(operator_rule(name).dimension in parameters for name in table.names)
+    assert all(rule.dimension in parameters for rule in table.rules)
     assert len(set(table.names)) == len(table)
 
 

@@ -8,6 +8,7 @@ import pytest
 from codesign.errors import UnknownNameError
 from codesign.workload import Request, list_models, load_model
 from codesign.workload.operator_rules import kept_part, largest_parts, operator_rule, state_part
+from codesign.workload.operators import Operator, to_table
 
 
 @pytest.mark.parametrize("model", list_models())
@@ -15,12 +16,25 @@ from codesign.workload.operator_rules import kept_part, largest_parts, operator_
 def test_every_operator_of_every_model_has_a_rule_and_its_dimension(model, phase):
     table = Request(model=model, phase=phase, trace="osworld").operators()
     parts = largest_parts(load_model(model), np.array(4.0))
-    assert all(operator_rule(name).dimension in parts for name in table.names)
+    assert all(rule.dimension in parts for rule in table.rules)
 
 
-def test_an_operator_without_a_rule_is_refused():
+@pytest.mark.parametrize("model", list_models())
+def test_what_only_one_phase_does_is_not_shared_with_the_other(model):
+    if load_model(model).is_diffusion:
+        return  # both phases are whole passes
+    prefill, decode = (
+        dict(zip(table.names, table.rules, strict=True))
+        for phase in ("prefill", "decode")
+        for table in [Request(model=model, phase=phase, trace="osworld").operators()]
+    )
+    for name in prefill.keys() ^ decode.keys():
+        assert (prefill | decode)[name].scope == "phase", name
+
+
+def test_an_operator_without_a_rule_is_refused_when_it_is_lowered():
     with pytest.raises(UnknownNameError, match="unknown operator 'qkv_projektion'"):
-        operator_rule("qkv_projektion")
+        to_table([Operator("qkv_projektion", "gemm", "attention", 1)], 1, 1)
 
 
 def test_parts_are_those_of_the_device_with_most_heads():

@@ -28,6 +28,7 @@ from codesign.studies.validation.kernel_families.rows import (
     find_reasons,
 )
 from codesign.studies.validation.kernel_table import KernelTable
+from codesign.workload.layer_dims import LINEAR_FORMS
 
 _CONVOLUTIONS = (
     *("gdn_conv_prefill", "gdn_conv_decode", "mamba2_conv_prefill", "mamba2_conv_decode"),
@@ -43,7 +44,6 @@ _FUSED = ("chunk_gated_delta_rule_flashinfer", "flashkda_fwd")
 _MIXED = "fused_recurrent_gated_delta_rule"
 """A decode that reads 16 bits of a state and writes 32 [ours]: it is faster than 32 both ways allow
 on H100, H200 and A100, and states are of 16 or 32 bits (the table's notes)."""
-_MAMBA_CHUNK_TOKENS = 256
 START = ScanConstants(
     bandwidth_fraction=0.85,
     convolution_bandwidth_fraction=0.7,
@@ -113,7 +113,7 @@ def scans(table: KernelTable) -> Scan:
         is_fused=np.isin(table.words("kernel"), _FUSED),
         has_channel_gates=family == "kda",
         state_bits=np.where(table.words("kernel") == _MIXED, 24.0, 32.0),
-        chunk_tokens=np.where(family == "mamba2", _MAMBA_CHUNK_TOKENS, 64.0),
+        chunk_tokens=np.where(family == "mamba2", LINEAR_FORMS["mamba2"].chunk_tokens, 64.0),
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from codesign.evaluators.base import Explanation
+from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.evaluators.platform.roofline import OperatorTime
 
 
 def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:

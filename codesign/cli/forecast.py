@@ -20,8 +20,7 @@ from codesign.errors import InputError, check_known, mistakes_at
 if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
     from codesign.evaluators.forecast.operator_work import PassWork
-    from codesign.evaluators.forecast.performance import Demand
-    from codesign.evaluators.forecast.scenarios import ForecastMachine
+    from codesign.evaluators.forecast.performance import ForecastMachine
     from codesign.report.forecast_figures import Scene
     from codesign.report.forecast_tables import ForecastReport, PhaseForecast
 
@@ -178,7 +177,7 @@ def _seconds(name: str, text: str) -> float:
 
 def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachine:
     from codesign.evaluators.forecast.conventions import CONVENTIONS
-    from codesign.evaluators.forecast.scenarios import ForecastMachine
+    from codesign.evaluators.forecast.performance import ForecastMachine
     from codesign.hardware.device import load_device
 
     options = evaluator.options
@@ -238,8 +237,8 @@ def _report(
 
     machine, request, options = scene.machine, evaluator.workload, evaluator.options
     rates = {
-        "peak_ops_per_s": machine.peak_ops_per_s,
-        "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s,
+        "peak_ops_per_s": float(machine.peak_ops_per_s),
+        "bandwidth_bytes_per_s": float(machine.bandwidth_bytes_per_s),
     }
     evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
@@ -270,8 +269,8 @@ def _report(
             "memory_efficiency": options.memory_efficiency,
         },
         metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
-        prefill=_phase(counted.prefill, counted.prefill_demand, machine),
-        decode=_phase(counted.decode, counted.decode_demand, machine),
+        prefill=_phase(counted.prefill, machine),
+        decode=_phase(counted.decode, machine),
         notes=notes(counted, request),
         lora_update=_lora_update(evaluator, scene),
         timeline=steps.rows() if steps is not None else (),
@@ -279,18 +278,12 @@ def _report(
     )
 
 
-def _phase(work: PassWork, demand: Demand, machine: ForecastMachine) -> PhaseForecast:
+def _phase(work: PassWork, machine: ForecastMachine) -> PhaseForecast:
     from codesign.evaluators.forecast.forecast_explanation import operator_rows, totals
     from codesign.report.forecast_tables import PhaseForecast
 
-    compute, memory = machine.times_s(demand)
-    rows = operator_rows(
-        work,
-        machine.efficiencies,
-        machine.peak_ops_per_s,
-        machine.bandwidth_bytes_per_s,
-        machine.dispatch_latency_s,
-    )
+    compute, memory = machine.phase_times(work)
+    rows = operator_rows(work, machine)
     return PhaseForecast(totals(work), float(compute), float(memory), rows)
 
 
@@ -303,7 +296,7 @@ def _lora_update(evaluator: ForecastEvaluator, scene: Scene) -> dict[str, float]
         return {}
     ops = sum(lora_update_ops(model, variant.lora_rank).values()) * model.num_hidden_layers
     share = evaluator.options.efficiencies.compute.get("linear", 1.0)
-    return {"ops": ops, "time_s": ops / (scene.machine.peak_ops_per_s * share)}
+    return {"ops": ops, "time_s": ops / (float(scene.machine.peak_ops_per_s) * share)}
 
 
 def _draw(scene: Scene, names: list[str], folder: Path, form: str) -> list[str]:

@@ -175,12 +175,12 @@ def _why_none(
     import numpy as np
 
     from codesign.columns import design_columns
-    from codesign.evaluators.platform.parallelism_choices import DEGREES
+    from codesign.deployments.parallelism import SEARCHED_DEGREES
     from codesign.evaluators.platform.platform_limits import describe_limits, limits
 
     broken = np.sum([values > 0 for values in limits(choices.serving).values()], axis=0)
     nearest = np.lexsort((choices.serving.memory_used_per_device_bytes, broken))[0]
-    degrees = dict(zip(DEGREES, choices.degrees[nearest].tolist(), strict=True))
+    degrees = dict(zip(SEARCHED_DEGREES, choices.degrees[nearest].tolist(), strict=True))
     columns = design_columns({**design, **degrees})
     split = ", ".join(f"{name} {value}" for name, value in degrees.items())
     words = describe_limits(evaluator.serving(columns))

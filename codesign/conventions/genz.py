@@ -19,9 +19,9 @@ from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint, Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import Loads, StreamPart
+from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.product_columns import ProductColumns
-from codesign.evaluators.platform.roofline import Rooflines
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.hardware.collective_times import WARM_UP_S
@@ -182,15 +182,12 @@ class GenzRooflines(Rooflines):
 
     def memory_s(self, work: DeviceWork) -> FloatArray:
         """Activations come at the rate of weights; what multiplies nothing reads nothing."""
-        residence, efficiency = self.residence, self.options.memory_efficiency or 1.0
-        kept = work.weight_bytes + work.kv_bytes
-        onchip = work.onchip_bytes / (self.options.onchip_bandwidth * efficiency)
-        moved = (
-            kept * residence.kept_s_per_byte
-            + work.activation_bytes * residence.kept_s_per_byte
-            + onchip
-        )
-        return np.where(work.mac > 0, moved, 0.0)
+        s_per_byte = self.residence.kept_s_per_byte
+        kept_s = (work.weight_bytes + work.kv_bytes) * s_per_byte
+        efficiency = self.options.memory_efficiency or 1.0
+        onchip_s = work.onchip_bytes / (self.options.onchip_bandwidth * efficiency)
+        moved_s = kept_s + work.activation_bytes * s_per_byte + onchip_s
+        return np.where(work.mac > 0, moved_s, 0.0)
 
     @property
     def send_warm_up_s(self) -> float:

@@ -6,8 +6,28 @@ from dataclasses import dataclass
 
 TENSOR_PARALLEL = "tensor_parallel"
 PIPELINE_PARALLEL = "pipeline_parallel"
-DEGREES = (TENSOR_PARALLEL, PIPELINE_PARALLEL)
-"""Parameters of a space that say how many devices serve the model together."""
+DEGREES = (
+    TENSOR_PARALLEL,
+    PIPELINE_PARALLEL,
+    "expert_parallel",
+    "sequence_parallel",
+    "data_parallel",
+)
+"""Parameters of a space that say over how many devices each dimension of the work is spread."""
+LAYER_DEGREES = DEGREES[:2]
+"""Those of :class:`Parallelism`, which spread layers."""
+SEARCHED_DEGREES = tuple(name for name in DEGREES if name != "sequence_parallel")
+"""Those over which a search for the best split goes."""
+
+
+def divisors(number: float) -> list[int]:
+    """Whole numbers that divide a whole number, ascending.
+
+    Examples:
+        >>> divisors(12)
+        [1, 2, 3, 4, 6, 12]
+    """
+    return [i for i in range(1, int(number) + 1) if number % i == 0]
 
 
 @dataclass(frozen=True)

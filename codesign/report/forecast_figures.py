@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS
-from codesign.evaluators.forecast.performance import Efficiencies, demand, times_s
+from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
-    ForecastMachine,
     chunk_ratios,
     lora_linear_ops,
     padded_attention_ops,
@@ -76,12 +75,10 @@ def ratio_grid(scene: Scene) -> dict[str, Any]:
     steps = np.arange(1, 11) / 5.0
     peaks = scene.machine.peak_ops_per_s * steps
     bandwidths = scene.machine.bandwidth_bytes_per_s * steps
-    compute, memory = times_s(
-        demand(scene.inference.prefill(scene.prompt_tokens), scene.machine.efficiencies),
-        peaks[:, None],
-        bandwidths[None, :],
-        scene.machine.dispatch_latency_s,
+    machines = replace(
+        scene.machine, peak_ops_per_s=peaks[:, None], bandwidth_bytes_per_s=bandwidths
     )
+    compute, memory = machines.phase_times(scene.inference.prefill(scene.prompt_tokens))
     return {
         "peak_ops_per_s": peaks.tolist(),
         "bandwidth_bytes_per_s": bandwidths.tolist(),
@@ -155,12 +152,12 @@ def _ratio(scene: Scene) -> Figure:
 
 def _efficiency(scene: Scene) -> Figure:
     """Compute over memory time of one machine, by the shares that software reaches (Fig. 5)."""
-    compute, memory = times_s(
-        demand(scene.inference.prefill(scene.prompt_tokens), Efficiencies()),
+    machines = ForecastMachine(
         scene.machine.peak_ops_per_s * _SHARES[:, None],
-        scene.machine.bandwidth_bytes_per_s * _SHARES[None, :],
+        scene.machine.bandwidth_bytes_per_s * _SHARES,
         scene.machine.dispatch_latency_s,
     )
+    compute, memory = machines.phase_times(scene.inference.prefill(scene.prompt_tokens))
     percent = [f"{100 * share:.0f}" for share in _SHARES]
     return _heat_map(
         scene,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from codesign.deployments.parallelism import SEARCHED_DEGREES
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.evaluators.platform.scaling import Scaling
@@ -216,8 +217,7 @@ def _devices_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     table = plain_table("The smallest number of each known device", columns, columns[1:])
     for row in rows:
         bounds = [f"{row[name]:,}" for name in _BOUNDS]
-        degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
-        split = "x".join(str(row[degree]) for degree in degrees)
+        split = "x".join(str(row[degree]) for degree in SEARCHED_DEGREES)
         times = (row["time_to_first_token_s"], row["time_per_output_token_s"])
         words = ["–" if time is None else format_engineering(time, "s", 3) for time in times]
         table.add_row(_starred(row), *bounds, f"{row['devices']:,}", split, *words)

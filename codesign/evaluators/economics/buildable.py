@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.deployments.parallelism import divisors
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.frontier import Grid, Points, misfit_of, priced
@@ -64,16 +65,6 @@ class System:
     def n_devices(self) -> int:
         """Devices of an instance."""
         return self.stages * self.tensor
-
-
-def divisors(number: float) -> list[int]:
-    """Whole numbers that divide a whole number, ascending.
-
-    Examples:
-        >>> divisors(12)
-        [1, 2, 3, 4, 6, 12]
-    """
-    return [i for i in range(1, int(number) + 1) if number % i == 0]
 
 
 def buildable_systems(shape: ModelShape, most_devices: float) -> list[System]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of
+from codesign.deployments.parallelism import divisors
 from codesign.errors import InputError
-from codesign.evaluators.economics.buildable import divisors
 from codesign.evaluators.economics.frontier import Grid, Points, priced
-from codesign.evaluators.platform.parallelism_choices import DEGREES, columns_of
+from codesign.evaluators.platform.parallelism_choices import columns_of, instances
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -112,16 +112,12 @@ def _request(model: str, context_tokens: float, tokens: RequestTokens | None) ->
 
 
 def _degrees(model: LanguageModel, most_devices: int) -> IntArray:
-    """(f, 4) tensor, pipeline, expert and data parallelism of the instances that divide a model."""
-    experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
-    rows = [
-        (tensor, stages, groups, 1)
-        for stages in divisors(model.num_hidden_layers)
-        for groups in divisors(experts)
-        for tensor in divisors(model.num_attention_heads)
-        if tensor <= _MOST_TENSOR and tensor * stages * groups <= most_devices
-    ]
-    return np.array(rows, dtype=np.int64).reshape(-1, len(DEGREES))
+    """(f, 4) degrees, as they are searched, of the instances that divide a model and its layers."""
+    split = instances(model, divisors(model.num_hidden_layers), most_devices)
+    split = split[split[:, 0] <= _MOST_TENSOR]
+    # The order of the points: by stages, then by groups of experts.
+    split = split[np.lexsort((split[:, 0], split[:, 2], split[:, 1]))]
+    return np.column_stack([split, np.ones(len(split), dtype=np.int64)])
 
 
 def _batches(degrees: IntArray, most_requests: float) -> tuple[IntArray, FloatArray]:

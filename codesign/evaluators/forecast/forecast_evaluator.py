@@ -8,7 +8,6 @@ designs; a hundred thousand machines are then a handful of array operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,12 +18,7 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.forecast.forecast_explanation import Forecast, to_explanation
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
-from codesign.evaluators.forecast.performance import (
-    Demand,
-    demand,
-    phase_time_s,
-    times_s,
-)
+from codesign.evaluators.forecast.performance import Demand, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant
 from codesign.metrics import METRICS, Metric, chosen_metrics
@@ -47,36 +41,6 @@ _METRICS = (
     "offchip_bandwidth_bytes_per_s",
     "batch_size",
 )
-
-
-@dataclass(frozen=True)
-class Machines:
-    """Hardware of ``n`` designs; (n,) each.
-
-    Attributes:
-        peak_ops_per_s: Operations per second at full efficiency.
-        bandwidth_bytes_per_s: Bytes per second at full efficiency.
-        compute_efficiency: Factor on the operators' own shares of the peak.
-        memory_efficiency: Factor on the operators' own shares of the bandwidth.
-        dispatch_latency_s: Time to launch one kernel.
-    """
-
-    peak_ops_per_s: FloatArray
-    bandwidth_bytes_per_s: FloatArray
-    compute_efficiency: FloatArray
-    memory_efficiency: FloatArray
-    dispatch_latency_s: FloatArray
-
-    def times_s(self, phase_demand: Demand) -> tuple[FloatArray, FloatArray]:
-        """(n,) compute and memory time of what is asked (LIFE Eqs. 1 and 2)."""
-        return times_s(
-            phase_demand,
-            self.peak_ops_per_s,
-            self.bandwidth_bytes_per_s,
-            self.dispatch_latency_s,
-            self.compute_efficiency,
-            self.memory_efficiency,
-        )
 
 
 class ForecastEvaluator:
@@ -154,19 +118,8 @@ class ForecastEvaluator:
         violations = {
             name: float(excess[0]) for name, excess in self.known_violations(designs).items()
         }
-        machines = results.machines
-        return to_explanation(
-            results.forecasts[0],
-            self.workload,
-            self.options,
-            metrics=values,
-            violations=violations,
-            peak_ops_per_s=float((machines.peak_ops_per_s * machines.compute_efficiency)[0]),
-            bandwidth_bytes_per_s=float(
-                (machines.bandwidth_bytes_per_s * machines.memory_efficiency)[0]
-            ),
-            dispatch_latency_s=float(machines.dispatch_latency_s[0]),
-        )
+        counted, machine = results.forecasts[0], results.machines
+        return to_explanation(counted, self.workload, machine, values, violations)
 
     # Software: counted once per variant
 
@@ -237,19 +190,18 @@ class ForecastEvaluator:
 
     # Hardware
 
-    def machines(self, designs: Columns) -> Machines:
-        """The hardware of the designs.
+    def machines(self, designs: Columns) -> ForecastMachine:
+        """The hardware of the designs, (n,) each; rates have the designs' efficiencies in them.
 
         Raises:
             InputError: A value outside its range.
         """
         compute, memory = (self._share(designs, name) for name in _SHARES)
-        return Machines(
-            peak_ops_per_s=self._positive(designs, "peak_ops_per_s"),
-            bandwidth_bytes_per_s=self._positive(designs, "bandwidth_bytes_per_s"),
-            compute_efficiency=compute,
-            memory_efficiency=memory,
-            dispatch_latency_s=self._latency(designs),
+        return ForecastMachine(
+            self._positive(designs, "peak_ops_per_s") * compute,
+            self._positive(designs, "bandwidth_bytes_per_s") * memory,
+            self._latency(designs),
+            self.options.efficiencies,
         )
 
     def _column(self, designs: Columns, name: str, absent: float) -> FloatArray:
@@ -295,6 +247,7 @@ class _ForecastMetrics:
     """Metrics of a batch of designs, each computed when asked for; (n,) under its own name."""
 
     def __init__(self, evaluator: ForecastEvaluator, designs: Columns) -> None:
+        self._designs = designs
         self.machines = evaluator.machines(designs)
         self.forecasts, self._position = evaluator.distinct(designs)
 
@@ -307,8 +260,8 @@ class _ForecastMetrics:
             bytes_moved=self._of(lambda forecast: float(demand_of(forecast).bytes_moved)),
             dispatches=self._of(lambda forecast: float(demand_of(forecast).dispatches)),
         )
-        compute, memory = self.machines.times_s(demands)
-        return memory if is_memory_bound else phase_time_s(compute, memory)
+        times = self.machines.times(demands)
+        return times.memory_s if is_memory_bound else times.time_s
 
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:
@@ -335,11 +288,11 @@ class _ForecastMetrics:
 
     @property
     def peak_flop_per_s(self) -> FloatArray:
-        return self.machines.peak_ops_per_s
+        return self._designs["peak_ops_per_s"].lookup(float, np.nan)
 
     @property
     def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
-        return self.machines.bandwidth_bytes_per_s
+        return self._designs["bandwidth_bytes_per_s"].lookup(float, np.nan)
 
     @property
     def batch_size(self) -> FloatArray:

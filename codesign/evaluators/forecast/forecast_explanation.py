@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from codesign.evaluators.base import Explanation
-from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.forecast_options import ForecastRequest
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
-from codesign.evaluators.forecast.performance import Demand, Efficiencies, operator_times
+from codesign.evaluators.forecast.performance import Demand, ForecastMachine, operator_demand
 from codesign.evaluators.forecast.phases import Inference
 
 
@@ -39,16 +39,9 @@ class Forecast:
     memory_bytes: float
 
 
-def operator_rows(
-    work: PassWork,
-    efficiencies: Efficiencies,
-    peak_ops_per_s: float,
-    bandwidth_bytes_per_s: float,
-    dispatch_latency_s: float = 0.0,
-) -> list[dict[str, Any]]:
+def operator_rows(work: PassWork, machine: ForecastMachine) -> list[dict[str, Any]]:
     """One row per operator: its work and times, all layers together."""
-    compute, memory = operator_times(work, efficiencies, peak_ops_per_s, bandwidth_bytes_per_s)
-    launches = work.of("dispatches") * dispatch_latency_s
+    times = machine.times(operator_demand(work, machine.efficiencies))
     quantities = {
         "ops": work.of(*OPS),
         "ops_share": work.of(*OPS) / max(float(work.total(*OPS)), 1.0),
@@ -57,8 +50,8 @@ def operator_rows(
         "kv_read_bytes": work.of("kv_read_bytes"),
         "kv_written_bytes": work.of("kv_written_bytes"),
         "dispatches": work.of("dispatches"),
-        "compute_s": compute + launches,
-        "memory_s": memory + launches,
+        "compute_s": times.compute_s,
+        "memory_s": times.memory_s,
     }
     return [
         {"name": name, "class": kind, **{key: float(row[i]) for key, row in quantities.items()}}
@@ -84,25 +77,19 @@ def totals(work: PassWork) -> dict[str, float]:
 def to_explanation(
     forecast: Forecast,
     request: ForecastRequest,
-    options: ForecastOptions,
-    *,
+    machine: ForecastMachine,
     metrics: Mapping[str, float],
     violations: Mapping[str, float],
-    peak_ops_per_s: float,
-    bandwidth_bytes_per_s: float,
-    dispatch_latency_s: float,
 ) -> Explanation:
-    """What ``codesign evaluate`` shows; the rates have the machine's efficiencies in them."""
+    """What ``codesign evaluate`` shows of one machine."""
     work = forecast.prefill if request.phase == "prefill" else forecast.decode
-    rows = operator_rows(
-        work, options.efficiencies, peak_ops_per_s, bandwidth_bytes_per_s, dispatch_latency_s
-    )
+    rows = operator_rows(work, machine)
     for row in rows:
         row["bound"] = "compute" if row["compute_s"] > row["memory_s"] else "memory"
     moved = work.total(*READ, *WRITTEN)
     level = {
         "name": "memory",
-        "bandwidth_bytes_per_s": bandwidth_bytes_per_s,
+        "bandwidth_bytes_per_s": np.asarray(machine.bandwidth_bytes_per_s).item(),
         "used_bytes": forecast.memory_bytes,
         "traffic_bytes": float(np.asarray(moved)),
     }

@@ -14,6 +14,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.errors import InputError, check_known
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
+from codesign.machines.roofline import RooflineTimes, roofline_times
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,15 @@ class Efficiencies:
 
 @dataclass(frozen=True)
 class Demand:
-    """Amounts of work of a phase, each operator's divided by its efficiencies.
+    """Amounts of work, each operator's divided by its efficiencies.
 
     Attributes:
         ops: Operations, each divided by its operator's efficiency.
         bytes_moved: Bytes read and written, each divided by its operator's efficiency.
         dispatches: Kernel launches.
 
-    Each has the leading axes of the work, usually none.
+    Each has the leading axes of the work, usually none, and an axis of operators if it is not that
+    of a phase.
     """
 
     ops: FloatArray
@@ -61,83 +63,55 @@ class Demand:
     dispatches: FloatArray
 
 
+@dataclass(frozen=True)
+class ForecastMachine:
+    """Machines for which forecasts are made: numbers, or arrays that broadcast with the work.
+
+    Attributes:
+        peak_ops_per_s: Operations per second that operators of efficiency 1 reach.
+        bandwidth_bytes_per_s: Bytes per second that operators of efficiency 1 reach.
+        dispatch_latency_s: Time to launch one kernel.
+        efficiencies: Shares of both that the operators reach.
+    """
+
+    peak_ops_per_s: FloatArray | float
+    bandwidth_bytes_per_s: FloatArray | float
+    dispatch_latency_s: FloatArray | float = 0.0
+    efficiencies: Efficiencies = field(default_factory=Efficiencies)
+
+    def times(self, work: Demand) -> RooflineTimes:
+        """Compute and memory time of some work (LIFE Eqs. 1 and 2), and the longer (Eq. 3).
+
+        Limiting assumption: traffic counts whole, whatever caches a machine has.
+        """
+        return roofline_times(
+            work.ops,
+            self.peak_ops_per_s,
+            work.bytes_moved / self.bandwidth_bytes_per_s,
+            work.dispatches * self.dispatch_latency_s,
+        )
+
+    def phase_times(self, work: PassWork) -> RooflineTimes:
+        """The same of a phase, of which all arithmetic overlaps with all traffic."""
+        return self.times(demand(work, self.efficiencies))
+
+
 def demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     """The sums over the operators in Eqs. 1 and 2."""
-    # At rates of 1, times are amounts.
-    ops, moved = operator_times(work, efficiencies, 1.0, 1.0)
-    sums = (np.asarray(rows.sum(axis=-1)) for rows in (ops, moved, work.of("dispatches")))
+    rows = operator_demand(work, efficiencies)
+    sums = (np.asarray(row.sum(axis=-1)) for row in (rows.ops, rows.bytes_moved, rows.dispatches))
     return Demand(*sums)
 
 
-def operator_times(
-    work: PassWork, efficiencies: Efficiencies, peak_ops_per_s: float, bandwidth_bytes_per_s: float
-) -> tuple[FloatArray, FloatArray]:
-    """(..., o) seconds of arithmetic and of traffic of each operator, launches apart."""
+def operator_demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
+    """(..., o) what each operator asks for."""
     compute, memory = (
         np.array([_share(shares, *pair) for pair in zip(work.names, work.classes, strict=True)])
         for shares in (efficiencies.compute, efficiencies.memory)
     )
-    return (
-        work.of(*OPS) / (compute * peak_ops_per_s),
-        work.of(*READ, *WRITTEN) / (memory * bandwidth_bytes_per_s),
-    )
+    moved = work.of(*READ, *WRITTEN) / memory
+    return Demand(work.of(*OPS) / compute, moved, work.of("dispatches"))
 
 
 def _share(shares: Mapping[str, float], name: str, kind: str) -> float:
     return shares.get(name, shares.get(kind, 1.0))
-
-
-def compute_time_s(
-    ops: FloatArray | float,
-    dispatches: FloatArray | float,
-    peak_ops_per_s: FloatArray | float,
-    efficiency: FloatArray | float,
-    dispatch_latency_s: FloatArray | float,
-) -> FloatArray:
-    """Time of the arithmetic and of its launches (LIFE Eq. 1). The arguments broadcast.
-
-    Limiting assumption: launches overlap with nothing.
-
-    Examples:
-        >>> round(float(compute_time_s(29.29e12, 0, 326.4e9, 1.0, 0.0)), 2)  # LIFE Table 6
-        89.74
-    """
-    return np.asarray(ops / (peak_ops_per_s * efficiency) + dispatches * dispatch_latency_s)
-
-
-def memory_time_s(
-    bytes_moved: FloatArray | float,
-    dispatches: FloatArray | float,
-    bandwidth_bytes_per_s: FloatArray | float,
-    efficiency: FloatArray | float,
-    dispatch_latency_s: FloatArray | float,
-) -> FloatArray:
-    """Time of the traffic and of the launches (LIFE Eq. 2). The arguments broadcast.
-
-    Limiting assumption: traffic counts whole, whatever caches a machine has.
-    """
-    moving = bytes_moved / (bandwidth_bytes_per_s * efficiency)
-    return np.asarray(moving + dispatches * dispatch_latency_s)
-
-
-def times_s(
-    phase_demand: Demand,
-    peak_ops_per_s: FloatArray | float,
-    bandwidth_bytes_per_s: FloatArray | float,
-    dispatch_latency_s: FloatArray | float = 0.0,
-    compute_efficiency: FloatArray | float = 1.0,
-    memory_efficiency: FloatArray | float = 1.0,
-) -> tuple[FloatArray, FloatArray]:
-    """Compute and memory time of what is asked (LIFE Eqs. 1 and 2). The arguments broadcast."""
-    launches, latency = phase_demand.dispatches, dispatch_latency_s
-    return (
-        compute_time_s(phase_demand.ops, launches, peak_ops_per_s, compute_efficiency, latency),
-        memory_time_s(
-            phase_demand.bytes_moved, launches, bandwidth_bytes_per_s, memory_efficiency, latency
-        ),
-    )
-
-
-def phase_time_s(compute_s: FloatArray, memory_s: FloatArray) -> FloatArray:
-    """Compute and traffic overlap: the longer of the two (LIFE Eq. 3)."""
-    return np.maximum(compute_s, memory_s)

@@ -6,19 +6,13 @@ These are the studies of LIFE §5 (Figs. 4 to 9, Tables 9 and 12) for any model 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
-from codesign.evaluators.forecast.performance import (
-    Demand,
-    Efficiencies,
-    demand,
-    phase_time_s,
-    times_s,
-)
+from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import lora_merge_ops
 from codesign.workload.model import LanguageModel
@@ -33,32 +27,6 @@ ADAPTED = (
     ("down_proj", "intermediate_size", "hidden_size"),
 )
 """The matrices of a layer with their inner and outer sizes (LIFE Table 12)."""
-
-
-@dataclass(frozen=True)
-class ForecastMachine:
-    """One machine for which a forecast is made.
-
-    Attributes:
-        peak_ops_per_s: Operations per second at full efficiency.
-        bandwidth_bytes_per_s: Bytes per second at full efficiency.
-        dispatch_latency_s: Time to launch one kernel.
-        efficiencies: Shares of peak and bandwidth that the operators reach.
-    """
-
-    peak_ops_per_s: float
-    bandwidth_bytes_per_s: float
-    dispatch_latency_s: float = 0.0
-    efficiencies: Efficiencies = field(default_factory=Efficiencies)
-
-    def times_s(self, phase_demand: Demand) -> tuple[FloatArray, FloatArray]:
-        """Compute and memory time of what is asked (LIFE Eqs. 1 and 2)."""
-        return times_s(
-            phase_demand,
-            self.peak_ops_per_s,
-            self.bandwidth_bytes_per_s,
-            self.dispatch_latency_s,
-        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +94,7 @@ def timeline(
     token = np.unique(np.linspace(1, generated_tokens, count).round())
     steps = inference.decode(prompt_tokens + token, batch_size)
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
-    compute, memory = machine.times_s(demand(steps, machine.efficiencies))
+    times = machine.phase_times(steps)
     bound_by_memory = inference.conventions.is_decode_memory_bound
     return DecodeTimeline(
         token=token,
@@ -134,7 +102,7 @@ def timeline(
         moved_bytes=moved,
         kv_bytes=steps.total("kv_read_bytes", "kv_written_bytes"),
         ops=ops,
-        time_per_output_token_s=memory if bound_by_memory else phase_time_s(compute, memory),
+        time_per_output_token_s=times.memory_s if bound_by_memory else times.time_s,
     )
 
 

@@ -228,7 +228,7 @@ def _choose_over_designs(
             least_s = pass_time.least_in_any_order_s(
                 work,
                 (designs.weight_bytes[i], designs.kv_bytes[i]),
-                (designs.sizes[2][i], choices.kv_request_bytes[i] * held),
+                (designs.sizes[0][i], choices.kv_request_bytes[i] * held, designs.sizes[2][i]),
                 designs.data_capacity_bytes[i],
                 1.0 / designs.clock_hz[i],
                 byte_s,

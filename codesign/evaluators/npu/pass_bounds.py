@@ -33,6 +33,7 @@ from codesign.evaluators.npu.npu_options import (
     account_constants,
     link_time,
 )
+from codesign.evaluators.npu.operator_stage import pinned_shares
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
@@ -195,8 +196,9 @@ class PassBounds:
         for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
         room = (1.0 - for_tiles) * case.hardware.levels.capacity_bytes[0]
         weights, kv = self._resident_bytes(case, held)
-        loose_weights = 1.0 - np.minimum(1.0, room / np.maximum(weights, 1.0))
-        loose_kv = 1.0 - np.minimum(1.0, room / np.maximum(kv, 1.0))
+        # Each has all of the room, so what is off chip is so in any placement.
+        _, pinned_kv, pinned_weights = pinned_shares((room, room, room), (kv, kv, weights))
+        loose_weights, loose_kv = 1.0 - pinned_weights, 1.0 - pinned_kv
         # Calibrated, an element takes more in a decode on its way from memory.
         scale = SCALE_BYTES if self.modelling.is_series else 0.0
         kv_read = totals.far_kv * (case.kv_bytes + scale) + totals.far_state

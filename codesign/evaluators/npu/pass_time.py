@@ -6,7 +6,8 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 from __future__ import annotations
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.placement import Levels, Tiers, Two
+from codesign.evaluators.npu.operator_stage import pinned_shares
+from codesign.evaluators.npu.placement import Levels, Three, Tiers, Two
 from codesign.evaluators.npu.stage_records import DesignInputs, LeastWork, Modelling
 from codesign.hardware.formula_operations import inverse, larger, sum_of, where
 
@@ -90,11 +91,13 @@ def least_pass_s(inputs: DesignInputs, work: LeastWork, modelling: Modelling) ->
     shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
     if modelling.blocks_for_capacity:
         weight_bytes, kv_bytes = inputs.weight_bytes, inputs.kv_bytes
+        room = inputs.data_capacity_bytes
+        pinned = pinned_shares((room, room, room), inputs.sizes)
         shared_s = _least_s(
             inputs,
             modelling,
             shared_s,
-            inputs.sizes[2],
+            1.0 - pinned[2],
             (work.weight_operators, work.weight_tiles * weight_bytes),
             work.weight_elements * weight_bytes,
         )
@@ -102,7 +105,7 @@ def least_pass_s(inputs: DesignInputs, work: LeastWork, modelling: Modelling) ->
             inputs,
             modelling,
             own_s,
-            inputs.sizes[1],
+            1.0 - pinned[1],
             (work.kv_operators, work.kv_tiles * kv_bytes),
             work.kv_elements * kv_bytes,
         )
@@ -113,7 +116,7 @@ def _least_s(
     inputs: DesignInputs,
     modelling: Modelling,
     compute_s: FloatArray,
-    size: FloatArray,
+    loose: FloatArray,
     first: Two,
     moved: FloatArray,
 ) -> FloatArray:
@@ -123,17 +126,14 @@ def _least_s(
         inputs: The design.
         modelling: The options.
         compute_s: Of the operators.
-        size: Bytes of the kind.
+        loose: Part of the kind that is off chip, at least.
         first: How many operators wait for a first tile, and the bytes of these tiles.
         moved: Bytes that they read.
     """
-    loose = larger(size - inputs.data_capacity_bytes, 0.0) * inverse(size)
     bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
     near_s = inverse(inputs.on_chip_bandwidth_bytes_per_s)
-    together = sum_of(bandwidth)
-    rate = bandwidth[0] if modelling.is_staged else together
-    far_s = inverse(modelling.offchip_efficiency * inputs.matrix_share * rate)
-    first_s = inverse(modelling.offchip_efficiency * rate)
+    far_s = fastest_byte_s(bandwidth, inputs.matrix_share, modelling)
+    first_s = fastest_byte_s(bandwidth, 1.0, modelling)
     waits = where(loose > 0, latency[0], 0.0) if modelling.is_staged else 0.0 * loose
     operators, tiles = first
     exposed_s = operators * waits + tiles * (near_s + loose * first_s)
@@ -142,7 +142,7 @@ def _least_s(
     return larger(compute_s + exposed_s, larger(on_chip_s, off_chip_s))
 
 
-def fastest_byte_s(bandwidth: Tiers, share: FloatArray, modelling: Modelling) -> FloatArray:
+def fastest_byte_s(bandwidth: Tiers, share: FloatArray | float, modelling: Modelling) -> FloatArray:
     """Seconds that a byte of the matrix stream takes at least; 0 where memories are not counted.
 
     Args:
@@ -159,7 +159,7 @@ def fastest_byte_s(bandwidth: Tiers, share: FloatArray, modelling: Modelling) ->
 def least_in_any_order_s(
     work: LeastWork,
     element_bytes: Two,
-    sizes: Two,
+    sizes: Three,
     capacity_bytes: FloatArray,
     cycle_s: FloatArray,
     byte_s: FloatArray,
@@ -169,16 +169,13 @@ def least_in_any_order_s(
     Args:
         work: Of the batch size.
         element_bytes: Of a weight, and of a key or value.
-        sizes: Bytes of all weights, and of all keys and values.
+        sizes: Bytes of each kind of data.
         capacity_bytes: On-chip bytes for data.
         cycle_s: Of the array.
         byte_s: :func:`fastest_byte_s`.
     """
-    loose = (
-        larger(sizes[0] - capacity_bytes, 0.0) * inverse(sizes[0]),
-        larger(sizes[1] - capacity_bytes, 0.0) * inverse(sizes[1]),
-    )
-    weights_s = work.weight_elements * element_bytes[0] * loose[0] * byte_s
-    kv_s = work.kv_elements * element_bytes[1] * loose[1] * byte_s
+    pinned = pinned_shares((capacity_bytes, capacity_bytes, capacity_bytes), sizes)
+    weights_s = work.weight_elements * element_bytes[0] * (1.0 - pinned[2]) * byte_s
+    kv_s = work.kv_elements * element_bytes[1] * (1.0 - pinned[1]) * byte_s
     shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
     return (larger(shared_s, weights_s) + larger(own_s, kv_s)) * ROUNDING

@@ -20,8 +20,8 @@ from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, message_s, occupied_share
+from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform import Platform
-from codesign.evaluators.platform.roofline import OperatorTime, Rooflines
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.machines.device.absorbing import (
     Absorbing,

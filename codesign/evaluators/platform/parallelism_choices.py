@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, column_of
+from codesign.deployments.parallelism import SEARCHED_DEGREES, divisors
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.metrics import PLATFORM_METRICS, Metric
 from codesign.workload.model import LanguageModel
-
-DEGREES = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
 
 
 def factorizations(n_devices: int) -> IntArray:
@@ -31,23 +30,33 @@ def factorizations(n_devices: int) -> IntArray:
     """
     rows = [
         (tp, pp, ep, n_devices // (tp * pp * ep))
-        for tp in _divisors(n_devices)
-        for pp in _divisors(n_devices // tp)
-        for ep in _divisors(n_devices // (tp * pp))
+        for tp in divisors(n_devices)
+        for pp in divisors(n_devices // tp)
+        for ep in divisors(n_devices // (tp * pp))
     ]
     return np.array(rows, dtype=np.int64)
 
 
-def _divisors(number: int) -> list[int]:
-    return [i for i in range(1, number + 1) if number % i == 0]
+def instances(model: LanguageModel, stages: Sequence[int], most_devices: int) -> IntArray:
+    """(f, 3) tensor, pipeline and expert parallelism of the instances that divide a model.
+
+    Args:
+        model: Its experts and heads are divided.
+        stages: Stages that an instance may have.
+        most_devices: Devices of the largest instance.
+    """
+    rows = [
+        (tensor, pipeline, expert)
+        for expert in divisors(model.moe_dims.n_routed_experts if model.is_mixture else 1)
+        for tensor in divisors(model.num_attention_heads)
+        for pipeline in stages
+        if tensor * pipeline * expert <= most_devices
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def candidates(
-    model: LanguageModel,
-    n_devices: Sequence[int],
-    *,
-    replicas: bool = True,
-    has_data_attention: bool = True,
+    model: LanguageModel, n_devices: Sequence[int], *, replicas: bool = True
 ) -> IntArray:
     """(f, 4) the factorizations of several numbers of devices that suit a model.
 
@@ -55,21 +64,11 @@ def candidates(
         model: Experts, heads and layers bound the degrees.
         n_devices: Numbers of devices.
         replicas: Whether data parallelism is among the choices.
-        has_data_attention: Whether groups that share experts have all heads each.
     """
-    experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
-    heads, layers = model.num_attention_heads, model.num_hidden_layers
-    rows = [
-        (tp, pp, ep, n // (tp * pp * ep))
-        for n in n_devices
-        for ep in _divisors(experts)
-        if n % ep == 0
-        for tp in _divisors(heads)
-        if (n // ep) % tp == 0 and heads % (tp if has_data_attention else tp * ep) == 0
-        for pp in _divisors(n // (ep * tp))
-        if pp <= layers and (replicas or n == ep * tp * pp)
-    ]
-    return np.array(rows, dtype=np.int64).reshape(-1, len(DEGREES))
+    split = instances(model, range(1, model.num_hidden_layers + 1), max(n_devices))
+    n_replicas, rest = np.divmod(np.asarray(n_devices)[:, None], split.prod(axis=1))
+    suits = (rest == 0) & (replicas | (n_replicas == 1))
+    return np.column_stack([split[np.nonzero(suits)[1]], n_replicas[suits]])
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class ParallelismChoices:
     """Ways to spread the work over devices.
 
     Attributes:
-        degrees: (f, 4) degrees of parallelism, in the order of ``DEGREES``.
+        degrees: (f, 4) degrees of parallelism, in the order of ``SEARCHED_DEGREES``.
         serving: Results of each choice.
         feasible: (f,) whether the choice keeps every limit.
     """
@@ -99,7 +98,7 @@ def evaluate_choices(
 
     Args:
         evaluator: The evaluator of the workload.
-        degrees: (f, 4) degrees of parallelism, in the order of ``DEGREES``.
+        degrees: (f, 4) degrees of parallelism, in the order of ``SEARCHED_DEGREES``.
         others: The design's other parameters, the same for all.
     """
     serving = evaluator.serving(columns_of(degrees, others))
@@ -113,7 +112,7 @@ def ranked(choices: ParallelismChoices, by: Metric) -> list[dict[str, Any]]:
     order = order[choices.feasible[order]]
     metrics = {name: choices.values(name) for name in PLATFORM_METRICS}
     return [
-        dict(zip(DEGREES, choices.degrees[i].tolist(), strict=True))
+        dict(zip(SEARCHED_DEGREES, choices.degrees[i].tolist(), strict=True))
         | {name: float(values[i]) for name, values in metrics.items()}
         for i in order
     ]
@@ -123,7 +122,7 @@ def columns_of(degrees: IntArray, others: Mapping[str, Any]) -> Columns:
     """The columns of designs that differ in their degrees only."""
     n = len(degrees)
     columns: dict[str, Column] = {}
-    for j, name in enumerate(DEGREES):
+    for j, name in enumerate(SEARCHED_DEGREES):
         values, codes = np.unique(degrees[:, j], return_inverse=True)
         columns[name] = Column(tuple(int(value) for value in values), codes.reshape(n))
     for name, value in others.items():

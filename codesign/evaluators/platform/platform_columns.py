@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray
+from codesign.deployments.parallelism import DEGREES
 from codesign.errors import check_known
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -19,14 +20,6 @@ from codesign.machines.device.links import LinkRates, link_rates
 from codesign.machines.device.rates import DeviceRates, device_rates
 from codesign.workload.precision import FORMAT_KEYS, bits_per_element
 
-DEGREES = (
-    "tensor_parallel",
-    "pipeline_parallel",
-    "expert_parallel",
-    "sequence_parallel",
-    "data_parallel",
-)
-"""Parameters that say over how many devices each dimension of the work is spread."""
 OVERRIDES = (
     "compute_flop_per_s",
     "fast_bandwidth_bytes_per_s",

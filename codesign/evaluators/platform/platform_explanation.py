@@ -9,9 +9,9 @@ import numpy as np
 
 from codesign.accounts.rents import listed_rent, rent_words
 from codesign.evaluators.base import Explanation
+from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.evaluators.platform.roofline import OperatorTime
 
 
 def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:

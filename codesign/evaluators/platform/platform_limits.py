@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.deployments.parallelism import divisors
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.units import format_engineering
@@ -86,8 +87,8 @@ def describe_limits(serving: PlatformServing, besides: str = "") -> list[str]:
 
 
 def _divisors(amount: int) -> str:
-    divisors = [str(i) for i in range(1, amount + 1) if amount % i == 0]
-    return ", ".join(divisors[:12]) + (", …" if len(divisors) > 12 else "")
+    choices = [str(number) for number in divisors(amount)]
+    return ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
 
 
 def _memory_words(serving: PlatformServing) -> str:

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import FloatArray, design_columns
+from codesign.deployments.parallelism import PIPELINE_PARALLEL, SEARCHED_DEGREES
 from codesign.errors import InputError
 from codesign.evaluators.platform.parallelism_choices import (
-    DEGREES,
     ParallelismChoices,
     candidates,
     evaluate_choices,
@@ -192,7 +192,7 @@ def fewest_for_users(
         evaluator.workload.language_model, range(1, most_devices + 1), replicas=False
     )
     if not has_stages:
-        degrees = degrees[degrees[:, DEGREES.index("pipeline_parallel")] == 1]
+        degrees = degrees[degrees[:, SEARCHED_DEGREES.index(PIPELINE_PARALLEL)] == 1]
     counts = np.unique(np.geomspace(1, users, _INSTANCE_COUNTS).round().astype(int)).tolist()
     batches = sorted({-(-users // count) for count in counts}, reverse=True)
     generated = _generated(evaluator)
@@ -256,7 +256,7 @@ def _row(
     devices = choices.serving.n_devices * n_instances
     # The fewest devices, and among those the fastest.
     best = np.lexsort((step, first + step, np.where(within, devices, np.inf)))[0]
-    degrees = dict(zip(DEGREES, choices.degrees[best].tolist(), strict=True))
+    degrees = dict(zip(SEARCHED_DEGREES, choices.degrees[best].tolist(), strict=True))
     degrees["data_parallel"] *= n_instances
     return row | {
         "devices": int(devices[best]),

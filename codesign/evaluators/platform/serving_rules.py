@@ -23,10 +23,10 @@ from codesign.evaluators.platform.device_memory import (
 )
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import Loads, StreamPart, expected_expert_loads
+from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions, rules_class
 from codesign.evaluators.platform.product_columns import ProductColumns
-from codesign.evaluators.platform.roofline import Rooflines
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel

@@ -30,10 +30,10 @@ from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.deployments.queueing.token_grid import place_on, token_grid
 from codesign.errors import InputError
 from codesign.evaluators.platform.device_work import Stream
+from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import describe_limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.evaluators.platform.roofline import OperatorTime, Rooflines
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.units import format_engineering

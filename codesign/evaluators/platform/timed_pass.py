@@ -10,7 +10,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
-from codesign.evaluators.platform.roofline import OperatorTime, Rooflines, time_message
+from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines, time_message
 
 
 @dataclass(frozen=True)

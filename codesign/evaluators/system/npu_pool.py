@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, Value
-from codesign.deployments.parallelism import DEGREES
+from codesign.deployments.parallelism import LAYER_DEGREES
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.cost_metrics import (
@@ -118,7 +118,9 @@ class NpuPool:
         if "handover_bytes" in names:
             own["handover_bytes"] = self._hand_over.of(designs, n)
         if "n_devices" in names:
-            degrees = [designs[name].lookup(float, 1.0) for name in DEGREES if name in designs]
+            degrees = [
+                designs[name].lookup(float, 1.0) for name in LAYER_DEGREES if name in designs
+            ]
             own["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
         if set(names) & set(EXCHANGED):
             model, request = self.npu.workload.language_model, self.npu.workload

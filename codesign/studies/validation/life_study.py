@@ -21,7 +21,7 @@ import yaml
 
 from codesign.evaluators.forecast.conventions import CONVENTIONS
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
-from codesign.evaluators.forecast.performance import Efficiencies, demand, times_s
+from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
     attention_bytes,
@@ -153,12 +153,10 @@ def _first_token(cell: LifeCell) -> float:
     row = cell.row
     share = np.array(_share(cell.quantity))
     prefill = _inference(_MODEL, row["variant"]).prefill(row["prompt_tokens"])
-    times = times_s(
-        demand(prefill, Efficiencies()),
-        row["tops"] * 1e12 * share,
-        row["gbps"] * CONVENTIONS["life"].gigabyte * share,
+    machine = ForecastMachine(
+        row["tops"] * 1e12 * share, row["gbps"] * CONVENTIONS["life"].gigabyte * share
     )
-    return float(max(times))
+    return float(machine.phase_times(prefill).time_s)
 
 
 def _decode(cell: LifeCell) -> float:
@@ -183,10 +181,8 @@ def _dispatches(cell: LifeCell) -> float:
 
 def _tokens_per_s(cell: LifeCell) -> float:
     bandwidth = cell.row["gbps"] * CONVENTIONS["life"].gigabyte * cell.row["efficiency"]
-    step_demand = demand(_mean_step(cell), Efficiencies())
     # The time is that of the traffic alone (Eq. 5); no peak enters.
-    _, memory = times_s(step_demand, math.inf, bandwidth)
-    return 1.0 / float(memory)
+    return 1.0 / float(ForecastMachine(math.inf, bandwidth).phase_times(_mean_step(cell)).memory_s)
 
 
 def _attention(cell: LifeCell) -> float:

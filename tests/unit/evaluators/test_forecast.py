@@ -15,15 +15,9 @@ from codesign.evaluators.base import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.conventions import exponential_ops
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
-from codesign.evaluators.forecast.performance import (
-    Efficiencies,
-    compute_time_s,
-    demand,
-    memory_time_s,
-)
+from codesign.evaluators.forecast.performance import Efficiencies, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
-    ForecastMachine,
     chunk_ratios,
     lora_linear_ops,
     lora_update_ops,
@@ -237,15 +231,6 @@ def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth() 
 
 
 # Times
-
-
-@pytest.mark.parametrize("formula", [compute_time_s, memory_time_s])
-def test_a_time_scales_with_the_unit_of_time_and_with_no_other(formula: Any) -> None:
-    # One old unit of work is 7 new ones, one old second 3 new ones.
-    old = formula(1e12, 3, 1e12, 0.5, 2e-6)
-    new = formula(7e12, 3, 7e12 / 3, 0.5, 3 * 2e-6)
-    assert float(old) == pytest.approx(2.000006)
-    assert float(new) == pytest.approx(3 * float(old))
 
 
 def test_a_phase_takes_the_longer_of_both_times_and_launches_on_top() -> None:

@@ -20,6 +20,7 @@ from codesign.machines.device.attention import (
     attention_work_flop,
 )
 from codesign.machines.device.rates import DeviceRates
+from codesign.machines.roofline import roofline_times
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
@@ -91,9 +92,8 @@ def corrects(table: KernelTable) -> BoolArray:
 def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
     """The larger of the arithmetic over the peak and the least traffic over the bandwidth."""
     peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
-    work_s = attention_work_flop(shape) / peak
-    traffic_s = attention_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
-    return np.asarray(np.maximum(work_s, traffic_s))
+    memory_s = attention_traffic_bytes(shape) / rates.bandwidth_bytes_per_s
+    return roofline_times(attention_work_flop(shape), peak, memory_s).time_s
 
 
 def multiplies_8_bits(table: KernelTable) -> BoolArray:

@@ -21,6 +21,7 @@ from codesign.machines.device.experts import (
     experts_time_s,
 )
 from codesign.machines.device.formats import ProductFormat, product_format
+from codesign.machines.roofline import roofline_times
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.routing import first_rank_load
 from codesign.studies.validation.kernel_families.rows import (
@@ -81,9 +82,10 @@ def _law(table: KernelTable) -> Callable[[ExpertConstants], FloatArray]:
 def _roofline_s(table: KernelTable) -> FloatArray:
     work, rates = expert_work(table), table.rates
     each = np.asarray(work.matrices) * work.hidden * work.expert_hidden
-    memory = np.asarray(work.active_experts) * each * work.weight_bytes
-    compute = 2 * np.asarray(work.pairs) * each / _peaks(table)
-    return np.maximum(memory / rates.bandwidth_bytes_per_s, compute)
+    traffic_bytes = np.asarray(work.active_experts) * each * work.weight_bytes
+    work_flop = 2 * np.asarray(work.pairs) * each
+    memory_s = traffic_bytes / rates.bandwidth_bytes_per_s
+    return roofline_times(work_flop, _peaks(table), memory_s).time_s
 
 
 def expert_work(table: KernelTable) -> ExpertWork:

@@ -17,6 +17,7 @@ from codesign.errors import UnknownNameError
 from codesign.hardware.device import Device
 from codesign.machines.device.formats import ProductFormat, format_on, product_format
 from codesign.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
+from codesign.machines.roofline import roofline_times
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
@@ -99,9 +100,9 @@ def groups(table: KernelTable) -> list[str]:
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     products = _products(table)
-    traffic_s = products.weight_bytes + products.activation_bytes
-    traffic_s = np.asarray(traffic_s / table.rates.bandwidth_bytes_per_s)
-    return np.maximum(products.work_flop / products.peak_flop_per_s, traffic_s)
+    traffic_bytes = products.weight_bytes + products.activation_bytes
+    memory_s = traffic_bytes / table.rates.bandwidth_bytes_per_s
+    return roofline_times(products.work_flop, products.peak_flop_per_s, memory_s).time_s
 
 
 def _law(table: KernelTable) -> Callable[[GemmConstants], FloatArray]:

@@ -18,6 +18,7 @@ from codesign.machines.device.absorbing import (
     absorbing_traffic_bytes,
     absorbing_work_flop,
 )
+from codesign.machines.roofline import roofline_times
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
@@ -70,8 +71,8 @@ def _law(table: KernelTable) -> Callable[[AbsorbingConstants], FloatArray]:
 def _roofline_s(table: KernelTable) -> FloatArray:
     shape, rates = shapes(table), table.rates
     peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
-    traffic_s = absorbing_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
-    return np.asarray(np.maximum(absorbing_work_flop(shape) / peak, traffic_s))
+    memory_s = absorbing_traffic_bytes(shape) / rates.bandwidth_bytes_per_s
+    return roofline_times(absorbing_work_flop(shape), peak, memory_s).time_s
 
 
 FAMILY = KernelFamily(

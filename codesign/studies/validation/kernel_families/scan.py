@@ -22,6 +22,7 @@ from codesign.machines.device.scan import (
     scan_traffic_bytes,
     scan_work_flop,
 )
+from codesign.machines.roofline import roofline_times
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
@@ -142,8 +143,9 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     scan, rates, is_scan = scans(table), table.rates, has_scan(table)
     convolution = convolution_traffic_bytes(convolutions(table))
     traffic = np.where(is_scan, scan_traffic_bytes(scan), convolution)
-    work_s = np.where(is_scan, scan_work_flop(scan) / np.asarray(rates.peak_16bit_flop_per_s), 0.0)
-    return np.asarray(np.maximum(work_s, traffic / np.asarray(rates.bandwidth_bytes_per_s)))
+    work_flop, memory_s = scan_work_flop(scan), traffic / rates.bandwidth_bytes_per_s
+    work_flop = np.where(is_scan, work_flop, 0.0)
+    return roofline_times(work_flop, rates.peak_16bit_flop_per_s, memory_s).time_s
 
 
 FAMILY = KernelFamily(

@@ -1,4 +1,4 @@
-"""Time of an operator of a pass: a roofline (GenZ Eqs. 1 and 2)."""
+"""Time of an operator of a pass: a roofline (GenZ Eqs. 1 and 2), or another's law."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.machines.roofline import roofline_times
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import Kernel, Scope
 
@@ -73,8 +74,7 @@ class Rooflines:
     def bound(self, work: DeviceWork) -> OperatorTime:
         """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
         rate = self.platform.flop_per_s * (self.options.compute_efficiency or 1.0)
-        compute = 2.0 * work.mac / rate
-        memory = self.memory_s(work)
+        times = roofline_times(2.0 * work.mac, rate, self.memory_s(work))
         kept = work.weight_bytes + work.kv_bytes
         return OperatorTime(
             name=work.name,
@@ -82,13 +82,13 @@ class Rooflines:
             kernel=work.kernel,
             scope=work.rule.scope,
             is_in_layers=work.is_in_layers,
-            count=np.full_like(compute, work.count),
-            time_s=work.count * np.maximum(compute, memory),
-            compute_s=work.count * compute,
-            memory_s=work.count * memory,
+            count=np.full_like(times.compute_s, work.count),
+            time_s=work.count * times.time_s,
+            compute_s=work.count * times.compute_s,
+            memory_s=work.count * times.memory_s,
             mac=work.count * work.mac,
             bytes=work.count * (kept + work.activation_bytes),
-            joules=np.full_like(compute, np.nan),
+            joules=np.full_like(times.compute_s, np.nan),
         )
 
     def memory_s(self, work: DeviceWork) -> FloatArray:

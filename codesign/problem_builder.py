@@ -27,7 +27,7 @@ from codesign.evaluators.base import (
     TakesParameters,
 )
 from codesign.problem import Constraint, Objective, Problem, located_error
-from codesign.space import DesignSpace, Expression, read_limit
+from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
 
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
@@ -237,7 +237,7 @@ def absent_problems(
 def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:
     """The number by which a condition bounds one metric from its bad side; None: it does not."""
     senses = {metric.name: metric.sense for metric in evaluator.metrics}
-    limit = read_limit(expression.text)
+    limit = expression.limit
     if limit is None or expression.names != {limit.quantity} or limit.quantity not in senses:
         return None
     if limit.is_upper != (senses[limit.quantity] == "minimize"):

@@ -5,7 +5,6 @@ All are of all devices that serve the model together, but those of a temperature
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +28,7 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.accelerator import TIER_TECHNOLOGIES, AcceleratorBatch
 from codesign.hardware.power import thermal_design_watts
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request
@@ -434,13 +433,10 @@ def absent_metrics(
         if name is not None and library[str(name)].unit == "device":
             why = f"{name} is all on-chip memory of a shipped device, whose area nobody knows"
             reasons |= dict.fromkeys(needed, why)
-    tiers = [name for key in values if _TIER.match(key) for name in values[key]]
+    tiers = [name for key in values if key in TIER_TECHNOLOGIES for name in values[key]]
     for name in dict.fromkeys(str(name) for name in tiers if name is not None):
         for metric, quantities in needed.items():
             for quantity in quantities:
                 if getattr(library[name], quantity) is None:
                     reasons.setdefault(metric, f"memory technology {name!r} states no {quantity}")
     return reasons
-
-
-_TIER = re.compile(r"^tier\d_technology$")

@@ -52,7 +52,7 @@ _WAY_KEYS = (
     "name", "machines", "start_s", "end_s", "step_s", "batch_size", "requests_per_s", "utilization",
     "joules_per_request", "bytes",
 )  # fmt: skip
-_POWER = ("component", "tdp_watts", "average_watts")
+_POWER = ("name", "tdp_watts", "average_watts")
 _LEAST = 0.01
 """Share of the time from which on an operator is listed."""
 

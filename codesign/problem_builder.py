@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from codesign.errors import (
     InputError,
@@ -94,7 +95,7 @@ def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
     """The mistake with the place of the option that it is about."""
     path = ((mistake.place,) if mistake.place else ()) + mistake.key
     place = places.get(f"evaluator.{path[0]}") if path else None
-    return mistake if place is None else Mistake(mistake.message, path[1:], place)
+    return mistake if place is None else replace(mistake, key=path[1:], place=place)
 
 
 def with_pools_of(
@@ -128,7 +129,7 @@ def with_pools_of(
     except InputError as error:
         raise InputError(
             [
-                Mistake(item.message, place=space.where(*map(str, item.key)))
+                replace(item, key=(), place=space.where(*map(str, item.key)))
                 if item.key[:1] in (("pools",), ("links",))
                 else item
                 for item in error.mistakes

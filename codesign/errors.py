@@ -37,11 +37,15 @@ class Mistake:
         key: The key of the input that it is about, such as ``("pools", "decode")``; empty if the
             place says it all.
         place: Where the input is: ``file:line``, a flag, or whatever the user can look up.
+        named: Keys of the input that the message names, which may have other words elsewhere.
+        is_missing: Nothing was given for the key.
     """
 
     message: str
     key: tuple[str | int, ...] = ()
     place: str = ""
+    named: tuple[str, ...] = ()
+    is_missing: bool = False
 
     def __str__(self) -> str:
         dotted = ".".join(map(str, self.key))
@@ -49,11 +53,17 @@ class Mistake:
 
 
 class KeyedValueError(ValueError):
-    """The value of one key of a record cannot be used; raised by what checks the whole record."""
+    """The value of one key of a record cannot be used; raised by what checks the whole record.
 
-    def __init__(self, key: str, message: str) -> None:
-        self.key, self.message = key, message
-        super().__init__(f"{key}: {message}")
+    Args:
+        key: Of the record; empty if several are at fault together.
+        message: What was expected, and what was got.
+        named: Keys that the message names.
+    """
+
+    def __init__(self, key: str, message: str, named: tuple[str, ...] = ()) -> None:
+        self.mistake = Mistake(message, (key,) if key else (), named=named)
+        super().__init__(str(self.mistake))
 
 
 class InputError(CodesignError):

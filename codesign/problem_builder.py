@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from codesign.errors import (
     InputError,
@@ -27,7 +28,7 @@ from codesign.evaluators.base import (
     TakesParameters,
 )
 from codesign.problem import Constraint, Objective, Problem, located_error
-from codesign.space import DesignSpace, Expression, read_limit
+from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
 
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
@@ -94,7 +95,7 @@ def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
     """The mistake with the place of the option that it is about."""
     path = ((mistake.place,) if mistake.place else ()) + mistake.key
     place = places.get(f"evaluator.{path[0]}") if path else None
-    return mistake if place is None else Mistake(mistake.message, path[1:], place)
+    return mistake if place is None else replace(mistake, key=path[1:], place=place)
 
 
 def with_pools_of(
@@ -128,7 +129,7 @@ def with_pools_of(
     except InputError as error:
         raise InputError(
             [
-                Mistake(item.message, place=space.where(*map(str, item.key)))
+                replace(item, key=(), place=space.where(*map(str, item.key)))
                 if item.key[:1] in (("pools",), ("links",))
                 else item
                 for item in error.mistakes
@@ -237,7 +238,7 @@ def absent_problems(
 def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:
     """The number by which a condition bounds one metric from its bad side; None: it does not."""
     senses = {metric.name: metric.sense for metric in evaluator.metrics}
-    limit = read_limit(expression.text)
+    limit = expression.limit
     if limit is None or expression.names != {limit.quantity} or limit.quantity not in senses:
         return None
     if limit.is_upper != (senses[limit.quantity] == "minimize"):

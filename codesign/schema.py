@@ -442,19 +442,17 @@ def _follows(problem: Any, errors: Sequence[Any]) -> bool:
     )
 
 
-REQUIRED = "the key is required"
-"""The message of a mistake about a key that is not there."""
-
-
 def _mistake(document: Document, record: type[BaseModel], path: KeyPath, item: Any) -> Mistake:
     location = tuple(part for part in item["loc"] if _is_written(part))
     if item["type"] == "extra_forbidden":  # the last part is the file's own, however it looks
         outer = item["loc"][:-1]
         location = (*(part for part in outer if _is_written(part)), item["loc"][-1])
     cause = item.get("ctx", {}).get("error")
+    named: tuple[str, ...] = ()
     if isinstance(cause, KeyedValueError):
-        location = (*location, cause.key)
-    return document.mistake(_message(record, location, item), (*path, *location))
+        location, named = (*location, *cause.mistake.key), cause.mistake.named
+    mistake = document.mistake(_message(record, location, item), (*path, *location))
+    return replace(mistake, named=named, is_missing=item["type"] == "missing")
 
 
 def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
@@ -465,7 +463,7 @@ def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
         meant = getattr(model, "other_words", {}).get(key)
         return describe_unknown("key", key, known, meant=meant)
     if kind == "missing":
-        return REQUIRED
+        return "the key is required"
     message = sentence_of(item)
     message = message[:1].lower() + message[1:]
     if kind == "tuple_type":  # as the file has it: YAML knows lists
@@ -483,7 +481,7 @@ def sentence_of(item: Any) -> str:
     """What is wrong, of a problem of a ``ValidationError``, as the check that refused it says."""
     cause = item.get("ctx", {}).get("error")
     if isinstance(cause, KeyedValueError):
-        return cause.message
+        return cause.mistake.message
     message: str = item["msg"]
     return message.removeprefix("Value error, ")
 

@@ -153,6 +153,24 @@ def _match(text: str) -> re.Match[str] | None:
     return _QUANTITY.match(text) if len(text) <= _MOST_CHARACTERS else None
 
 
+def written_quantity(text: str) -> tuple[float, str] | None:
+    """The number as it is written and the text of its unit; None: the text is no quantity.
+
+    Examples:
+        >>> written_quantity("819.2 GB/s")
+        (819.2, 'GB/s')
+        >>> written_quantity("2 parsec")
+    """
+    match = _match(text)
+    if match is None:
+        return None
+    try:
+        parse_unit(match[2])
+    except InputError:
+        return None
+    return float(match[1].replace("_", "")), match[2]
+
+
 def split_quantity(text: str) -> tuple[float, Unit, str]:
     """The number in coherent SI units, its unit, and the unit's text.
 

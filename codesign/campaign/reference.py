@@ -29,8 +29,7 @@ from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.execution.answers import Evaluate, joined
 from codesign.metrics import flipped_columns
 from codesign.pareto import HypervolumeTracker
-from codesign.problem import Objective, Observations, Problem
-from codesign.space import read_limit
+from codesign.problem import Constraint, Objective, Observations, Problem
 from codesign.units import parse_quantity
 
 SEED = 20_000
@@ -199,16 +198,16 @@ def _bounds(problem: Problem) -> dict[str, float]:
         bounds = [
             objective.flipped(bound)
             for constraint in problem.constraints
-            if (bound := _bound(constraint.text, objective)) is not None
+            if (bound := _bound(constraint, objective)) is not None
         ]
         if bounds:
             tightest[objective.metric.name] = objective.flipped(min(bounds))
     return tightest
 
 
-def _bound(text: str, objective: Objective) -> float | None:
+def _bound(constraint: Constraint, objective: Objective) -> float | None:
     """The number at which a constraint bounds an objective from its bad side."""
-    limit = read_limit(text)
+    limit = constraint.expression.limit
     if limit is None or limit.quantity != objective.metric.name:
         return None
     if limit.is_upper != (objective.sense == "minimize"):

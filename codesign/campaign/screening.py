@@ -6,7 +6,6 @@ its metrics in the place of theirs. What it says of a design never counts as a r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -88,17 +87,12 @@ def screening_problem(
     names = {name: screening.metrics.get(name, name) for name in target.deciding_metrics}
     if problems := list(_metric_problems(document, screening, target, evaluator)):
         raise InputError(problems)
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
-
-    def renamed(text: str) -> str:
-        return pattern.sub(lambda match: names[match.group()], text)
-
     where = {key: document.where(_KEY) for key in ("space", "objectives.0", "constraints.0")}
     return build_problem(
         target.space,
         evaluator,
-        [renamed(str(item)) for item in target.objectives],
-        [renamed(item.text) for item in target.constraints],
+        [f"{item.sense} {names[item.metric.name]}" for item in target.objectives],
+        [item.expression.renamed(names) for item in target.constraints],
         screening.name,
         where,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -84,18 +83,14 @@ _RECORDS = ("workload", "option")
 
 
 def _with_flags(mistake: Mistake, places: Mapping[str, str], flags: Mapping[str, str]) -> Mistake:
-    from codesign.schema import REQUIRED
-
     key, *inner = mistake.key or (mistake.place,)
-    if mistake.message == REQUIRED and key in flags:
+    if mistake.is_missing and key in flags:
         return Mistake(f"expected {flags[str(key)]}")
     if key in places:
         mistake = replace(mistake, place=places[str(key)], key=tuple(inner))
-    elif not mistake.key and mistake.place in _RECORDS and mistake.message.startswith("expected"):
+    elif not mistake.key and mistake.place in _RECORDS:
         mistake = replace(mistake, place="")
-    if "Known: " in mistake.message:  # a list of keys, which are not all flags
-        return mistake
-    # A key of one word may as well be a word of the sentence.
-    words = "|".join(key for key in flags if "_" in key)
-    message = re.sub(rf"\b({words})\b", lambda match: flags[match[1]], mistake.message)
+    message = mistake.message
+    for name in mistake.named:
+        message = message.replace(name, flags.get(name, name))
     return replace(mistake, message=message)

@@ -26,7 +26,7 @@ from codesign.cli.platform_flags import (
     limits_of,
     platform_inputs,
 )
-from codesign.errors import InputError, check_known
+from codesign.errors import InputError, Mistake, check_known
 
 if TYPE_CHECKING:
     from codesign.evaluators.base import Explanation
@@ -170,7 +170,7 @@ def _report_choices(
 
 def _why_none(
     evaluator: PlatformEvaluator, design: Mapping[str, Any], choices: Any, n_devices: int
-) -> list[str]:
+) -> list[str | Mistake]:
     """What the way with the fewest broken limits, and the least memory, breaks."""
     import numpy as np
 
@@ -182,7 +182,7 @@ def _why_none(
     nearest = np.lexsort((choices.serving.memory_used_per_device_bytes, broken))[0]
     degrees = dict(zip(SEARCHED_DEGREES, choices.degrees[nearest].tolist(), strict=True))
     columns = design_columns({**design, **degrees})
-    split = ", ".join(f"{name} {value}" for name, value in degrees.items())
+    split = ", ".join(f"{FLAGS[name]} {value}" for name, value in degrees.items())
     words = describe_limits(evaluator.serving(columns))
     return [
         f"no way to use {n_devices} devices keeps every limit; nearest: {split}",

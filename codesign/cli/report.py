@@ -144,11 +144,11 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     profile = problem.evaluator.profile if isinstance(problem.evaluator, HasProfile) else None
     field = plugins.load("evaluators", choice.name).Options.model_fields.get("profile")
     others = [name for name in get_args(field.annotation) if name != profile] if field else []
-    wanted = [(f"profile {name}", choice.name, {"profile": name}) for name in others]
+    wanted = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
     if choice.name in _SIMULATORS:
-        wanted.append(("simulation", _SIMULATORS[choice.name], {}))
+        wanted.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
     readings, omitted = [], []
-    for name, evaluator, options in wanted:
+    for name, title, evaluator, options in wanted:
         try:
             built = api.build_evaluator(
                 evaluator, results.definition.workload, choice.options | options
@@ -162,9 +162,9 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
                 evaluator,
             )
         except CodesignError as error:
-            omitted.append(f"{name}: {str(error).splitlines()[0]}")
+            omitted.append(f"{title}: {str(error).splitlines()[0]}")
         else:
-            readings.append(Reading(name, reading, is_costly=evaluator != choice.name))
+            readings.append(Reading(name, title, reading, is_costly=evaluator != choice.name))
     return Judge(readings, SAMPLES if samples is None else samples, omitted)
 
 

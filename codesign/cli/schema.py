@@ -18,7 +18,7 @@ def schema(
         str | None,
         typer.Argument(
             help="A document, such as evaluate, or what its key 'schema' says, such as "
-            "codesign/evaluate/1."
+            "codesign/evaluate/2."
         ),
     ] = None,
     as_json: AsJson = False,

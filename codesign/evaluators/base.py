@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from codesign.columns import Columns, FloatArray, Value
+from codesign.evaluators.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
 from codesign.metrics import Metric
 from codesign.schema import Record
 
@@ -60,6 +61,8 @@ class Evaluation:
 class Explanation:
     """One design in full, for people: rows of plain values, ready to print or to write as JSON.
 
+    ``explanation_rows.py`` has the keys of the rows.
+
     Attributes:
         metrics: All metrics.
         violations: Limits; ``<= 0`` is within.
@@ -67,23 +70,28 @@ class Explanation:
         levels: One row per memory level: what it is, what lives there, what crosses it.
         power: One row per component: TDP and average watts.
         notes: The assumptions that limit the numbers.
+        timing_notes: By component of ``power``, the one of ``notes`` that says in how much time
+            its energy is counted.
         costs: One row per block or part of one device: its area and its price; None where it has
             none of the two, or nobody knows it.
         ranges: Lowest and highest value of metrics whose errors were measured, by name: 90 % of the
             measurements lie between.
         timeline: Of a system, one row per pool and hand-over: when a request that waits for nobody
             is there, and how busy it is.
+        pass_s: How long one pass takes; None if the evaluator has no passes.
     """
 
     metrics: Mapping[str, float]
     violations: Mapping[str, float]
-    operators: Sequence[Mapping[str, Any]]
-    levels: Sequence[Mapping[str, Any]]
-    power: Sequence[Mapping[str, Any]]
+    operators: Sequence[OperatorRow]
+    levels: Sequence[LevelRow]
+    power: Sequence[PowerRow]
     notes: Sequence[str] = ()
-    costs: Sequence[Mapping[str, Any]] = ()
+    timing_notes: Mapping[str, str] = field(default_factory=dict)
+    costs: Sequence[CostRow] = ()
     timeline: Sequence[Mapping[str, Any]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    pass_s: float | None = None
 
 
 @runtime_checkable

@@ -37,6 +37,12 @@ REQUIRED_PARAMETERS = frozenset(
     {"pe_array", "vector_length", "sram_dies", "sram_3d_layers"}
     | {"tier1_technology", "tier1_stacks"}
 )
+LEVEL_NAMES = ("on_chip", *(f"tier{i}" for i in range(1, MOST_TIERS + 1)))
+"""Memory levels, as results name them."""
+LEVEL_TITLES = ("on-chip", *(f"tier {i}" for i in range(1, MOST_TIERS + 1)))
+"""The same in words."""
+TIER_TECHNOLOGIES = tuple(f"tier{i}_technology" for i in range(1, MOST_TIERS + 1))
+"""Parameters: the technology of each off-chip tier."""
 OPTIONAL_PARAMETERS = frozenset(
     {f"tier{i}_{part}" for i in range(2, MOST_TIERS + 1) for part in ("technology", "stacks")}
     | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization"}

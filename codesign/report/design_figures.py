@@ -27,7 +27,7 @@ from codesign.report.drawing import (
     save_figure,
     scale_ticks,
 )
-from codesign.report.labels import format_value
+from codesign.report.labels import format_value, row_title
 from codesign.report.roofline_picture import operator_documents, roofline
 
 if TYPE_CHECKING:
@@ -150,17 +150,14 @@ def _draw_points(axes: Axes, picture: Mapping[str, Any], total_s: float) -> None
             edgecolors="white",
             linewidths=0.6,
             zorder=3,
-            label=_level_words(level, ceilings.get(level)),
+            label=_ceiling_words(ceilings[level]) if level in ceilings else level,
         )
 
 
-def _level_words(level: str, ceiling: Mapping[str, Any] | None) -> str:
+def _ceiling_words(ceiling: Mapping[str, Any]) -> str:
     """Such as "tier 1: 4 TB/s, 3 TB/s usable"."""
-    title = level.replace("_", "-").replace("tier", "tier ")
-    if ceiling is None:
-        return title
     own = ceiling["usable_bytes_per_s"]
-    words = f"{title}: {format_value(ceiling['bytes_per_s'], 'B/s', 3)}"
+    words = f"{ceiling['title']}: {format_value(ceiling['bytes_per_s'], 'B/s', 3)}"
     return f"{words}, {format_value(own, 'B/s', 3)} usable" if own else words
 
 
@@ -176,7 +173,7 @@ def save_breakdown(chosen: ChosenDesign, path: Path, width_mm: float | None = No
     """
     rows, power = chosen.evaluated.operators, chosen.evaluated.power
     _need(chosen, rows, ("name", "time_s", "bound"))
-    _need(chosen, power, ("component", "tdp_watts", "average_watts"))
+    _need(chosen, power, ("name", "tdp_watts", "average_watts"))
     with drawing_style(width_mm):
         times, watts = _BAR_MM * len(rows) + 22.0, 1.8 * _BAR_MM * len(power) + 22.0
         if is_column(width_mm):
@@ -232,7 +229,7 @@ def _time_words(time_s: float, total_s: float) -> str:
 
 
 def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
-    names = [str(row["component"]).replace("_", "-").replace("tier", "tier ") for row in power]
+    names = [row_title(row) for row in power]
     positions = np.arange(len(names))
     for key, shift, color, hatch in (
         ("average_watts", -0.2, COLORS[0], ""),

@@ -10,6 +10,7 @@ from rich.table import Table
 from codesign.metrics import Metric
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
+    bank_words,
     evaluator_words,
     format_metric,
     format_setting,
@@ -65,6 +66,7 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
         "power": explanation.power,
         "costs": explanation.costs,
         "notes": explanation.notes,
+        "pass_s": explanation.pass_s,
         **({"timeline": explanation.timeline} if explanation.timeline else {}),
     }
 
@@ -83,10 +85,10 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
         *pools,
         _metrics_table(explanation.metrics, evaluated.evaluator.metrics),
         timeline_table(explanation.timeline, width),
-        rows_table("Operators", explanation.operators, width, _OPERATOR_COLUMNS),
-        rows_table("Memory levels", explanation.levels, width, _LEVEL_COLUMNS),
-        rows_table("Power", explanation.power, width),
-        rows_table("Area and price of one device", explanation.costs, width),
+        rows_table("Operators", _printed(explanation.operators), width, _OPERATOR_COLUMNS),
+        rows_table("Memory levels", _printed(explanation.levels), width, _LEVEL_COLUMNS),
+        rows_table("Power", _printed(explanation.power), width),
+        rows_table("Area and price of one device", _printed(explanation.costs), width),
         _limits_table(evaluated.violations),
     ]
     if words := edge_words(evaluated):
@@ -94,6 +96,18 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
     nonempty_parts = [part for part in parts if not isinstance(part, Table) or part.row_count]
     spaced = [item for part in nonempty_parts for item in (part, text_line(""))]
     return spaced + [text_line(f"Note: {note}") for note in explanation.notes]
+
+
+_NOT_PRINTED = ("title", "component", "banks", "matrix_bound")
+"""Keys of rows for figures and pages, which other columns say well enough here."""
+
+
+def _printed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in row.items() if key not in _NOT_PRINTED}
+        | {"technology": bank_words(row)}
+        for row in rows
+    ]
 
 
 def _settings(evaluated: EvaluatedDesign) -> tuple[dict[str, str], list[Table]]:

@@ -226,6 +226,16 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: short[name] if count[short[name]] == 1 else name for name in listed}
 
 
+def row_title(row: Mapping[str, Any]) -> str:
+    """A memory level, a component or a part of an explanation in words."""
+    return str(row.get("title") or row.get("name", row.get("part", ""))).replace("_", " ")
+
+
+def bank_words(level: Mapping[str, Any]) -> str:
+    """What a memory level of an explanation is built of: ``hbm4_12h ×2``."""
+    return " + ".join(f"{x['technology']} ×{x['count']}" for x in level.get("banks", ()))
+
+
 def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ()) -> str:
     """A machine in words, such as "2048x256, VLEN 1024, 3D×3, HBM4×2 + HBF×1, act/ws/matrix".
 

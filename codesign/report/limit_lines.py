@@ -38,10 +38,10 @@ def limit_lines(problem: Problem) -> list[LimitLine]:
 
 def limit_words(problem: Problem, constraint: Constraint) -> str:
     """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
-    names = list(constraint.expression.names)
-    if constraint.bound is None or len(names) != 1:
+    limit = constraint.expression.limit
+    if constraint.bound is None or limit is None:
         return constraint.text
-    metric = metric_of(names[0], problem.evaluator.metrics)
-    side = "at most" if "<" in constraint.text else "at least"
+    metric = metric_of(limit.quantity, problem.evaluator.metrics)
+    side = "at most" if limit.is_upper else "at least"
     amount = format_metric(constraint.bound, metric)
     return f"{metric_title(metric)} {side} {amount}"

@@ -16,7 +16,12 @@ from codesign.columns import FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import HasTechnologies
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
+from codesign.hardware.accelerator import (
+    LEVEL_NAMES,
+    LEVEL_TITLES,
+    REQUIRED_PARAMETERS,
+    build_accelerators,
+)
 from codesign.hardware.power import mac_energy_joules
 from codesign.memtech import Level, MemoryTechnology
 from codesign.workload import multiply_bits
@@ -197,8 +202,8 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         lane_energy_joules=energies.lane_joules,
         levels=tuple(
             MachineLevel(
-                name="on_chip" if i == 0 else f"tier{i}",
-                title=f"tier {i}" if i else "on-chip",
+                name=LEVEL_NAMES[i],
+                title=LEVEL_TITLES[i],
                 banks=_banks(columns, library, i, level),
                 capacity_bytes=float(levels.capacity_bytes[i, 0]),
                 bandwidth_bytes_per_s=float(levels.bandwidth_bytes_per_s[i, 0]),

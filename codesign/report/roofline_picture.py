@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.evaluators.base import HasTechnologies
 from codesign.hardware.accelerator import DEFAULT_CLOCK_HZ
+from codesign.report.labels import row_title
 from codesign.report.pass_account import pass_account
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
 
-_COMPUTE_TIMES = ("compute_time_s", "compute_s")
-"""What evaluators call the time that an operator's arithmetic takes by itself."""
 _ANY_LEVEL = "memory"
 _MOST_NAMED = 4
 _USABLE = 0.98
@@ -40,19 +39,16 @@ def operator_documents(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
 
 def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
     phase = str(row.get("phase", ""))
-    work = row.get("work_flop")
-    if work is None and "multiply_accumulates" in row:
-        work = 2.0 * row["multiply_accumulates"]
     fields = {
         "name": " ".join(filter(None, [phase, str(row.get("name", "")).replace("_", " ")])),
         "bound": row.get("bound", "time"),
         "count": row.get("count"),
         "time_s": row.get("time_s"),
-        "work_flop": work,
+        "work_flop": row.get("work_flop"),
         "traffic_bytes": _traffic(row.get("traffic_bytes"), memory),
         "energy_joules": row.get("energy_joules"),
         "memory_s": row.get("memory_s"),
-        "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
+        "compute_s": row.get("compute_s"),
     }
     return {key: value for key, value in fields.items() if value is not None}
 
@@ -96,6 +92,7 @@ def roofline(
     ceilings = [
         {
             "level": level["name"],
+            "title": row_title(level),
             "bytes_per_s": level["bandwidth_bytes_per_s"],
             "usable_bytes_per_s": _if_less(
                 _usable_bytes_per_s(evaluated, level["name"]), level["bandwidth_bytes_per_s"]
@@ -156,7 +153,7 @@ def _operation_unit(evaluated: EvaluatedDesign) -> str:
 
 def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:
     """The highest rate at which the evaluator lets any operator use a level; None if unknown."""
-    key = "on_chip_time_s" if level == "on_chip" else "off_chip_time_s"
+    key = "on_chip_s" if level == "on_chip" else "off_chip_s"
     rates = [
         row["traffic_bytes"].get(level, 0.0) / row[key]
         for row in evaluated.operators

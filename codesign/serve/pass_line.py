@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from codesign.evaluators.npu.design_explanation import TIME_OF_BOUND
-
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
 
@@ -21,9 +19,9 @@ def pass_line(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
 
     Empty where the evaluator gives operators no time of their own.
     """
-    units = {"array and memories": "matrix_time_s", "vector unit": "vector_time_s"}
+    units = {"array and memories": "matrix_s", "vector unit": "vector_s"}
     rows = [row for row in evaluated.operators if row.get("time_s")]
-    if not all("matrix_time_s" in row for row in rows):
+    if not all("matrix_s" in row for row in rows):
         units = {"device": "time_s"}
     bars: list[dict[str, Any]] = []
     end_s = 0.0
@@ -45,8 +43,6 @@ def _is_serial(evaluated: EvaluatedDesign) -> bool:
 
 
 def _bound(row: Mapping[str, Any], key: str) -> str:
-    if key == "vector_time_s":
+    if key == "vector_s":
         return "vector"
-    if key == "matrix_time_s" and row["bound"] == "vector":
-        return max(TIME_OF_BOUND, key=lambda bound: row[TIME_OF_BOUND[bound]])
-    return str(row.get("bound", "time"))
+    return str(row["matrix_bound"] if key == "matrix_s" else row.get("bound", "time"))

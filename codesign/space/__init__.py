@@ -4,7 +4,7 @@ The package knows nothing of hardware: a memory technology is a name in a catalo
 """
 
 from codesign.space.expression_parser import parse_expression
-from codesign.space.expressions import Expression, WrittenLimit, read_limit
+from codesign.space.expressions import Expression
 from codesign.space.parameters import Parameter
 from codesign.space.space import DesignSpace
 from codesign.space.space_definition import load_space, parse_space
@@ -16,9 +16,7 @@ __all__ = [
     "Expression",
     "Parameter",
     "SpaceConstraint",
-    "WrittenLimit",
     "load_space",
     "parse_expression",
     "parse_space",
-    "read_limit",
 ]

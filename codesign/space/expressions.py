@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from codesign.columns import FloatArray, Value
 from codesign.errors import InputError
+from codesign.space.expression_tokens import tokens_of
 from codesign.space.nodes import Node
-from codesign.units import BASES, Unit
+from codesign.units import BASES, Unit, written_quantity
 
 PRESENT = ".present"
 """Ending of the key under which a number that may be absent says whether it is there."""
@@ -70,6 +72,21 @@ class Expression:
     def is_condition(self) -> bool:
         return self.unit is None
 
+    @cached_property
+    def limit(self) -> WrittenLimit | None:
+        """The limit on one quantity that a condition is; None: it has another form."""
+        match = _LIMIT.match(self.text)
+        return WrittenLimit(*match.groups()) if match else None
+
+    def renamed(self, names: Mapping[str, str]) -> str:
+        """Its text with other names for some of those that it looks up."""
+        text = self.text
+        for token in reversed(list(tokens_of(text))):
+            if token.kind == "name" and token.text in names:
+                start = token.column - 1
+                text = text[:start] + names[token.text] + text[start + len(token.text) :]
+        return text
+
     def evaluate(self, values: Mapping[str, FloatArray]) -> FloatArray:
         """The value for each design; 1 or 0 for a condition."""
         if self.unit is None:
@@ -97,6 +114,11 @@ class WrittenLimit:
         quantity: Name of a metric, a parameter or a derived quantity.
         comparison: ``<=``, ``<``, ``>=`` or ``>``.
         bound: What stands behind it, such as ``700 W``.
+
+    Examples:
+        >>> WrittenLimit("tdp_watts", "<=", "0.7 kW").amount
+        (0.7, 'kW')
+        >>> WrittenLimit("sram_dies", "<", "tier1_stacks").amount
     """
 
     quantity: str
@@ -104,21 +126,14 @@ class WrittenLimit:
     bound: str
 
     @property
+    def amount(self) -> tuple[float, str] | None:
+        """The bound's number and unit, as they are written; None: it is no quantity."""
+        return written_quantity(self.bound)
+
+    @property
     def is_upper(self) -> bool:
         """Whether it bounds from above."""
         return self.comparison.startswith("<")
-
-
-def read_limit(text: str) -> WrittenLimit | None:
-    """The limit that a condition is; None: it has another form.
-
-    Examples:
-        >>> read_limit("tdp_watts <= 700 W")
-        WrittenLimit(quantity='tdp_watts', comparison='<=', bound='700 W')
-        >>> read_limit("sram_dies + 1 < 4")
-    """
-    match = _LIMIT.match(text)
-    return WrittenLimit(*match.groups()) if match else None
 
 
 def format_value(value: Value) -> str:

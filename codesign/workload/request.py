@@ -59,6 +59,11 @@ def _batch(value: object) -> object:
     )
 
 
+TOKEN_KEYS = ("trace", "prompt_tokens", "generated_tokens")
+"""Keys that say how long requests are."""
+BOTH_COUNTS = "both prompt_tokens and generated_tokens"
+
+
 class Request(Record):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
@@ -105,7 +110,7 @@ class Request(Record):
     def _check(self) -> Request:
         has_counts = (self.prompt_tokens is not None, self.generated_tokens is not None)
         if self.trace is None and not all(has_counts):
-            raise ValueError("expected trace, or both prompt_tokens and generated_tokens")
+            raise KeyedValueError("", f"expected trace, or {BOTH_COUNTS}", TOKEN_KEYS)
         if self.trace is not None and any(has_counts):
             raise ValueError("expected either trace or token counts, got both")
         if self.diffusion_steps is not None and not self.language_model.is_diffusion:

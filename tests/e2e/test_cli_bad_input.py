@@ -223,7 +223,7 @@ CASES = {
     "an unknown workload": Case(
         [*_EVALUATE, "--workload", "osword"], ["'osword'", "Did you mean 'osworld'?"]
     ),
-    "no workload": Case(_EVALUATE, ["trace", "--prompt-tokens"]),
+    "no workload": Case(_EVALUATE, ["error: expected --workload, or both --prompt-tokens"]),
     "no phase": Case(
         ["evaluate", "--design", "P1", "--model", "llama-3-8b", *_OSWORLD],
         ["error: expected --phase"],

@@ -16,6 +16,7 @@ import codesign
 from codesign.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents, main
 from codesign.cli.app import command_tree
+from codesign.evaluators.explanation_rows import Banks, CostRow, LevelRow, OperatorRow, PowerRow
 from codesign.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
 from codesign.studies import account_fronts, conclusions
@@ -155,6 +156,13 @@ RECORDS = {
     "range": Range,
     "technology": MemoryTechnology,
     "optimizer_summary": OptimizerSummary,
+}
+ROWS = {
+    "operator_row": OperatorRow,
+    "level_row": LevelRow,
+    "banks": Banks,
+    "power_row": PowerRow,
+    "cost_row": CostRow,
 }
 
 
@@ -365,6 +373,13 @@ def test_the_schema_of_a_record_has_its_fields(name):
     assert list(part["properties"]) == part["required"] == list(names)
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_the_schema_of_an_explained_design_has_the_keys_of_its_rows(name):
+    part = documents.read_schema(documents.current()["evaluate"])["$defs"][name]
+    assert list(part["properties"]) == list(ROWS[name].__annotations__)
+    assert set(part["required"]) == ROWS[name].__required_keys__
+
+
 def test_common_parts_are_all_used():
     texts = [path.read_text("utf-8") for path in documents.FOLDER.iterdir()]
     parts = json.loads((documents.FOLDER / "common.v1.json").read_text("utf-8"))["$defs"]
@@ -372,7 +387,7 @@ def test_common_parts_are_all_used():
     assert parts.keys() <= used
 
 
-@pytest.mark.parametrize("words", ["evaluate", "codesign/evaluate/1"])
+@pytest.mark.parametrize("words", ["evaluate", "codesign/evaluate/2"])
 def test_a_schema_is_printed_alone_and_needs_no_other_file(words, capsys):
     document = _printed(capsys, *INVOCATIONS["evaluate"][0].split(), "--json")
     schema = _printed(capsys, "schema", words)

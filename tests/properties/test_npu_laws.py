@@ -455,10 +455,10 @@ def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str
         assert sum(row["time_s"] for row in told.operators) == pytest.approx(seconds, rel=1e-12)
         assert sum(row["time_share"] for row in told.operators) == pytest.approx(1.0)
         for row in told.operators:
-            bounds = [row[f"{bound}_time_s"] for bound in ("compute", "on_chip", "off_chip")]
-            assert row["time_s"] >= (row["vector_time_s"] + max(bounds)) * (1 - 1e-12)
+            bounds = [row[f"{bound}_s"] for bound in ("compute", "on_chip", "off_chip")]
+            assert row["time_s"] >= (row["vector_s"] + max(bounds)) * (1 - 1e-12)
         # Side by side, the vector unit as a whole runs beside array and memories.
-        vector_s = sum(row["vector_time_s"] for row in told.operators)
+        vector_s = sum(row["vector_s"] for row in told.operators)
         assert vector_s > 0
         assert overlapped_s == pytest.approx(max(vector_s, seconds - vector_s), rel=1e-9)
 
@@ -477,9 +477,7 @@ def test_the_operators_traffic_and_energy_sum_to_those_of_a_pass(
         average = sum(row["average_watts"] for row in told.power)
         background = (
             sum(
-                row["average_watts"]
-                for row in told.power
-                if row["component"] not in ("array", "vector")
+                row["average_watts"] for row in told.power if row["name"] not in ("array", "vector")
             )
             - sum(level["energy_joules"] for level in told.levels) / seconds
         )
@@ -504,7 +502,7 @@ def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
     for position in EXPLAINED:
         told = limit.explain(take(designs(), np.array([position])))
         for row in told.operators:
-            longer = max(row["compute_time_s"], row["vector_time_s"])
+            longer = max(row["compute_s"], row["vector_s"])
             assert row["time_s"] == pytest.approx(longer, rel=1e-12)
     ideal = evaluator(model, profile, phase, array="ideal").with_library(library(*LIMIT))
     unlimited = with_values("vector_length", lambda _: 10**12, designs())
@@ -568,8 +566,8 @@ def assert_at_most(values: FloatArray, limit: FloatArray) -> None:
 
 def test_an_explanation_has_the_power_of_each_component() -> None:
     for told, seconds in explanations(("mixtral-8x7b", "plain", "decode")):
-        watts = {row["component"]: row["average_watts"] for row in told.power}
-        limits = {row["component"]: row["tdp_watts"] for row in told.power}
+        watts = {row["name"]: row["average_watts"] for row in told.power}
+        limits = {row["name"]: row["tdp_watts"] for row in told.power}
         assert all(watts[name] <= limits[name] for name in watts)
         for level in told.levels:
             assert watts[level["name"]] >= level["energy_joules"] / seconds
@@ -589,7 +587,7 @@ def test_an_explanation_names_the_memory_that_waits_for_power(way: str) -> None:
     seconds = sum(item["time_s"] for item in explanation.operators)
     assert seconds == pytest.approx(float(metrics.pass_s[position]), rel=1e-12)
     # It draws what its TDP counts while array and memories work, and rests beside the vector unit.
-    (power,) = (power for power in explanation.power if power["component"] == name)
+    (power,) = (power for power in explanation.power if power["name"] == name)
     (level,) = (level for level in explanation.levels if level["name"] == name)
     at_rest = power["average_watts"] - level["energy_joules"] / seconds
     working = level["energy_joules"] / float(metrics.matrix_s[position])

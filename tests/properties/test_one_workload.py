@@ -151,7 +151,7 @@ def _npu(model: str, phase: str, **said: Any) -> Count:
     # The rest is read off chip.
     streamed = dict(zip(KINDS, 1.0 - chosen.batch.setup.pinned[:, 0], strict=True))
     return Count(
-        mac={row["name"]: row["multiply_accumulates"] for row in rows},
+        mac={row["name"]: row["work_flop"] / 2.0 for row in rows},
         weight_bytes=_by_name(table.names, moved.weight_reads[0] * table.count, streamed["weight"]),
         kv_read_bytes=_by_name(table.names, moved.kv_reads[0] * table.count, streamed["kv"]),
         held_weight_bytes=float(chosen.footprint.weight_bytes[0]),

@@ -15,6 +15,7 @@ from codesign.evaluated_design import AssessedDesign
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import METRICS
 from codesign.problem_builder import build_problem
+from codesign.report.labels import bank_words
 from codesign.schema import Record
 
 P1 = {"model": "llama-3.3-70b", "workload": "osworld", "phase": "prefill"}
@@ -39,7 +40,7 @@ def test_a_named_design_and_its_values_are_the_same_design():
     assert named.metrics["batch_size"] == 1  # a prefill takes one request after the other
     assert named.is_feasible
     assert {row["name"] for row in named.operators} >= {"qkv_projection", "softmax"}
-    assert [row["technology"] for row in named.levels][1:] == ["hbm4_12h x2", "hbf x1"]
+    assert [bank_words(row) for row in named.levels][1:] == ["hbm4_12h ×2", "hbf ×1"]
     assert sum(row["tdp_watts"] for row in named.power) == pytest.approx(named.metrics["tdp_watts"])
     assert named.notes
 
@@ -51,8 +52,9 @@ def test_a_tier_keeps_its_power_where_another_order_of_the_tiers_is_faster():
     }  # fmt: skip
     p1 = dict(codesign.evaluate(design="P1", **P1).design)
     found = codesign.evaluate(design=p1 | values, **P1 | {"phase": "decode"})
-    assert [row["technology"] for row in found.levels][1:] == ["hbf x1", "lpddr6 x8"]
-    watts = {row["component"]: row for row in found.power}
+    assert [bank_words(row) for row in found.levels][1:] == ["hbf ×1", "lpddr6 ×8"]
+    assert [row["title"] for row in found.levels] == ["on-chip", "tier 2", "tier 1"]
+    watts = {row["name"]: row for row in found.power}
     # Nearly all reads come from flash, which is near its limit then; LPDDR6 only passes some on.
     assert 0.5 < watts["tier2"]["average_watts"] / watts["tier2"]["tdp_watts"] <= 1
     assert watts["tier1"]["average_watts"] < 0.1 * watts["tier1"]["tdp_watts"]

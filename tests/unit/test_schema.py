@@ -112,6 +112,6 @@ def test_a_mistake_is_a_record_of_place_key_and_message(tmp_path):
     with pytest.raises(InputError, match="mixed: expected chunk_tokens") as caught:
         schema.to_record(schema.read_document(path), PlatformRequest)
     message = "expected chunk_tokens, the prompt tokens of one pass"
-    assert caught.value.mistakes == (Mistake(message, ("mixed",), f"{path}:4"),)
+    assert caught.value.mistakes == (Mistake(message, ("mixed",), f"{path}:4", ("chunk_tokens",)),)
     moved = InputError(caught.value.mistakes, "--request")
     assert moved.problems == (f"--request: {path}:4: mixed: {message}",)

@@ -8,7 +8,6 @@ hides the other, so they are moved together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -17,11 +16,10 @@ import numpy as np
 
 from codesign.analysis.insight.variation import Variation
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import InputError
 from codesign.metrics import Metric
 from codesign.problem import Observations, Problem
-from codesign.space import read_limit
-from codesign.units import parse_unit, split_quantity
+from codesign.space import Expression
+from codesign.units import parse_unit
 
 Source: TypeAlias = Literal["campaign", "space", "evaluator"]
 
@@ -110,12 +108,12 @@ def limits_of(problem: Problem) -> Limits:
     observed = problem.evaluate(rows)
     movable: list[Limit] = []
     others: list[tuple[str, str]] = []
-    for source, text in _texts(problem):
-        limit = _read(problem, source, text)
+    for source, condition in _conditions(problem):
+        limit = _read(problem, source, condition)
         if isinstance(limit, Limit):
             movable.append(limit)
         else:
-            others.append((text, limit))
+            others.append((condition.text, limit))
     excess = _evaluator_limits(problem, rows, observed)
     for position, limit in enumerate(movable):
         own = used(problem, limit, rows, observed) / limit.number - 1.0
@@ -134,12 +132,12 @@ def limits_of(problem: Problem) -> Limits:
 def _limits_of_system(problem: Problem) -> Limits:
     """Those of the campaign; what bounds machines of a pool is priced by that pool's own front."""
     movable, others = [], []
-    for source, text in _texts(problem):
-        limit = _read(problem, source, text) if source == "campaign" else _OF_POOL
+    for source, condition in _conditions(problem):
+        limit = _read(problem, source, condition) if source == "campaign" else _OF_POOL
         if isinstance(limit, Limit):
             movable.append(limit)
         else:
-            others.append((text, limit))
+            others.append((condition.text, limit))
     return Limits(tuple(movable), tuple(others))
 
 
@@ -166,32 +164,27 @@ def _scale(limit: Limit) -> float:
     return parse_unit(limit.unit).scale
 
 
-def _texts(problem: Problem) -> Iterator[tuple[Source, str]]:
+def _conditions(problem: Problem) -> Iterator[tuple[Source, Expression]]:
     for item in problem.constraints:
-        yield "campaign", item.text
+        yield "campaign", item.expression
     for rule in problem.space.constraints:
         if rule.description != "fixed":
-            yield "space", rule.text
+            yield "space", rule.expression
 
 
-def _read(problem: Problem, source: Source, text: str) -> Limit | str:
+def _read(problem: Problem, source: Source, condition: Expression) -> Limit | str:
     """The limit, or why it is none."""
-    written = read_limit(text)
+    written = condition.limit
     metrics = set(problem.metric_names)
     if written is None or written.quantity not in {*metrics, *problem.space.units}:
         return "is not of the form 'quantity <= number'"
-    match = re.match(r"([-+.\deE_]+)\s*(.*)$", written.bound)
-    try:
-        split_quantity(written.bound)
-    except InputError:
-        match = None
-    if match is None:
+    if written.amount is None:
         return "is not bounded by a number"
-    number, unit = match.groups()
-    quantity, bound = written.quantity, float(number.replace("_", ""))
+    (number, unit), quantity = written.amount, written.quantity
+    if number <= 0:
+        return "has no positive bound that a share could be taken of"
     own = _metric_unit(problem, quantity) if quantity in metrics else ""
-    limit = Limit(text, source, quantity, written.comparison, bound, unit or own, unit)
-    return limit if limit.number > 0 else "has no positive bound that a share could be taken of"
+    return Limit(condition.text, source, quantity, written.comparison, number, unit or own, unit)
 
 
 def _metric_unit(problem: Problem, name: str) -> str:

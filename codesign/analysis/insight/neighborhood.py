@@ -181,12 +181,14 @@ class Reading:
     """The same problem as another model of the hardware reads it.
 
     Attributes:
-        name: ``profile memexplorer``, ``simulation``.
+        name: ``memexplorer``, ``simulation``.
+        title: ``profile memexplorer``, ``simulation``.
         problem: With that model as its evaluator.
         is_costly: It takes long for a design, so that few are asked of it.
     """
 
     name: str
+    title: str
     problem: Problem
     is_costly: bool = False
 
@@ -196,14 +198,14 @@ class Verdict:
     """What another reading says of one design.
 
     Attributes:
-        reading: Its name.
+        reading: Whose it is.
         n_compared: Designs that it was compared with, itself included.
         is_feasible: It keeps every limit.
         is_non_dominated: It is feasible and none of the others dominates it.
         ratios: By metric, of that reading's value to the campaign's.
     """
 
-    reading: str
+    reading: Reading
     n_compared: int
     is_feasible: bool
     is_non_dominated: bool
@@ -223,7 +225,7 @@ def verdicts(problem: Problem, reading: Reading, rows: IntArray, n_asked: int) -
     best[inside] = non_dominated(theirs.objectives[inside])
     return [
         Verdict(
-            reading=reading.name,
+            reading=reading,
             n_compared=len(compared),
             is_feasible=bool(admitted[i]),
             is_non_dominated=bool(best[i]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from codesign.errors import InputError
+from codesign.errors import InputError, Mistake
 
 StepPolicy: TypeAlias = Literal["chunked", "prefill-first"]
 """``chunked``: every step carries all decoding requests and, in what is left of the token budget,
@@ -58,8 +58,11 @@ class EngineLimits:
             )
         if self.max_batched_tokens < self.max_sequences:
             raise InputError(
-                f"expected at least max_sequences ({self.max_sequences}), a token for each "
-                f"request, got {self.max_batched_tokens}",
+                Mistake(
+                    f"expected at least max_sequences ({self.max_sequences}), a token for each "
+                    f"request, got {self.max_batched_tokens}",
+                    named=("max_sequences",),
+                ),
                 "max_batched_tokens",
             )
         if self.cache_tokens < BLOCK_TOKENS:

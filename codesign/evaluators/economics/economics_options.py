@@ -13,7 +13,7 @@ from codesign.accounts.ownership import (
     PUE,
     Ownership,
 )
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError
 from codesign.evaluators.economics.decoding import ACCEPTANCE
 from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
 from codesign.evaluators.economics.sustained_device import MachineChoices
@@ -109,11 +109,13 @@ class EconomicsOptions(Record):
     @model_validator(mode="after")
     def _is_rented_or_bought(self) -> EconomicsOptions:
         if self.price_usd_per_hour is not None and self.capital_cost_usd is not None:
-            raise ValueError("expected price_usd_per_hour or capital_cost_usd, got both")
+            keys = ("price_usd_per_hour", "capital_cost_usd")
+            raise KeyedValueError("", f"expected {keys[0]} or {keys[1]}, got both", keys)
         bought = {"power_watts", "lifetime_years", "busy_share", "electricity_usd_per_kwh", "pue"}
         stated = sorted(bought & self.model_fields_set)
         if stated and self.capital_cost_usd is None:
-            raise ValueError(f"{stated[0]}: only of a bought device, with capital_cost_usd")
+            message = "only of a bought device, with capital_cost_usd"
+            raise KeyedValueError(stated[0], message, ("capital_cost_usd",))
         return self
 
     @cached_property

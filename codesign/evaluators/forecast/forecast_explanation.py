@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from codesign.evaluators.base import Explanation
+from codesign.evaluators.explanation_rows import LevelRow, OperatorRow
 from codesign.evaluators.forecast.forecast_options import ForecastRequest
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, operator_demand
@@ -85,18 +86,19 @@ def to_explanation(
     work = forecast.prefill if request.phase == "prefill" else forecast.decode
     rows = operator_rows(work, machine)
     for row in rows:
+        row["kind"] = row.pop("class")
         row["bound"] = "compute" if row["compute_s"] > row["memory_s"] else "memory"
     moved = work.total(*READ, *WRITTEN)
-    level = {
+    level: LevelRow = {
         "name": "memory",
         "bandwidth_bytes_per_s": np.asarray(machine.bandwidth_bytes_per_s).item(),
-        "used_bytes": forecast.memory_bytes,
+        "holds_bytes": forecast.memory_bytes,
         "traffic_bytes": float(np.asarray(moved)),
     }
     return Explanation(
         metrics=metrics,
         violations=violations,
-        operators=rows,
+        operators=cast(list[OperatorRow], rows),
         levels=[level],
         power=[],
         notes=notes(forecast, request),

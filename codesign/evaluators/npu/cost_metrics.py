@@ -5,10 +5,9 @@ All are of all devices that serve the model together, but those of a temperature
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -25,11 +24,17 @@ from codesign.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
 from codesign.columns import FloatArray, Value
 from codesign.deployments import ModelPart
+from codesign.evaluators.explanation_rows import CostRow
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.accelerator import (
+    LEVEL_NAMES,
+    LEVEL_TITLES,
+    TIER_TECHNOLOGIES,
+    AcceleratorBatch,
+)
 from codesign.hardware.power import thermal_design_watts
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request
@@ -339,17 +344,24 @@ _ROWS = {
 }  # fmt: skip
 """How the blocks of a floor plan are called in the account of a design, tiers apart."""
 
+_INTERFACES = {level: f"{level} interface" for level in LEVEL_NAMES[1:]}
+_COMPONENTS = {interface: level for level, interface in _INTERFACES.items()}
+_TITLES = dict(zip(LEVEL_NAMES, LEVEL_TITLES, strict=True)) | {
+    interface: f"{title} interface"
+    for interface, title in zip(_COMPONENTS, LEVEL_TITLES[1:], strict=True)
+}
+
 
 def _areas_by_row(plan: Floorplan) -> Iterator[tuple[str, FloatArray | float]]:
     """The blocks with their areas, in the order of the record."""
     for name, area in plan.blocks._asdict().items():
         if name == "tiers":
-            yield from ((f"tier{i} interface", mm2) for i, mm2 in enumerate(area, start=1))
+            yield from zip(_INTERFACES.values(), area, strict=False)
         else:
             yield _ROWS[name], area
 
 
-def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
+def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     """Area and price by block and part of a batch of one design, of one device.
 
     A block has the part of the compute dies' price that it has of their area, and ``n_dies``, over
@@ -375,7 +387,14 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
         if usd
     ]
     return [
-        {"part": name, "n_dies": _known(count), "area_mm2": _known(mm2), "usd": _known(usd)}
+        {
+            "part": name,
+            "title": _TITLES.get(name, name),
+            "component": _COMPONENTS.get(name, name),
+            "n_dies": _known(count),
+            "area_mm2": _known(mm2),
+            "usd": _known(usd),
+        }
         for name, count, mm2, usd in rows
     ]
 
@@ -434,13 +453,10 @@ def absent_metrics(
         if name is not None and library[str(name)].unit == "device":
             why = f"{name} is all on-chip memory of a shipped device, whose area nobody knows"
             reasons |= dict.fromkeys(needed, why)
-    tiers = [name for key in values if _TIER.match(key) for name in values[key]]
+    tiers = [name for key in values if key in TIER_TECHNOLOGIES for name in values[key]]
     for name in dict.fromkeys(str(name) for name in tiers if name is not None):
         for metric, quantities in needed.items():
             for quantity in quantities:
                 if getattr(library[name], quantity) is None:
                     reasons.setdefault(metric, f"memory technology {name!r} states no {quantity}")
     return reasons
-
-
-_TIER = re.compile(r"^tier\d_technology$")

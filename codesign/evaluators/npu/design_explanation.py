@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
+from codesign.evaluators.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
@@ -16,7 +18,7 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.placement import KINDS
 from codesign.format_mixture import is_mixed, mixture_words
-from codesign.hardware.accelerator import UNCHARGED_EDGE
+from codesign.hardware.accelerator import LEVEL_NAMES, LEVEL_TITLES, UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
 from codesign.workload import Request
 
@@ -31,6 +33,7 @@ def explain(
 ) -> Explanation:
     """The full account of a batch of one design; ``absent`` has why metrics have no value."""
     present = np.flatnonzero(design.batch.setup.accelerators.levels.exists[:, 0]).tolist()
+    balance, at_power_limit = _balance(pass_.options, design), _power_note(design)
     return Explanation(
         metrics={name: float(getattr(design, name)[0]) for name in metrics},
         violations={
@@ -40,8 +43,8 @@ def explain(
         levels=_levels(design, designs, present),
         power=_power(design, present),
         notes=[
-            _balance(pass_.options, design),
-            *_power_note(design),
+            balance,
+            *at_power_limit.values(),
             *_deployment(design, pass_.options),
             *_mixture(designs),
             *notes(design, pass_.options, workload),
@@ -50,11 +53,13 @@ def explain(
             *_wear(design, designs, present),
             *(f"no {name}: {reason}" for name, reason in absent.items() if name in metrics),
         ],
+        timing_notes={"array": balance, "vector": balance} | at_power_limit,
         costs=cost_rows(design.silicon),
+        pass_s=float(design.pass_s[0]),
     )
 
 
-def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
+def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
     table, batch = pass_.all_operators, float(design.batch.setup.batch_size[0, 0])
     hardware = design.batch.setup.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
@@ -62,77 +67,115 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
     lane_joules = design.silicon.constants.lane_energy_joules
     joined = max if pass_.options.vector == "overlapped" else float.__add__
     moving = _moving_operators(pass_, design, present)
-    rows: list[dict[str, Any]] = []
+    nothing = _InstanceCost(
+        dict.fromkeys(BOUNDS, 0.0), 0.0, 0.0, dict.fromkeys(_names(design, present), 0.0)
+    )
+    rows: list[OperatorRow] = []
     for i, name in enumerate(table.names):
         count = float(table.count[i])
         operations = float(table.vector_ops_per_request[i]) * batch
-        own = moving.get(
-            name, _NOTHING | {"traffic_bytes": {_name(design, level): 0.0 for level in present}}
-        )
+        own = moving.get(name, nothing)
         vector_s = float(lane_cycles[i]) * batch / lanes_per_s
-        bounds = {bound: own[key] for bound, key in TIME_OF_BOUND.items()} | {"vector": vector_s}
-        slowest = max(bounds, key=lambda bound: bounds[bound])
+        bounds = {**own.seconds, "vector": vector_s}
         rows.append(
             {
                 "name": name,
                 "kind": table.kinds[i],
                 "count": count,
-                "bound": slowest if bounds[slowest] > 0 else "none",
-                "time_s": count * joined(own["time_s"], vector_s),
-                **{key: count * own[key] for key in TIME_OF_BOUND.values()},
-                "matrix_time_s": count * own["time_s"],
-                "vector_time_s": count * vector_s,
-                "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
-                "energy_joules": count * (own["energy_joules"] + operations * lane_joules),
+                "bound": _slowest(bounds),
+                "matrix_bound": _slowest(own.seconds),
+                "time_s": count * joined(own.time_s, vector_s),
+                "compute_s": count * own.seconds["compute"],
+                "on_chip_s": count * own.seconds["on-chip port"],
+                "off_chip_s": count * own.seconds["off-chip"],
+                "matrix_s": count * own.time_s,
+                "vector_s": count * vector_s,
+                "work_flop": 2.0 * count * float(table.mac_per_request[i]) * batch,
+                "energy_joules": count * (own.energy_joules + operations * lane_joules),
                 "traffic_bytes": {
-                    level: count * moved for level, moved in own["traffic_bytes"].items()
+                    level: count * moved for level, moved in own.traffic_bytes.items()
                 },
             }
         )
-    rows += _power_limit(design, rows)
+    rows += _power_limit(design, present)
     total = sum(row["time_s"] for row in rows) or 1.0
-    return [row | {"time_share": row["time_s"] / total} for row in rows]
+    for row in rows:
+        row["time_share"] = row["time_s"] / total
+    return rows
 
 
-def _power_limit(design: DesignMetrics, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _slowest(seconds: Mapping[str, float]) -> str:
+    """What takes longest; ``none`` where nothing takes any time."""
+    slowest = max(seconds, key=lambda bound: seconds[bound])
+    return slowest if seconds[slowest] > 0 else "none"
+
+
+def _power_limit(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
     """A row for the time that a memory at its power limit adds to the operators."""
     waiting_s = float((design.matrix_s - design.operators_s)[0])
     if not waiting_s > 0:
         return []
     level = _name(design, int(design.power_limits_s[:, 0].argmax()))
-    nothing = {key: 0.0 for key, value in rows[0].items() if isinstance(value, float)}
-    traffic = dict.fromkeys(rows[0]["traffic_bytes"], 0.0)
-    name = {"name": f"power_limit_of_{level}", "kind": "wait", "bound": "power"}
-    times = {"time_s": waiting_s, "matrix_time_s": waiting_s}
-    return [name | nothing | times | {"count": 1.0, "traffic_bytes": traffic}]
-
-
-def _power_note(design: DesignMetrics) -> list[str]:
-    """Which memory is at its power limit, if one is."""
-    if not design.matrix_s[0] > design.operators_s[0]:
-        return []
-    level = int(design.power_limits_s[:, 0].argmax())
-    ratio = float(design.at_places("write_energy_ratio")[level, 0])
     return [
-        f"{_name(design, level)} is at its power limit: its TDP counts reading at the peak "
-        f"bandwidth, and a byte written takes {ratio:.4g} times that energy; so array and memory "
-        f"take {design.matrix_s[0]:.4g} s instead of {design.operators_s[0]:.4g} s"
+        {
+            "name": f"power_limit_of_{level}",
+            "kind": "wait",
+            "count": 1.0,
+            "bound": "power",
+            "matrix_bound": "power",
+            "time_s": waiting_s,
+            "compute_s": 0.0,
+            "on_chip_s": 0.0,
+            "off_chip_s": 0.0,
+            "matrix_s": waiting_s,
+            "vector_s": 0.0,
+            "work_flop": 0.0,
+            "energy_joules": 0.0,
+            "traffic_bytes": dict.fromkeys(_names(design, present), 0.0),
+        }
     ]
 
 
-TIME_OF_BOUND = {
-    "compute": "compute_time_s",
-    "on-chip port": "on_chip_time_s",
-    "off-chip": "off_chip_time_s",
-}
-"""What may bound an operator of array and memories, and the key of its time."""
-_NOTHING: dict[str, Any] = dict.fromkeys([*TIME_OF_BOUND.values(), "time_s", "energy_joules"], 0.0)
+def _power_note(design: DesignMetrics) -> dict[str, str]:
+    """By name of the memory at its power limit, if one is, what that does to the time."""
+    if not design.matrix_s[0] > design.operators_s[0]:
+        return {}
+    level = int(design.power_limits_s[:, 0].argmax())
+    ratio = float(design.at_places("write_energy_ratio")[level, 0])
+    name = _name(design, level)
+    sentence = (
+        f"{name} is at its power limit: its TDP counts reading at the peak "
+        f"bandwidth, and a byte written takes {ratio:.4g} times that energy; so array and memory "
+        f"take {design.matrix_s[0]:.4g} s instead of {design.operators_s[0]:.4g} s"
+    )
+    return {name: sentence}
+
+
+BOUNDS = ("compute", "on-chip port", "off-chip")
+"""What may bound an operator of array and memories."""
+
+
+@dataclass(frozen=True)
+class _InstanceCost:
+    """What one instance of an operator takes of array and memories.
+
+    Attributes:
+        seconds: By what may bound it.
+        time_s: How long array and memories are busy.
+        energy_joules: Without the vector unit's.
+        traffic_bytes: By name of the memory level.
+    """
+
+    seconds: Mapping[str, float]
+    time_s: float
+    energy_joules: float
+    traffic_bytes: Mapping[str, float]
 
 
 def _moving_operators(
     pass_: Pass, design: DesignMetrics, present: list[int]
-) -> dict[str, dict[str, Any]]:
-    """Times, energy and traffic of one instance of each operator that uses array or memory."""
+) -> dict[str, _InstanceCost]:
+    """What one instance takes, of each operator that uses array or memory."""
     levels = design.batch.setup.accelerators.levels
     reads, writes = design.operator_traffic()
     memory_joules = (
@@ -141,22 +184,19 @@ def _moving_operators(
     ).sum(axis=0)
     joules = memory_joules + design.operator_cycles()[0] * design.cycle_joules[0]
     times = design.times
+    seconds = (times.compute_s, times.on_chip_s, times.off_chip_s)
     return {
-        name: {
-            "compute_time_s": float(times.compute_s[0, i]),
-            "on_chip_time_s": float(times.on_chip_s[0, i]),
-            "off_chip_time_s": float(times.off_chip_s[0, i]),
-            "time_s": float(times.time_s[0, i]),
-            "energy_joules": float(joules[i]),
-            "traffic_bytes": {
-                _name(design, level): float((reads + writes)[level, 0, i]) for level in present
-            },
-        }
+        name: _InstanceCost(
+            {bound: float(own[0, i]) for bound, own in zip(BOUNDS, seconds, strict=True)},
+            float(times.time_s[0, i]),
+            float(joules[i]),
+            {_name(design, level): float((reads + writes)[level, 0, i]) for level in present},
+        )
         for i, name in enumerate(pass_.table.names)
     }
 
 
-def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list[dict[str, Any]]:
+def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list[LevelRow]:
     levels, activity, setup = (
         design.batch.setup.accelerators.levels,
         design.activity,
@@ -164,7 +204,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
     )
     tails = setup.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
-    rows = []
+    rows: list[LevelRow] = []
     for level in present:
         moved = float(activity.reads[level, 0] + activity.writes[level, 0])
         bandwidth = float(levels.bandwidth_bytes_per_s[level, 0])
@@ -172,7 +212,8 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
         rows.append(
             {
                 "name": _name(design, level),
-                "technology": _describe(designs, _name(design, level)),
+                "title": LEVEL_TITLES[_place(design, level)],
+                "banks": _banks(designs, _name(design, level)),
                 "capacity_bytes": float(levels.capacity_bytes[level, 0]),
                 "bandwidth_bytes_per_s": bandwidth,
                 "latency_s": float(levels.latency_s[level, 0]),
@@ -189,9 +230,18 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
     return rows
 
 
+def _place(design: DesignMetrics, level: int) -> int:
+    """0 for the on-chip memory, or the design's own number of the tier at this place."""
+    return int(design.batch.tier_order[level - 1, 0]) + 1 if level else 0
+
+
 def _name(design: DesignMetrics, level: int) -> str:
     """``on_chip``, or the design's own name of the tier that stands at this place."""
-    return f"tier{design.batch.tier_order[level - 1, 0] + 1}" if level else "on_chip"
+    return LEVEL_NAMES[_place(design, level)]
+
+
+def _names(design: DesignMetrics, present: list[int]) -> list[str]:
+    return [_name(design, level) for level in present]
 
 
 def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[str]:
@@ -202,25 +252,28 @@ def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[s
         if wear[level] > 0:
             rate, size = design.written_bytes_per_s[level, 0], capacity[level, 0]
             name = _name(design, level)
+            words = " + ".join(f"{x['technology']} x{x['count']}" for x in _banks(designs, name))
             sentences.append(
-                f"{name}, {_describe(designs, name)}, is written at {rate / 1e9:.3g} GB/s while "
+                f"{name}, {words}, is written at {rate / 1e9:.3g} GB/s while "
                 f"the device serves: {rate * 86400 / size:.3g} drive writes a day, of the "
                 f"{1 / (wear[level] * size):,.0f} that it bears"
             )
     return sentences
 
 
-def _describe(designs: Columns, level: str) -> str:
-    value = {name: column.to_list()[0] for name, column in designs.items()}
-    if level != "on_chip":
-        return f"{value[f'{level}_technology']} x{value[f'{level}_stacks']}"
-    dies = f"{value.get('sram_technology') or 'sram'} x{value['sram_dies']}"
-    layers = f"sram_3d x{value['sram_3d_layers']}"
-    parts = [(dies, value["sram_dies"]), (layers, value["sram_3d_layers"])]
-    return " + ".join(text for text, count in parts if count)
+def _banks(designs: Columns, level: str) -> list[Banks]:
+    value: dict[str, Any] = {name: column.to_list()[0] for name, column in designs.items()}
+    if level == "on_chip":
+        parts = [
+            (value.get("sram_technology") or "sram", value["sram_dies"]),
+            ("sram_3d", value["sram_3d_layers"]),
+        ]
+    else:
+        parts = [(value[f"{level}_technology"], value[f"{level}_stacks"])]
+    return [{"technology": str(name), "count": int(count)} for name, count in parts if count]
 
 
-def _power(design: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
+def _power(design: DesignMetrics, present: list[int]) -> list[PowerRow]:
     seconds = float(design.pass_s[0])
     watts = {
         "array": (
@@ -237,8 +290,14 @@ def _power(design: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
         dynamic = float(design.level_joules[level, 0]) / seconds
         background = float(design.batch.setup.accelerators.levels.background_watts[level, 0])
         watts[name] = (design.tdp_by_component[name], dynamic + background)
+    titles = {_name(design, level): LEVEL_TITLES[_place(design, level)] for level in present}
     return [
-        {"component": name, "tdp_watts": float(limit[0]), "average_watts": average}
+        {
+            "name": name,
+            "title": titles.get(name, name),
+            "tdp_watts": float(limit[0]),
+            "average_watts": average,
+        }
         for name, (limit, average) in watts.items()
     ]
 

@@ -87,8 +87,9 @@ class PlatformEvaluator:
         self.options = stated.resolved()
         self._ideal = stated.model_copy(update={"profile": "ideal"}).resolved()
         if workload.mixed and not rules_of(self.options).has_mixed_passes:
-            expected = "mixed: expected profile 'fitted' or 'ideal'"
-            raise InputError(f"{expected}; {self.profile!r} has no mixed passes")
+            expected = "expected profile 'fitted' or 'ideal'"
+            message = f"{expected}; {self.profile!r} has no mixed passes"
+            raise InputError(message, key=("mixed",))
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
         self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
@@ -135,8 +136,9 @@ class PlatformEvaluator:
         for name in rules_of(self.options).meaningless_parameters:
             if name in designs:
                 raise InputError(
-                    f"{name}: expected profile {self.options.other_profiles} with it; under "
-                    f"{self.profile} messages have latencies that are fitted to measurements"
+                    f"expected profile {self.options.other_profiles} with it; under "
+                    f"{self.profile} messages have latencies that are fitted to measurements",
+                    key=(name,),
                 )
         designs = _as_published(designs, self.workload.language_model)
         return build_platform(designs, self.devices, self.options)

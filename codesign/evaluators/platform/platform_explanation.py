@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from codesign.accounts.rents import listed_rent, rent_words
 from codesign.evaluators.base import Explanation
+from codesign.evaluators.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -48,7 +48,7 @@ def _prices(
     }
 
 
-def _operators(serving: PlatformServing) -> Iterator[dict[str, Any]]:
+def _operators(serving: PlatformServing) -> Iterator[OperatorRow]:
     """Rows of both phases; a chunked prefill's chunks are added up."""
     phases = [("prefill", serving.prefill_passes), ("decode", [(1, serving.decode_pass)])]
     if serving.request.mixed:
@@ -60,7 +60,7 @@ def _operators(serving: PlatformServing) -> Iterator[dict[str, Any]]:
                 yield _row(phase, [(n, timed_pass.operators[i]) for n, timed_pass in passes], total)
 
 
-def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> dict[str, Any]:
+def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> OperatorRow:
     def added(name: str) -> float:
         return sum(n * float(getattr(item, name)[0]) for n, item in items)
 
@@ -84,7 +84,7 @@ def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> d
     }
 
 
-def _levels(serving: PlatformServing) -> Iterator[dict[str, Any]]:
+def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
     platform, kept = serving.platform, serving.decode_footprint
     share = float(serving.residence(kept).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
@@ -109,7 +109,7 @@ def _levels(serving: PlatformServing) -> Iterator[dict[str, Any]]:
         }
 
 
-def _power(serving: PlatformServing) -> list[dict[str, Any]]:
+def _power(serving: PlatformServing) -> list[PowerRow]:
     watts = float(serving.platform.power_watts[0])
     if np.isnan(watts):
         return []

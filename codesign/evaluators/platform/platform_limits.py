@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.deployments.parallelism import divisors
+from codesign.errors import Mistake
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.units import format_engineering
@@ -75,15 +76,15 @@ def _links(serving: PlatformServing) -> FloatArray:
     return np.where(is_joined, 0.0, 1.0)
 
 
-def describe_limits(serving: PlatformServing, besides: str = "") -> list[str]:
-    """One sentence for each limit that a single platform breaks, with what would keep it.
+def describe_limits(serving: PlatformServing, besides: str = "") -> list[Mistake]:
+    """One mistake for each limit that a single platform breaks, with what would keep it.
 
     Args:
         serving: One platform.
         besides: Name of a limit that is left out.
     """
     broken = [name for name, values in limits(serving).items() if values[0] > 0]
-    return [_SENTENCES[name](serving) for name in broken if name != besides]
+    return [_MISTAKES[name](serving) for name in broken if name != besides]
 
 
 def _divisors(amount: int) -> str:
@@ -91,7 +92,7 @@ def _divisors(amount: int) -> str:
     return ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
 
 
-def _memory_words(serving: PlatformServing) -> str:
+def _memory_mistake(serving: PlatformServing) -> Mistake:
     platform = serving.platform
     need = float(serving.memory_used_per_device_bytes[0])
     room = float(platform.fast_capacity[0])
@@ -102,10 +103,12 @@ def _memory_words(serving: PlatformServing) -> str:
     parts = [float((part / kept.stages)[0]) for part in (kept.weight_bytes, kept.kv_bytes)]
     weights, cache = (format_engineering(part, "B") for part in parts)
     fits = ", ".join(_ways_to_fit(serving, need, at_hand, parts))
-    return (
-        f"memory: expected at most {format_engineering(at_hand, 'B')} on each device, got "
+    return Mistake(
+        f"expected at most {format_engineering(at_hand, 'B')} on each device, got "
         f"{format_engineering(need, 'B')} ({weights} of weights, {cache} of KV cache), "
-        f"{format_engineering(need - at_hand, 'B')} too much; would fit: {fits}"
+        f"{format_engineering(need - at_hand, 'B')} too much; would fit: {fits}",
+        ("memory",),
+        named=("batch_size",),
     )
 
 
@@ -129,75 +132,85 @@ def _ways_to_fit(
         yield "offload=true"
 
 
-def _heads_words(serving: PlatformServing) -> str:
+def _heads_mistake(serving: PlatformServing) -> Mistake:
     model, ranks = serving.model, int(serving.platform.attention_ranks[0])
     keys = "" if model.is_latent else f" ({model.num_key_value_heads} of keys and values)"
     has_groups = serving.options.has_data_attention
-    degree = "tensor_parallel" if has_groups else "tensor_parallel x expert_parallel"
-    return (
-        f"{degree}: expected a divisor of the {model.num_attention_heads} "
-        f"attention heads{keys} of {model.name}, got {ranks}; "
-        f"choices: {_divisors(model.num_attention_heads)}"
+    product = "" if has_groups else " as tensor_parallel x expert_parallel"
+    return Mistake(
+        f"expected a divisor of the {model.num_attention_heads} "
+        f"attention heads{keys} of {model.name}{product}, got {ranks}; "
+        f"choices: {_divisors(model.num_attention_heads)}",
+        ("tensor_parallel",),
+        named=("tensor_parallel", "expert_parallel"),
     )
 
 
-def _width_words(serving: PlatformServing) -> str:
+def _width_mistake(serving: PlatformServing) -> Mistake:
     model, tp = serving.model, int(serving.platform.tp[0])
     width = model.intermediate_size if model.n_dense_layers else 0
     if model.is_mixture and model.moe_dims.moe_intermediate_size % tp:
         width = model.moe_dims.moe_intermediate_size
-    return (
-        f"tensor_parallel: expected a divisor of the MLP's width {width} of {model.name}, got {tp}"
-        f"; choices: {_divisors(width)}"
+    return Mistake(
+        f"expected a divisor of the MLP's width {width} of {model.name}, got {tp}"
+        f"; choices: {_divisors(width)}",
+        ("tensor_parallel",),
     )
 
 
-def _experts_words(serving: PlatformServing) -> str:
+def _experts_mistake(serving: PlatformServing) -> Mistake:
     model, ep = serving.model, int(serving.platform.ep[0])
     if not model.is_mixture:
-        return f"expert_parallel: {model.name} has no experts; expected 1, got {ep}"
+        message = f"{model.name} has no experts; expected 1, got {ep}"
+        return Mistake(message, ("expert_parallel",))
     experts = model.moe_dims.n_routed_experts
-    return (
-        f"expert_parallel: expected a divisor of the {experts} experts of {model.name}, got {ep}; "
-        f"choices: {_divisors(experts)}"
+    return Mistake(
+        f"expected a divisor of the {experts} experts of {model.name}, got {ep}; "
+        f"choices: {_divisors(experts)}",
+        ("expert_parallel",),
     )
 
 
-def _layers_words(serving: PlatformServing) -> str:
+def _layers_mistake(serving: PlatformServing) -> Mistake:
     layers, pp = serving.model.num_hidden_layers, int(serving.platform.pp[0])
-    return (
-        f"pipeline_parallel: expected at most the {layers} layers of {serving.model.name}, got {pp}"
-    )
+    message = f"expected at most the {layers} layers of {serving.model.name}, got {pp}"
+    return Mistake(message, ("pipeline_parallel",))
 
 
-def _batch_words(serving: PlatformServing) -> str:
+def _batch_mistake(serving: PlatformServing) -> Mistake:
     batch, dp = serving.platform.batch[0], int(serving.platform.dp[0])
     total = round(float(batch) * dp)
     nearest = max(round(total / dp), 1) * dp
-    return f"batch_size: expected a multiple of data_parallel {dp}, got {total}; nearest: {nearest}"
-
-
-def _links_words(serving: PlatformServing) -> str:
-    platform = serving.platform
-    used = int(platform.stage_devices[0] * platform.pp[0])
-    if np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s)[0]):
-        return (
-            f"links: {used} devices work together, but the device's file states no "
-            "link_bandwidth; expected one device for each replica, or a link_bandwidth"
-        )
-    return (
-        f"links: {used} devices work together, but links join {platform.node_size[0]:.0f} and the "
-        "device's file states no network_bandwidth between nodes; expected at most "
-        f"{platform.node_size[0]:.0f}, a network_bandwidth, or another node_size"
+    return Mistake(
+        f"expected a multiple of data_parallel {dp}, got {total}; nearest: {nearest}",
+        ("batch_size",),
+        named=("data_parallel",),
     )
 
 
-_SENTENCES = {
-    "memory": _memory_words,
-    "experts": _experts_words,
-    "attention_heads": _heads_words,
-    "intermediate_size": _width_words,
-    "layers": _layers_words,
-    "batch": _batch_words,
-    "links": _links_words,
+def _links_mistake(serving: PlatformServing) -> Mistake:
+    platform = serving.platform
+    used = int(platform.stage_devices[0] * platform.pp[0])
+    if np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s)[0]):
+        return Mistake(
+            f"{used} devices work together, but the device's file states no "
+            "link_bandwidth; expected one device for each replica, or a link_bandwidth",
+            ("links",),
+        )
+    return Mistake(
+        f"{used} devices work together, but links join {platform.node_size[0]:.0f} and the "
+        "device's file states no network_bandwidth between nodes; expected at most "
+        f"{platform.node_size[0]:.0f}, a network_bandwidth, or another node_size",
+        ("links",),
+    )
+
+
+_MISTAKES = {
+    "memory": _memory_mistake,
+    "experts": _experts_mistake,
+    "attention_heads": _heads_mistake,
+    "intermediate_size": _width_mistake,
+    "layers": _layers_mistake,
+    "batch": _batch_mistake,
+    "links": _links_mistake,
 }

@@ -56,11 +56,14 @@ class PlatformRequest(Record):
         named = [name for name in ("use_case", "trace") if getattr(self, name) is not None]
         has_counts = any(count is not None for count in counts)
         if len(named) + has_counts != 1 or (has_counts and None in counts):
-            raise ValueError(
-                "expected one of use_case, trace, or both prompt_tokens and generated_tokens"
+            raise KeyedValueError(
+                "",
+                "expected one of use_case, trace, or both prompt_tokens and generated_tokens",
+                ("use_case", "trace", "prompt_tokens", "generated_tokens"),
             )
         if self.mixed and self.chunk_tokens is None:
-            raise KeyedValueError("mixed", "expected chunk_tokens, the prompt tokens of one pass")
+            message = "expected chunk_tokens, the prompt tokens of one pass"
+            raise KeyedValueError("mixed", message, ("chunk_tokens",))
         if self.chunk_tokens is not None and self.chunk_tokens > self.prompt:
             raise KeyedValueError(
                 "chunk_tokens",

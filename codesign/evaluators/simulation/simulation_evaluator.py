@@ -20,6 +20,7 @@ from codesign.columns import Columns, FloatArray, Value, taken
 from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
 from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.explanation_rows import OperatorRow
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
@@ -355,7 +356,9 @@ class SimulationEvaluator:
             name: run.n_steps
             for name, run in zip(self.pass_.table.names, results.runs[0], strict=True)
         }
-        operators = [{**row, "steps": steps_of.get(row["name"], 0)} for row in account.operators]
+        operators: list[OperatorRow] = [
+            {**row, "steps": steps_of.get(row["name"], 0)} for row in account.operators
+        ]
         note = (
             "simulated: ports serve one transaction at a time, in order of arrival; landing "
             f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"

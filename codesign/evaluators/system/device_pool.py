@@ -16,6 +16,7 @@ from codesign.accounts.rents import why_no_rent
 from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.explanation_rows import OperatorRow, PowerRow
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_limits import limits
@@ -185,19 +186,19 @@ class DevicePool:
         }
         of_both_phases = self.platform.explain(designs)
         absent = self.absent_metrics({"device": designs["device"].to_list()})
-        power = {
-            "component": "devices",
+        power: PowerRow = {
+            "name": "devices",
             "tdp_watts": metrics["tdp_watts"],
             "average_watts": metrics["average_power_watts"],
         }
+        rows = [row for row in of_both_phases.operators if row["phase"] == self._stage.phase]
+        operators: list[OperatorRow] = [{**row} for row in rows]
+        for row in operators:
+            del row["phase"]
         return Explanation(
             metrics=metrics,
             violations={name: float(values[0]) for name, values in evaluation.violations.items()},
-            operators=[
-                {key: value for key, value in row.items() if key != "phase"}
-                for row in of_both_phases.operators
-                if row["phase"] == self._stage.phase
-            ],
+            operators=operators,
             levels=of_both_phases.levels,
             power=[power] if of_both_phases.power else [],
             notes=[

@@ -3,7 +3,7 @@ rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codesign.columns import Columns, FloatArray
@@ -34,11 +34,7 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
         violations={name: float(values[0]) for name, values in evaluation.violations.items()},
         operators=_of_pools({name: part.operators for name, part in parts.items()}),
         levels=_of_pools({name: part.levels for name, part in parts.items()}),
-        power=[
-            {**row, "component": f"{name} {row['component']}"}
-            for name, part in parts.items()
-            for row in part.power
-        ],
+        power=_of_pools({name: part.power for name, part in parts.items()}),
         notes=[*_assumptions(evaluator, flow, designs), *_notes_of_pools(parts)],
         timeline=timeline(flow),
     )
@@ -60,9 +56,12 @@ def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, 
     return accounts
 
 
-def _of_pools(rows: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _of_pools(rows: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """The rows of every pool, with its name before theirs and before their titles."""
     return [
-        {**row, "name": f"{name} {row['name']}"} for name, listed in rows.items() for row in listed
+        row | {key: f"{name} {row[key]}" for key in ("name", "title") if key in row}
+        for name, listed in rows.items()
+        for row in listed
     ]
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from codesign.errors import KeyedValueError
 from codesign.schema import Positive, Record
 from codesign.workload import LanguageModel, load_model
-from codesign.workload.request import ModelName, TraceName
+from codesign.workload.request import BOTH_COUNTS, TOKEN_KEYS, ModelName, TraceName
 from codesign.workload.traces import Trace, load_trace
 
 
@@ -38,9 +38,9 @@ class SystemWorkload(Record):
     @model_validator(mode="after")
     def _check(self) -> SystemWorkload:
         if (self.trace is None) == (self.prompt_tokens is None and self.generated_tokens is None):
-            raise ValueError("expected trace, or both prompt_tokens and generated_tokens")
+            raise KeyedValueError("", f"expected trace, or {BOTH_COUNTS}", TOKEN_KEYS)
         if self.trace is None and None in (self.prompt_tokens, self.generated_tokens):
-            raise ValueError("expected both prompt_tokens and generated_tokens")
+            raise KeyedValueError("", f"expected {BOTH_COUNTS}", TOKEN_KEYS)
         if len(set(self.phases)) < len(self.phases):
             raise KeyedValueError("phases", f"expected each phase once, got {list(self.phases)}")
         return self

@@ -25,7 +25,7 @@ SAMPLES = 200
 """Draws for the intervals of a sheet: as many as for a page."""
 _BUDGETS = (
     ("area (mm²)", "costs", "part", "area_mm2"),
-    ("TDP (W)", "power", "component", "tdp_watts"),
+    ("TDP (W)", "power", "name", "tdp_watts"),
     ("price (USD)", "costs", "part", "usd"),
 )
 """Header, rows of an explanation, what names a row, its number."""

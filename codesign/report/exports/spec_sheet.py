@@ -52,7 +52,7 @@ _WAY_KEYS = (
     "name", "machines", "start_s", "end_s", "step_s", "batch_size", "requests_per_s", "utilization",
     "joules_per_request", "bytes",
 )  # fmt: skip
-_POWER = ("component", "tdp_watts", "average_watts")
+_POWER = ("name", "tdp_watts", "average_watts")
 _LEAST = 0.01
 """Share of the time from which on an operator is listed."""
 
@@ -99,7 +99,7 @@ def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str, sources:
             _table("What it achieves", ("metric", "value", PERCENTS), _main_metrics(chosen)),
             f"{PERCENTS}: 5 % of {SAMPLES} draws of all ranges are below, 5 % above. "
             f"{NO_RANGE.capitalize()}: the metric depends on no number with a range.\n",
-            _list("Limits", _limits(evaluated.violations)),
+            _list("Limits", _limits(chosen)),
             _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
             *([] if chosen.pools else _accounts(chosen)),
             *([] if chosen.pools else [_settings(evaluated.design)]),
@@ -153,14 +153,19 @@ def _main_metrics(chosen: ChosenDesign) -> Iterator[tuple[str, str, str]]:
             )
 
 
-def _limits(violations: Mapping[str, float]) -> Iterator[str]:
+def _limits(chosen: ChosenDesign) -> Iterator[str]:
     """Those that are broken, by how much, and those that are kept; each once."""
+    violations = chosen.evaluated.violations
     for name, value in violations.items():
         if value > 0:
             yield f"BROKEN by {value:.1%}: {name}"
     kept = [name for name, value in violations.items() if value <= 0]
     # A space and its evaluator may state the same limit, one of them with its bound.
-    kept = [name for name in kept if not any(limit.startswith(f"{name} ") for limit in kept)]
+    of_campaign = (item.expression for item in chosen.results.problem.constraints)
+    of_space = (item.expression for item in chosen.evaluated.space.constraints)
+    limits = [item.limit for item in (*of_campaign, *of_space) if item.text in kept]
+    bounded = {limit.quantity for limit in limits if limit is not None}
+    kept = [name for name in kept if name not in bounded]
     if kept:
         yield f"kept: {', '.join(kept)}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from codesign.analysis.uncertainty_results import Swing
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words, memory_edge_mm
-from codesign.report.labels import format_value
+from codesign.report.labels import bank_words, format_value, row_title
 from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.system_picture import SystemPicture, system_picture
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
+    from codesign.evaluators.base import Explanation
 
 _MOST_SWINGS = 6
 _ROUNDING = 1e-9
@@ -90,22 +90,27 @@ def _system_document(picture: SystemPicture, counts: Mapping[str, int]) -> dict[
 def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
     operators = operator_documents(evaluated)
     return {
-        "levels": [dict(level) for level in evaluated.levels],
+        "levels": [_level(row) for row in evaluated.levels],
         "edge_mm": memory_edge_mm(evaluated),
         "edge_words": edge_words(evaluated),
         "operators": operators,
         "pass": pass_account(evaluated),
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
-        "power_notes": above_tdp(evaluated.power, evaluated.notes),
+        "power_notes": above_tdp(evaluated.explanation),
         "busy": [
-            {"name": item["name"], "share": item["average_watts"] / item["tdp_watts"]}
+            {"name": row_title(item), "share": item["average_watts"] / item["tdp_watts"]}
             for item in _overdrawn(evaluated.power)
         ],
         "costs": [
-            {"part": row["part"], "area_mm2": row["area_mm2"], "usd": row["usd"]}
+            {
+                "title": row_title(row),
+                "component": row.get("component"),
+                "area_mm2": row["area_mm2"],
+                "usd": row["usd"],
+            }
             for row in evaluated.costs
-            if {"part", "area_mm2", "usd"} <= set(row)
+            if {"area_mm2", "usd"} <= set(row)
         ],
         "formats": [
             dict(zip(FORMAT_COLUMNS, line, strict=True)) for line in format_lines(evaluated)
@@ -113,52 +118,55 @@ def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
     }
 
 
-def _component(row: Mapping[str, Any]) -> dict[str, Any]:
-    name = row.get("component", row.get("name", ""))
+def _level(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": str(name).replace("_", " "),
+        **row,
+        "title": row_title(row),
+        "technology": bank_words(row).replace("_", " "),
+        "count": sum(bank["count"] for bank in row.get("banks", ())) or 1,
+    }
+
+
+def _component(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": row["name"],
+        "title": row_title(row),
         "tdp_watts": row.get("tdp_watts"),
         "average_watts": row.get("average_watts"),
     }
 
 
-def above_tdp(power: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[str]:
+def above_tdp(explanation: Explanation) -> list[str]:
     """Why components draw more on average than their TDP, as far as the evaluator says.
 
     A TDP is a component's energy in the time that it needs by itself; an average is over the time
     that the whole work takes. So the average is above the TDP where the model lets a component
     work in less time than it needs.
 
-    Args:
-        power: Rows of an explanation.
-        notes: The assumptions of the same explanation.
-
     Returns:
-        One sentence per component, with the first assumption that names it.
+        One sentence per component, with the assumption on its time.
     """
     sentences = []
-    for item in _overdrawn(power):
+    for item in _overdrawn(explanation.power):
         tdp, average = item["tdp_watts"], item["average_watts"]
-        words = re.compile(rf"\b{re.escape(item['name'])}\b")
-        why = next((note for note in notes if words.search(note)), None)
+        why = explanation.timing_notes.get(item["name"])
         numbers = f"{format_value(average, 'W', 3)} on average, {format_value(tdp, 'W', 3)} at TDP"
         reason = f"The evaluator assumes: {why}" if why else "The assumptions below do not say why"
         sentences.append(
-            f"{item['name']}: {numbers}. Its energy is counted, and spread over less time than it "
-            f"needs at its TDP. {reason}."
+            f"{row_title(item)}: {numbers}. Its energy is counted, and spread over less time than "
+            f"it needs at its TDP. {reason}."
         )
     return sentences
 
 
-def _overdrawn(power: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _overdrawn(power: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Components that draw more on average than their TDP."""
-    components = map(_component, power)
     return [
-        item
-        for item in components
-        if item["tdp_watts"]
-        and item["average_watts"] is not None
-        and item["average_watts"] > item["tdp_watts"] * (1 + _ROUNDING)
+        row
+        for row in power
+        if (tdp := row.get("tdp_watts"))
+        and (average := row.get("average_watts")) is not None
+        and average > tdp * (1 + _ROUNDING)
     ]
 
 

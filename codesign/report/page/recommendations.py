@@ -168,8 +168,9 @@ def _judged(
         for item, verdict in zip(judged, verdicts(problem, reading, rows, n_picks), strict=True):
             item["verdicts"].append(
                 {
-                    "reading": verdict.reading,
-                    "assumes": ASSUMPTIONS.get(verdict.reading, ""),
+                    "name": verdict.reading.name,
+                    "reading": verdict.reading.title,
+                    "assumes": ASSUMPTIONS.get(verdict.reading.title, ""),
                     "n": verdict.n_compared,
                     "feasible": verdict.is_feasible,
                     "best": verdict.is_non_dominated,

@@ -1,12 +1,14 @@
 """Records whose fields are flags of a command."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from codesign.cli.economics_flags import DraftFlags, OwnershipFlags, PromptFlags
 from codesign.cli.flag_records import (
     filled_keys,
     flag,
@@ -15,6 +17,13 @@ from codesign.cli.flag_records import (
     spread,
     token_flag,
 )
+from codesign.cli.fleet_flags import EngineFlags
+from codesign.cli.forecast import BatchFlags, SoftwareFlags
+from codesign.cli.platform_flags import PassFlags
+from codesign.deployments.queueing import EngineLimits
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
+from codesign.evaluators.platform import PlatformRequest
 
 Size = Annotated[int, typer.Option("--size", help="Of the box.")]
 
@@ -86,3 +95,42 @@ def test_two_records_with_the_same_flag_are_refused():
 
     with pytest.raises(ValueError, match="duplicate parameter name"):
         spread(command)
+
+
+def _default(record, key):
+    if is_dataclass(record):
+        return next((item.default for item in fields(record) if item.name == key), None)
+    return record.model_fields[key].default if key in record.model_fields else None
+
+
+ALLOWED = {"plans_ahead", "variant"}
+"""A fleet plans ahead unless it is told not to; the default variant is named by its formats."""
+
+
+@pytest.mark.parametrize(
+    ("flags", "record"),
+    [
+        (DraftFlags, EconomicsWorkload),
+        (PromptFlags, EconomicsWorkload),
+        (OwnershipFlags, EconomicsOptions),
+        (EngineFlags, EngineLimits),
+        (BatchFlags, ForecastRequest),
+        (SoftwareFlags, ForecastOptions),
+        (PassFlags, PlatformRequest),
+    ],
+)
+def test_a_flag_says_the_default_of_the_option_that_it_fills(flags, record):
+    """The records take long to import, so that ``--help`` cannot ask them."""
+    compared = 0
+    for item in fields(flags):
+        key = item.metadata["key"] or item.name
+        default = _default(record, key)
+        if default is None or key in ALLOWED:
+            continue
+        bracketed = re.search(r"\[(.*)\]$", item.metadata["settings"]["help"])
+        stated = bracketed[1] if item.default is None and bracketed else item.default
+        if isinstance(default, float):
+            stated = float(str(stated).split()[0])
+        assert stated == default, key
+        compared += 1
+    assert compared

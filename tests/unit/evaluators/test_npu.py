@@ -50,10 +50,10 @@ def test_a_decode_operator_of_base_worked_out_by_hand() -> None:
     from_tier = weights * 9 / 8 * (1 - on_chip / 70_553_706_496)
     # Half of 4 TB/s usable, all of it for weights and KV cache, as nothing else moves.
     off_chip = from_tier / 2e12
-    assert row["off_chip_time_s"] == pytest.approx(80 * off_chip, rel=1e-9)
+    assert row["off_chip_s"] == pytest.approx(80 * off_chip, rel=1e-9)
     # One row keeps the array busy with streaming the weights, 2048 a cycle.
     compute = weights / 2048 / 1e9
-    assert row["compute_time_s"] == pytest.approx(80 * compute, rel=1e-12)
+    assert row["compute_s"] == pytest.approx(80 * compute, rel=1e-12)
     # Array and memory take turns.
     assert row["time_s"] == pytest.approx(80 * (compute + off_chip), rel=1e-9)
     assert row["bound"] == "off-chip"
@@ -81,13 +81,13 @@ def test_a_calibrated_prefill_operator_of_base_worked_out_by_hand(
     activations = passed * (1 - third / (rows * k))
     # Each has half of the usable half of 4 TB/s; they come one after the other.
     off_chip = (weights + activations) / 1e12
-    assert row["off_chip_time_s"] == pytest.approx(80 * off_chip, rel=1e-9)
+    assert row["off_chip_s"] == pytest.approx(80 * off_chip, rel=1e-9)
     assert row["traffic_bytes"]["tier1"] == pytest.approx(80 * (weights + activations), rel=1e-9)
     compute = math.ceil(rows / 128) * k * n / 2048 / 1e9
-    assert row["compute_time_s"] == pytest.approx(80 * compute, rel=1e-12)
+    assert row["compute_s"] == pytest.approx(80 * compute, rel=1e-12)
     assert row["time_s"] == pytest.approx(80 * max(compute, off_chip), rel=1e-9)
     scores = operator("attention_qk", "prefill", dataflow, profile="memexplorer")
-    assert scores["off_chip_time_s"] == scores["traffic_bytes"]["tier1"] == 0
+    assert scores["off_chip_s"] == scores["traffic_bytes"]["tier1"] == 0
 
 
 def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
@@ -95,7 +95,7 @@ def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
     row = operator("down_projection", "prefill", profile="plain")
     rows, k, n = 90_000, 28_672, 8_192
     cycles = math.ceil(rows / 128) * (k // 2048) * (n // 128) * 128
-    assert row["compute_time_s"] == pytest.approx(80 * cycles / 1e9, rel=1e-12)
+    assert row["compute_s"] == pytest.approx(80 * cycles / 1e9, rel=1e-12)
     # 128 MB of 4-byte sums are blocks of 5656 x 5656: 16 of rows, 2 of columns.
     side = math.sqrt(128e6 / 4)
     row_blocks, column_blocks = math.ceil(rows / side), math.ceil(n / side)
@@ -107,13 +107,13 @@ def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
     activations = (rows * k * column_blocks + rows * n) * spilled
     assert row["traffic_bytes"]["tier1"] == pytest.approx(80 * (weights + activations), rel=1e-9)
     slowest = activations / 2e12 + 100e-9 + 1.5e-9 + 2048 * 128 / 4e12
-    assert row["off_chip_time_s"] == pytest.approx(80 * slowest, rel=1e-9)
+    assert row["off_chip_s"] == pytest.approx(80 * slowest, rel=1e-9)
     # Output stationary, the array streams the weights once per 128 rows and the inputs once per
     # 128 columns; the port of the die, which also takes what comes from the tier, is the limit.
     streamed = k * n * math.ceil(rows / 128) + rows * k * (n // 128) + rows * n
     on_chip = (streamed + weights + activations) / 4e12 + 1.5e-9
-    assert row["on_chip_time_s"] == pytest.approx(80 * on_chip, rel=1e-9)
-    assert row["time_s"] == row["on_chip_time_s"]
+    assert row["on_chip_s"] == pytest.approx(80 * on_chip, rel=1e-9)
+    assert row["time_s"] == row["on_chip_s"]
     assert row["bound"] == "on-chip port"
 
 
@@ -134,7 +134,7 @@ def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(
     fill = 100e-9 + 1.5e-9 + 2048 * 128 / 4e12
     told = evaluator("prefill", profile="plain").explain(base)
     row = next(row for row in told.operators if row["name"] == "down_projection")
-    assert row["off_chip_time_s"] == pytest.approx(80 * (max(streams) + fill), rel=1e-9)
+    assert row["off_chip_s"] == pytest.approx(80 * (max(streams) + fill), rel=1e-9)
 
 
 def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
@@ -188,7 +188,7 @@ def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
     tile = 128 * 16 * 128
     first_chunk = (1.5e-9 + tile / 4e12) + (100e-9 + tile / 4e12)
     assert row["bound"] == "compute"
-    assert row["time_s"] - row["compute_time_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
+    assert row["time_s"] - row["compute_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
 
 
 def test_on_chip_memory_is_shared_like_water_poured_into_vessels() -> None:

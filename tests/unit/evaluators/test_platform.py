@@ -529,7 +529,7 @@ def test_what_cannot_run_says_why_and_what_could(
     model: str, values: dict[str, Any], words: str
 ) -> None:
     serving = build(model).serving(designs(**values))
-    assert words in "\n".join(describe_limits(serving))
+    assert words in "\n".join(map(str, describe_limits(serving)))
     assert any(value[0] > 0 for value in limits(serving).values())
 
 

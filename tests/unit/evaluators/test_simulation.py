@@ -361,7 +361,7 @@ def test_a_memory_at_its_power_limit_waits() -> None:
     (waiting,) = (row for row in dear.operators if row["bound"] == "power")
     assert waiting["steps"] == 0
     level = waiting["name"].removeprefix("power_limit_of_")
-    (power,) = (row for row in dear.power if row["component"] == level)
+    (power,) = (row for row in dear.power if row["name"] == level)
     assert power["average_watts"] == pytest.approx(power["tdp_watts"], rel=1e-9)
 
 

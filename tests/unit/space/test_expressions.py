@@ -231,3 +231,23 @@ def test_a_long_flat_expression_is_no_deep_tree():
 def test_a_quantity_is_no_condition_and_says_so():
     with pytest.raises(InputError, match="expected a condition, got the number 'a \\+ b'"):
         parse("a + b").violation({"a": np.ones(1), "b": np.ones(1)})
+
+
+def test_other_names_stand_only_where_a_condition_names_something():
+    text = "dataflow == 'ws' and a + 2 <= b"
+    renamed = parse(text).renamed({"a": "b", "b": "cost", "ws": "other"})
+    assert renamed == "dataflow == 'ws' and b + 2 <= cost"
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "amount"),
+    [
+        ("tdp_watts <= 0.7 kW", "tdp_watts", (0.7, "kW")),
+        ("a < 2_000", "a", (2000.0, "")),
+        ("a > b", "a", None),
+    ],
+)
+def test_a_limit_on_one_quantity_has_its_bound_as_it_is_written(text, quantity, amount):
+    limit = parse(text).limit
+    assert (limit.quantity, limit.comparison) == (quantity, text.split()[1])
+    assert limit.amount == amount

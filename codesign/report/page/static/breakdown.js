@@ -52,7 +52,7 @@ function sidesFigure(account, both) {
 function powerFigure(account, both) {
   const rows = account.power;
   const kinds = [["tdp_watts", "at TDP"], ["average_watts", "on average"]].filter(([key]) => rows.some((row) => isNumber(row[key])));
-  const traces = kinds.map(([key, name], i) => bar(i, { name, orientation: "h", y: rows.map((row) => row.name.replace(/^tier(\d)/, "tier $1")), x: rows.map((row) => row[key]), text: rows.map((row) => withPrefix(row[key], "W", 3)), textposition: "outside", cliponaxis: false, constraintext: "none", hoverinfo: "text", hovertext: rows.map((row) => `${escapeHtml(row.name.replace(/^tier(\d)/, "tier $1"))}: ${withPrefix(row[key], "W", 3)} ${name}`) }));
+  const traces = kinds.map(([key, name], i) => bar(i, { name, orientation: "h", y: rows.map((row) => row.title), x: rows.map((row) => row[key]), text: rows.map((row) => withPrefix(row[key], "W", 3)), textposition: "outside", cliponaxis: false, constraintext: "none", hoverinfo: "text", hovertext: rows.map((row) => `${escapeHtml(row.title)}: ${withPrefix(row[key], "W", 3)} ${name}`) }));
   const end = maximum(both.flatMap((item) => item.power.flatMap((row) => [row.tdp_watts, row.average_watts])));
   return { traces, barmode: "group", height: 80 + 42 * rows.length, showlegend: true, dragmode: false, margin: { l: 10, r: 60, t: 34, b: 34 },
     xaxis: axis({ range: [0, 1.05 * end], tickformat: "~s", ticksuffix: "W", fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }), legend: { ...layout().legend, traceorder: "normal" } };
@@ -60,7 +60,7 @@ function powerFigure(account, both) {
 
 function trafficRows(account) {
   if (account.levels.some((level) => isNumber(level.read_bytes))) {
-    return account.levels.map((level) => ({ name: levelName(level), parts: [["read", level.read_bytes], ["written", level.written_bytes]] }));
+    return account.levels.map((level) => ({ name: level.title, parts: [["read", level.read_bytes], ["written", level.written_bytes]] }));
   }
   const sums = {};
   for (const row of account.operators) for (const [level, moved] of Object.entries(row.traffic_bytes || {})) sums[level] = (sums[level] || 0) + moved;

@@ -74,7 +74,7 @@ function sureLines(pick) {
 }
 // How sure in one line, for little room.
 function shortSure(pick) {
-  const verdicts = pick.verdicts || [], names = (list) => list.map(({ reading }) => reading.replace(/^profile /, "")).join(", ");
+  const verdicts = pick.verdicts || [], names = (list) => list.map(({ name }) => name).join(", ");
   const kept = verdicts.filter(holds), lost = verdicts.filter((verdict) => !holds(verdict));
   const held = [pick.ranges ? `${shareText(pick.ranges.best)}${pick.ranges.best > COMMON ? "" : " of"} draws` : "", names(kept)].filter(Boolean);
   return [held.length ? `Choice holds: ${held.join(", ")}` : "", lost.length ? `Changes: ${names(lost)}` : ""].filter(Boolean).join(". ");

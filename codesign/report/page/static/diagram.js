@@ -1,11 +1,8 @@
 // A memory hierarchy around its die: along the edge everything is to scale.
 const levelColor = (name) => color(D.palette.parts[name] || "orange");
-const stacksOf = (level) => { const found = /x(\d+)\s*$/.exec(level.technology || ""); return found ? Number(found[1]) : 1; };
-const technologyOf = (level) => (level.technology || "").replaceAll("_", " ").replace(/ x(\d+)/g, " ×$1");
-const levelName = (level) => level.name.replaceAll("_", " ").replace(/^tier(\d)/, "tier $1");
 
 function levelText(level) {
-  const parts = [technologyOf(level), withPrefix(level.capacity_bytes, "B", 3), withPrefix(level.bandwidth_bytes_per_s, "B/s", 3)];
+  const parts = [level.technology, withPrefix(level.capacity_bytes, "B", 3), withPrefix(level.bandwidth_bytes_per_s, "B/s", 3)];
   if (level.shoreline_mm) parts.push(`${plainNumber(level.shoreline_mm, 3)} mm of edge`);
   if (level.uncharged_shoreline_mm) parts.push(`${plainNumber(level.uncharged_shoreline_mm, 3)} mm of edge, not charged`);
   if (isNumber(level.utilization)) parts.push(`port busy ${plainNumber(100 * level.utilization, 2)} %`);
@@ -26,17 +23,17 @@ function blocks(account) {
   const length = Math.max(edge || 0, used, total(free, "uncharged_shoreline_mm")) || 60;
   let x = 0;
   for (const { level, i } of counted) {
-    const n = stacksOf(level), each = level.shoreline_mm / n;
-    for (let k = 0; k < n; k += 1) found.push({ i, x0: x + k * each, x1: x + (k + 1) * each, y0: 0.06, y1: 1, label: k === 0 ? { text: levelName(level), at: x + level.shoreline_mm / 2 } : null });
+    const n = level.count, each = level.shoreline_mm / n;
+    for (let k = 0; k < n; k += 1) found.push({ i, x0: x + k * each, x1: x + (k + 1) * each, y0: 0.06, y1: 1, label: k === 0 ? { text: level.title, at: x + level.shoreline_mm / 2 } : null });
     x += level.shoreline_mm;
   }
   // What takes none of that edge stands along the far side of the die, drawn broken; of any length
   // where the evaluator tells none.
-  const share = length / Math.max(4, free.reduce((sum, { level }) => sum + stacksOf(level), 0));
+  const share = length / Math.max(4, free.reduce((sum, { level }) => sum + level.count, 0));
   let at = 0;
   for (const { level, i } of free) {
-    const n = stacksOf(level), each = level.uncharged_shoreline_mm / n || share;
-    for (let k = 0; k < n; k += 1) found.push({ i, x0: at + (k + 0.06) * each, x1: at + (k + 0.94) * each, y0: -2.5, y1: -1.75, free: true, label: k === 0 ? { text: levelName(level), at: at + (n * each) / 2 } : null });
+    const n = level.count, each = level.uncharged_shoreline_mm / n || share;
+    for (let k = 0; k < n; k += 1) found.push({ i, x0: at + (k + 0.06) * each, x1: at + (k + 0.94) * each, y0: -2.5, y1: -1.75, free: true, label: k === 0 ? { text: level.title, at: at + (n * each) / 2 } : null });
     at += n * each;
   }
   const chip = account.levels.findIndex(isOnChip);
@@ -69,7 +66,7 @@ function diagramFigure(id, account, length, pool = "") {
   const middle = plan.found.map((b) => [(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.i]);
   const traces = [{
     x: middle.map((m) => m[0]), y: middle.map((m) => m[1]), mode: "markers", marker: { size: 30, opacity: 0 }, showlegend: false,
-    text: middle.map((m) => wrapped(`${levelName(account.levels[m[2]])}: ${levelText(account.levels[m[2]])}`)), hovertemplate: "%{text}<extra></extra>",
+    text: middle.map((m) => wrapped(`${account.levels[m[2]].title}: ${levelText(account.levels[m[2]])}`)), hovertemplate: "%{text}<extra></extra>",
   }];
   const low = plan.hasFree ? -2.95 : -1.8;
   return {
@@ -78,4 +75,4 @@ function diagramFigure(id, account, length, pool = "") {
   };
 }
 
-const levelsHtml = (account) => `<ul class="levels">${account.levels.map((level) => `<li><span class="swatch" style="background:${levelColor(level.name)}"></span><span><b>${escapeHtml(levelName(level))}</b> ${escapeHtml(levelText(level))}</span></li>`).join("")}</ul>`;
+const levelsHtml = (account) => `<ul class="levels">${account.levels.map((level) => `<li><span class="swatch" style="background:${levelColor(level.name)}"></span><span><b>${escapeHtml(level.title)}</b> ${escapeHtml(levelText(level))}</span></li>`).join("")}</ul>`;

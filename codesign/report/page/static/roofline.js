@@ -13,7 +13,7 @@ function offRoofText(account) {
 function rooflineFigure(account, both) {
   const roof = account.roofline, [[x0, x1], [y0, y1]] = rooflineEnds(both);
   const number = (level) => account.levels.findIndex((item) => item.name === level);
-  const nameOfLevel = (level) => (number(level) >= 0 ? levelName(account.levels[number(level)]) : level);
+  const nameOfLevel = (level) => (number(level) >= 0 ? account.levels[number(level)].title : level);
   const whole = wholeTime(account);
   const traces = [], usable = roof.usable_flop_per_s || roof.peak_flop_per_s;
   for (const ceiling of roof.ceilings) {

@@ -1,30 +1,32 @@
 // Why the recommended designs are what they are: parts, changes, prices, near misses.
-const partTitle = (name) => name.replaceAll("_", " ").replace(/tier(\d)/, "tier $1").replace(/^on chip$/, "on-chip memory");
-const hueOf = (name, roles) => color(roles[name.replaceAll(" ", "_").replace(/_interface$/, "")] || roles[name] || "gray");
-
 // Of a pass, the time of each unit; else of the operators by what bounds them.
 function timesOf(account) {
-  if (!account.pass) return account.operators.map((row) => [row.bound, row.time_s]);
-  return [...Object.entries(account.pass.bounds), ["vector", account.pass.vector_s]];
+  if (!account.pass) return account.operators.map((row) => [row.bound, row.time_s, row.bound]);
+  const units = Object.entries(account.pass.bounds).map(([bound, time]) => [`array and memories, bound by ${bound}`, time, bound]);
+  return [...units, ["vector unit", account.pass.vector_s, "vector"]];
 }
-// By measure, the amounts of each part: of a system, of all its machines' parts by pool.
+// By measure, the title, amount and role of each part: of a system, of all its machines' parts by pool.
 const MEASURES = [
   ["Time", "s", "time_s", timesOf, "bounds"],
-  ["Power at TDP", "W", "tdp_watts", (account) => account.power.map((row) => [row.name, row.tdp_watts]), "parts"],
-  ["Area", "mm²", "area_mm2", (account) => (account.costs || []).map((row) => [row.part, row.area_mm2]), "parts"],
-  ["Cost", "USD", "usd", (account) => (account.costs || []).map((row) => [row.part, row.usd]), "parts"],
+  ["Power at TDP", "W", "tdp_watts", (account) => account.power.map((row) => [row.title, row.tdp_watts, row.name]), "parts"],
+  ["Area", "mm²", "area_mm2", (account) => (account.costs || []).map((row) => [row.title, row.area_mm2, row.component]), "parts"],
+  ["Cost", "USD", "usd", (account) => (account.costs || []).map((row) => [row.title, row.usd, row.component]), "parts"],
 ];
 const MOST_PARTS = 6;
 // Machines of a pool add up, but in the time that they work side by side.
-function partsOf(account, amounts, isShared) {
+function partsOf(account, amounts, isShared, roleOf) {
   const sums = new Map();
-  const add = (own, prefix, count) => amounts(own).forEach(([name, amount]) => { if (amount > 0) sums.set(prefix + name, (sums.get(prefix + name) || 0) + count * amount); });
+  const add = (own, prefix, count) => amounts(own).forEach(([title, amount, role]) => {
+    if (amount > 0) sums.set(prefix + title, (sums.get(prefix + title) || 0) + count * amount);
+    roleOf.set(prefix + title, role);
+  });
   if (account.system) account.system.machines.forEach((item) => add(item.account, `${item.name}: `, isShared ? 1 : item.count));
   else add(account, "", 1);
   return sums;
 }
 function partsHtml([title, unit, , amounts, roles]) {
-  const columns = D.picks.filter((pick) => accountOf(pick.id)).map((pick) => [pick, partsOf(accountOf(pick.id), amounts, roles === "bounds")]).filter(([, sums]) => sums.size);
+  const roleOf = new Map();
+  const columns = D.picks.filter((pick) => accountOf(pick.id)).map((pick) => [pick, partsOf(accountOf(pick.id), amounts, roles === "bounds", roleOf)]).filter(([, sums]) => sums.size);
   if (!columns.length) return "";
   const isTime = roles === "bounds", accounts = columns.map(([pick]) => accountOf(pick.id)), isPass = isTime && accounts.every((account) => account.pass);
   const totals = columns.map(([, sums], k) => (isPass ? accounts[k].pass.pass_s : [...sums.values()].reduce((a, b) => a + b, 0)));
@@ -33,9 +35,8 @@ function partsHtml([title, unit, , amounts, roles]) {
   names.sort((a, b) => largest(b) - largest(a));
   const shown = names.slice(0, MOST_PARTS), rest = names.slice(MOST_PARTS);
   const top = Math.max(...columns.flatMap(([, sums]) => [...sums.values()]));
-  const cell = (amount, name) => `<td class="number bar" style="--share: ${plainNumber((100 * amount) / top, 3)}%; --hue: ${hueOf(name.replace(/^.*: /, ""), D.palette[roles])}">${amount > 0 ? withUnit(amount, unit) : "–"}</td>`;
-  const titleOfRow = (name) => (!isPass ? partTitle(name) : name === "vector" ? "vector unit" : `array and memories, bound by ${name}`);
-  const row = (name, list) => `<tr><th scope="row">${escapeHtml(titleOfRow(name))}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
+  const cell = (amount, name) => `<td class="number bar" style="--share: ${plainNumber((100 * amount) / top, 3)}%; --hue: ${color(D.palette[roles][roleOf.get(name)] || "gray")}">${amount > 0 ? withUnit(amount, unit) : "–"}</td>`;
+  const row = (name, list) => `<tr><th scope="row">${escapeHtml(name)}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
   const others = rest.length ? `<tr><th scope="row">${rest.length} other${rest.length === 1 ? "" : "s"}</th>${columns.map(([, sums]) => cell(rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0), "")).join("")}</tr>` : "";
   const [by, first, sum] = isPass ? ["of each unit in one pass", "unit", "one pass"] : isTime ? ["by what bounds it, all operators", "bound", "sum of operators"] : ["by part", "part", "all"];
   const hint = isPass ? (accounts.some((account) => account.pass.is_side_by_side) ? "Array and memories work beside the vector unit, so a pass takes as long as the slower of the two." : "Array and memories and the vector unit work one after the other.") : isTime ? "Where units work at the same time, a pass takes less than this sum." : "";

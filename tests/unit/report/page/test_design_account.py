@@ -4,6 +4,7 @@ import pytest
 
 import codesign
 from codesign.analysis.uncertainty_results import Swing
+from codesign.evaluators.base import Explanation
 from codesign.report.page.design_account import Account, above_tdp, account_document
 
 
@@ -74,6 +75,18 @@ def test_the_edge_is_drawn_for_two_sides_of_a_reticle(base):
     assert base["edge_words"] == "44 of 66 mm"
 
 
+def test_a_level_says_in_fields_what_it_is_built_of(base):
+    assert [(x["title"], x["technology"], x["count"]) for x in base["levels"]] == [
+        ("on-chip", "sram ×1", 1),
+        ("tier 1", "hbm3e 8h ×4", 4),
+    ]
+    assert {(x["title"], x["component"]) for x in base["costs"]} >= {
+        ("on-chip", "on_chip"),
+        ("tier 1 interface", "tier1"),
+        ("tier 1", "tier1"),
+    }
+
+
 def test_power_adds_up_to_the_tdp(base):
     total = sum(item["tdp_watts"] for item in base["power"])
     assert total == pytest.approx(_evaluated("Base", "prefill").metrics["tdp_watts"])
@@ -87,18 +100,19 @@ def test_only_the_largest_swings_of_the_objectives_are_shown():
     assert [item["name"] for item in found["tdp_watts"]] == [f"hbf number {i}" for i in range(6)]
 
 
-def test_a_component_above_its_tdp_on_average_is_explained_by_the_assumption_that_names_it():
+def test_a_component_above_its_tdp_on_average_is_explained_by_the_assumption_on_its_time():
     power = [
-        {"component": "array", "tdp_watts": 10.0, "average_watts": 9.0},
-        {"component": "vector", "tdp_watts": 0.041, "average_watts": 1.23},
-        {"component": "tier2", "tdp_watts": 1.0, "average_watts": 2.0},
-        {"component": "links", "tdp_watts": None, "average_watts": 2.0},
+        {"name": "array", "tdp_watts": 10.0, "average_watts": 9.0},
+        {"name": "vector", "tdp_watts": 0.041, "average_watts": 1.23},
+        {"name": "tier2", "title": "tier 2", "tdp_watts": 1.0, "average_watts": 2.0},
+        {"name": "links", "tdp_watts": None, "average_watts": 2.0},
     ]
-    said = above_tdp(power, ["vectors are long", "one pass: vector work is not counted"])
+    why = {"vector": "one pass: vector work is not counted", "array": "the array idles"}
+    said = above_tdp(Explanation({}, {}, [], [], power, list(why.values()), why))
     assert len(said) == 2
     assert said[0].startswith("vector: 1.23 W on average, 41 mW at TDP.")
     assert said[0].endswith("The evaluator assumes: one pass: vector work is not counted.")
-    assert said[1].startswith("tier2: 2 W") and "do not say why" in said[1]
+    assert said[1].startswith("tier 2: 2 W") and "do not say why" in said[1]
 
 
 @pytest.mark.parametrize("profile", ["plain", "memexplorer"])
@@ -110,9 +124,9 @@ def test_a_vector_unit_that_is_busy_all_the_time_keeps_within_its_tdp(profile):
         design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
         options={"profile": profile},
     )  # fmt: skip
-    needed = sum(row["vector_time_s"] for row in short.operators)
+    needed = sum(row["vector_s"] for row in short.operators)
     assert short.metrics["time_to_first_token_s"] == pytest.approx(needed)
-    vector = next(row for row in short.power if row["component"] == "vector")
+    vector = next(row for row in short.power if row["name"] == "vector")
     assert 0.9 < vector["average_watts"] / vector["tdp_watts"] <= 1.0
     assert account_document(Account(short), [])["power_notes"] == []
 

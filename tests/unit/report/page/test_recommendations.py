@@ -20,7 +20,7 @@ from codesign.report.plateaus import folded_front
 @pytest.fixture(scope="module")
 def judged(results):
     plain = api.build_evaluator("npu", results.definition.workload, {"profile": "plain"})
-    reading = Reading("profile plain", replace(results.problem, evaluator=plain))
+    reading = Reading("plain", "profile plain", replace(results.problem, evaluator=plain))
     return recommendation_document(results, folded_front(results), Judge([reading], samples=3))
 
 

@@ -1,0 +1,123 @@
+"""The rows of an explanation: one vocabulary for every evaluator.
+
+A row has the keys that its evaluator knows, and no other meaning of them. Every amount is of all
+instances of an operator in one pass, in SI units. An evaluator may add keys of its own; whatever
+draws or prints the rows of any evaluator knows these.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Required, TypedDict
+
+
+class OperatorRow(TypedDict, total=False):
+    """An operator, or a message between devices."""
+
+    name: Required[str]
+    phase: str
+    """``prefill`` or ``decode``, where an explanation has both."""
+    kind: str
+    """What it computes, such as ``attention``."""
+    part: str
+    """What of a platform it takes: ``linear``, ``attention``, ``collective``."""
+    count: float
+    """Instances in one pass."""
+    bound: str
+    """What sets its time: ``compute``, ``memory``, ``off-chip``, ``vector``, ..."""
+    matrix_bound: str
+    """What sets the time of array and memories, also where the vector unit takes longer."""
+    time_s: float
+    time_share: float
+    """Of the operators one after the other."""
+    compute_s: float
+    """Time of its arithmetic by itself."""
+    memory_s: float
+    """Time of its traffic by itself."""
+    on_chip_s: float
+    """Time of its traffic through the port of the on-chip memory by itself."""
+    off_chip_s: float
+    """Time of its traffic to and from off-chip memories by itself."""
+    matrix_s: float
+    """Time in which array and memories are busy."""
+    vector_s: float
+    """Time in which the vector unit is busy."""
+    work_flop: float
+    """Of matrix products, 2 per multiply-accumulate."""
+    ops: float
+    """Operations of every kind."""
+    ops_share: float
+    traffic_bytes: Mapping[str, float] | float
+    """By name of the memory level that they cross; a number where there is one memory, or where
+    the evaluator does not tell which."""
+    read_bytes: float
+    written_bytes: float
+    kv_read_bytes: float
+    kv_written_bytes: float
+    dispatches: float
+    """Launches of kernels."""
+    energy_joules: float
+    steps: int
+    """Into which a simulation cuts one instance."""
+
+
+class Banks(TypedDict):
+    """Devices of one technology that form a memory level, or a part of it."""
+
+    technology: str
+    count: int
+
+
+class LevelRow(TypedDict, total=False):
+    """A memory level."""
+
+    name: Required[str]
+    title: str
+    """The name in words."""
+    banks: Sequence[Banks]
+    capacity_bytes: float | None
+    """None: without a limit."""
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    shoreline_mm: float
+    """Die edge that its interfaces take."""
+    uncharged_shoreline_mm: float
+    """Die edge that they take and that no limit counts."""
+    read_bytes: float
+    """In one pass."""
+    written_bytes: float
+    traffic_bytes: float
+    """Read and written, where the evaluator does not tell them apart."""
+    written_bytes_per_s: float
+    utilization: float
+    """Share of a pass in which its port is busy at the peak bandwidth."""
+    energy_joules: float
+    holds_share: Mapping[str, float]
+    """Of weights, KV cache and activations."""
+    holds_bytes: float
+    weight_bytes: float
+    kv_bytes: float
+
+
+class PowerRow(TypedDict, total=False):
+    """A component that draws power."""
+
+    name: Required[str]
+    title: str
+    """The name in words."""
+    count: float
+    each_watts: float
+    tdp_watts: float | None
+    average_watts: float | None
+
+
+class CostRow(TypedDict, total=False):
+    """A block or part of one device; None where it has none of a quantity, or nobody knows it."""
+
+    part: Required[str]
+    title: str
+    """The part in words."""
+    component: str
+    """The array, the vector unit or the memory level that it belongs to, by its name."""
+    n_dies: float | None
+    """Dies over which it is spread."""
+    area_mm2: float | None
+    usd: float | None

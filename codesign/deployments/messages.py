@@ -21,8 +21,8 @@ from codesign.hardware.collective_times import (
     WARM_UP_S,
     Link,
     all_gather_s,
+    all_reduce_s,
     point_to_point_s,
-    ring_all_reduce_s,
 )
 
 
@@ -94,10 +94,10 @@ class Messages:
 
     def _seconds(self, link: Link, element_bytes: float) -> float:
         """Seconds of all messages of a pass of one request."""
-        ranks = self.parallelism.tensor
+        group = (self.parallelism.tensor, 1.0, link, link)
         reduced, gathered = self.all_reduce_elements, self.all_gather_elements
-        time = ring_all_reduce_s(reduced * element_bytes, ranks, link) @ self.all_reduce_count
-        time += all_gather_s(gathered * element_bytes, ranks, link) @ self.all_gather_count
+        time = all_reduce_s(reduced * element_bytes, *group) @ self.all_reduce_count
+        time += all_gather_s(gathered * element_bytes, *group) @ self.all_gather_count
         if self.sent_elements > 0:
             time += point_to_point_s(self.sent_elements * element_bytes, link, WARM_UP_S)
         return float(np.asarray(time))

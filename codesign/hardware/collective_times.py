@@ -57,38 +57,6 @@ def _started(n_ranks: ArrayLike, time_s: FloatArray, warm_up_s: Numbers) -> Floa
     return np.where(np.asarray(n_ranks) > 1, warm_up_s + time_s, 0.0)
 
 
-def ring_all_reduce_s(
-    message_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
-    """All-reduce on a ring: 2 (N - 1) steps of a shard (GenZ Eq. 3).
-
-    Args:
-        message_bytes: What every rank holds before and after.
-        n_ranks: Ranks.
-        link: Of every rank.
-        warm_up_s: Fixed start.
-
-    Examples:
-        >>> round(float(ring_all_reduce_s(4e6, 4, Link(1e9, 1e-6), 0.0)), 9)  # 6 x 1 MB
-        0.006006
-    """
-    return _started(n_ranks, _ring_reduction(message_bytes, n_ranks, link), warm_up_s)
-
-
-def all_gather_s(
-    gathered_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
-    """All-gather, or reduce-scatter, on a ring: N - 1 steps of a shard.
-
-    Args:
-        gathered_bytes: The whole message: after an all-gather, before a reduce-scatter.
-        n_ranks: Ranks.
-        link: Of every rank.
-        warm_up_s: Fixed start.
-    """
-    return _started(n_ranks, _shards(gathered_bytes, n_ranks, link), warm_up_s)
-
-
 def point_to_point_s(
     message_bytes: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
 ) -> FloatArray:
@@ -96,7 +64,7 @@ def point_to_point_s(
     return np.asarray(warm_up_s + link.steps_s(1.0, message_bytes))
 
 
-def hierarchical_all_reduce_s(
+def all_reduce_s(
     message_bytes: Numbers,
     n_inner: Numbers,
     n_outer: Numbers,
@@ -108,7 +76,8 @@ def hierarchical_all_reduce_s(
     """All-reduce of a group that spans ``n_outer`` nodes with ``n_inner`` ranks each.
 
     Reduce-scatter within the node, all-reduce of the shards between nodes, all-gather within
-    the node. With one node it is the flat ring, or tree, over the inner links.
+    the node. With one node it is a ring, 2 (N - 1) steps of a shard (GenZ Eq. 3), or a tree over
+    the inner links.
 
     Args:
         message_bytes: What every rank holds.
@@ -118,6 +87,11 @@ def hierarchical_all_reduce_s(
         outer: Links between nodes, of one rank.
         warm_up_s: Fixed start.
         algorithm: Between nodes, and within a node where there is only one.
+
+    Examples:
+        >>> link = Link(1e9, 1e-6)
+        >>> round(float(all_reduce_s(4e6, 4, 1, link, link, 0.0)), 9)  # 6 x 1 MB
+        0.006006
     """
     reduce = _REDUCTIONS[algorithm]
     shard = np.asarray(message_bytes) / n_inner
@@ -126,7 +100,7 @@ def hierarchical_all_reduce_s(
     return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
 
 
-def hierarchical_all_gather_s(
+def all_gather_s(
     gathered_bytes: Numbers,
     n_inner: Numbers,
     n_outer: Numbers,
@@ -134,13 +108,17 @@ def hierarchical_all_gather_s(
     outer: Link,
     warm_up_s: Numbers = WARM_UP_S,
 ) -> FloatArray:
-    """All-gather (or reduce-scatter) over nodes first, then within the node; see the all-reduce."""
+    """All-gather, or reduce-scatter, over nodes first, then within the node; see the all-reduce.
+
+    A ring of N ranks takes N - 1 steps of a shard of ``gathered_bytes``, the whole message: after
+    an all-gather, before a reduce-scatter.
+    """
     between = _shards(np.asarray(gathered_bytes) / n_inner, n_outer, outer)
     time = _if_spanning(n_outer, between) + _shards(gathered_bytes, n_inner, inner)
     return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
 
 
-def hierarchical_all_to_all_s(
+def all_to_all_s(
     buffer_bytes: Numbers,
     n_inner: Numbers,
     n_outer: Numbers,

@@ -13,9 +13,9 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.hardware.collective_times import (
     Link,
-    hierarchical_all_gather_s,
-    hierarchical_all_reduce_s,
-    hierarchical_all_to_all_s,
+    all_gather_s,
+    all_reduce_s,
+    all_to_all_s,
     point_to_point_s,
     split_over_nodes,
 )
@@ -104,7 +104,7 @@ def message_time_s(
         return _send_s(size, message, platform, send_warm_up_s)
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
     if message.kind == "all_reduce":
-        return hierarchical_all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
+        return all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
     if message.kind in ("dispatch", "combine"):
         return _exchange_s(size, inner, outer, near, far) + np.where(inner * outer > 1, warm_up, 0)
     return _OTHERS[message.kind](size, inner, outer, near, far, warm_up)
@@ -125,9 +125,9 @@ _Collective: TypeAlias = Callable[
     [FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray
 ]
 _OTHERS: dict[str, _Collective] = {
-    "all_gather": hierarchical_all_gather_s,
-    "reduce_scatter": hierarchical_all_gather_s,
-    "all_to_all": hierarchical_all_to_all_s,
+    "all_gather": all_gather_s,
+    "reduce_scatter": all_gather_s,
+    "all_to_all": all_to_all_s,
 }
 
 

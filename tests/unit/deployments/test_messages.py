@@ -8,8 +8,8 @@ from codesign.hardware.collective_times import (
     WARM_UP_S,
     Link,
     all_gather_s,
+    all_reduce_s,
     point_to_point_s,
-    ring_all_reduce_s,
 )
 
 LINK = Link(450e9, 1e-6)
@@ -30,10 +30,11 @@ def messages(tensor=4, pipeline=2, sent=8192.0):
 @pytest.mark.parametrize("element_bytes", [0.5, 2.0])
 def test_a_pass_takes_as_long_as_its_messages_one_after_the_other(requests, element_bytes):
     each = requests * element_bytes
+    group = (4, 1, LINK, LINK)
     expected = (
-        160 * ring_all_reduce_s(8192 * each, 4, LINK)
-        + 3 * ring_all_reduce_s(4096 * each, 4, LINK)
-        + all_gather_s(128256 * each, 4, LINK)
+        160 * all_reduce_s(8192 * each, *group)
+        + 3 * all_reduce_s(4096 * each, *group)
+        + all_gather_s(128256 * each, *group)
         + point_to_point_s(8192 * each, LINK)
     )
     seconds = messages().on(LINK).seconds(np.array([requests]), np.array([element_bytes]))

@@ -2,8 +2,9 @@
 
 The models are of the latency-bandwidth (Hockney) kind: a step costs the link's latency, and
 bytes take their time on the link. GenZ [GenZ]_ §IV-D gives the ring all-reduce (Eq. 3) and the
-message from node to node (Eq. 4); the tree is the double binary tree of [Sanders2009]_; the
-others follow from the same ring. All arguments broadcast, and one rank alone costs nothing.
+message from node to node (Eq. 4), both after a fixed start, here ``warm_up_s``; the tree is the
+double binary tree of [Sanders2009]_; the others follow from the same ring. All arguments broadcast,
+and one rank alone costs nothing.
 
 A group that spans nodes is hierarchical: an all-reduce is a reduce-scatter within the node, an
 all-reduce of the shards between nodes, and an all-gather within the node [Thakur2005]_.
@@ -30,9 +31,6 @@ from codesign.columns import FloatArray
 Algorithm: TypeAlias = Literal["ring", "tree"]
 Numbers: TypeAlias = float | FloatArray | NDArray[np.int64]
 
-WARM_UP_S = 5e-6
-"""Fixed start of a collective, T_warmup of Eq. 3 (models of GenZ: 5 us)."""
-
 
 @dataclass(frozen=True)
 class Link:
@@ -57,9 +55,7 @@ def _started(n_ranks: ArrayLike, time_s: FloatArray, warm_up_s: Numbers) -> Floa
     return np.where(np.asarray(n_ranks) > 1, warm_up_s + time_s, 0.0)
 
 
-def point_to_point_s(
-    message_bytes: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
+def point_to_point_s(message_bytes: Numbers, link: Link, warm_up_s: Numbers) -> FloatArray:
     """A message from one device to another (GenZ Eq. 4)."""
     return np.asarray(warm_up_s + link.steps_s(1.0, message_bytes))
 
@@ -70,7 +66,7 @@ def all_reduce_s(
     n_outer: Numbers,
     inner: Link,
     outer: Link,
-    warm_up_s: Numbers = WARM_UP_S,
+    warm_up_s: Numbers,
     algorithm: Algorithm = "ring",
 ) -> FloatArray:
     """All-reduce of a group that spans ``n_outer`` nodes with ``n_inner`` ranks each.
@@ -106,7 +102,7 @@ def all_gather_s(
     n_outer: Numbers,
     inner: Link,
     outer: Link,
-    warm_up_s: Numbers = WARM_UP_S,
+    warm_up_s: Numbers,
 ) -> FloatArray:
     """All-gather, or reduce-scatter, over nodes first, then within the node; see the all-reduce.
 
@@ -124,7 +120,7 @@ def all_to_all_s(
     n_outer: Numbers,
     inner: Link,
     outer: Link,
-    warm_up_s: Numbers = WARM_UP_S,
+    warm_up_s: Numbers,
 ) -> FloatArray:
     """All-to-all by pairs: partners of the own node over the inner links, then the others.
 

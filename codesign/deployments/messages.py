@@ -22,6 +22,7 @@ from codesign.hardware.collective_times import (
     all_gather_s,
     all_reduce_s,
     point_to_point_s,
+    wire_bytes,
 )
 
 
@@ -86,14 +87,17 @@ class Messages:
             link: From each device.
             warm_up_s: Fixed start of every message.
         """
-        ranks = self.parallelism.tensor
         fixed_s = self._seconds(link, warm_up_s, 0.0)
         # Linear in the bytes: without start and latency, the slope is the time of one byte.
         byte_s = self._seconds(Link(link.bandwidth_bytes_per_s, 0.0), 0.0, 1.0)
-        reduced = float(self.all_reduce_elements @ self.all_reduce_count)
-        gathered = float(self.all_gather_elements @ self.all_gather_count)
-        sent = (ranks - 1) / ranks * (2.0 * reduced + gathered) + self.sent_elements
-        return LinkTime(fixed_s, byte_s, sent)
+        ranks = self.parallelism.tensor
+        reduced = self.all_reduce_elements @ self.all_reduce_count
+        gathered = self.all_gather_elements @ self.all_gather_count
+        sent = (
+            wire_bytes("all_reduce", reduced, ranks, 1.0)[0]
+            + wire_bytes("all_gather", gathered, ranks, 1.0)[0]
+        )
+        return LinkTime(fixed_s, byte_s, float(sent) + self.sent_elements)
 
     def _seconds(self, link: Link, warm_up_s: float, element_bytes: float) -> float:
         """Seconds of all messages of a pass of one request."""

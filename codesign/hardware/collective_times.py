@@ -29,6 +29,9 @@ from numpy.typing import ArrayLike, NDArray
 from codesign.columns import FloatArray
 
 Algorithm: TypeAlias = Literal["ring", "tree"]
+CollectiveKind: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
+]
 Numbers: TypeAlias = float | FloatArray | NDArray[np.int64]
 
 
@@ -131,6 +134,32 @@ def all_to_all_s(
     between = outer.steps_s(n_ranks - n_inner, part)
     time = inner.steps_s(np.asarray(n_inner) - 1.0, part) + _if_spanning(n_outer, between)
     return _started(n_ranks, time, warm_up_s)
+
+
+def wire_bytes(
+    kind: CollectiveKind, message_bytes: Numbers, n_ranks: Numbers, n_nodes: Numbers
+) -> tuple[FloatArray, FloatArray]:
+    """Bytes that a device sends within its node, and over its network port, under the best plan.
+
+    A ring passes every node once, over as many ports as the node has devices: more devices in a
+    node bring more ports, so that their collectives between nodes can take less time.
+
+    Args:
+        kind: Which collective.
+        message_bytes: As nccl-tests counts: the buffer of an all-reduce, the whole output of an
+            all-gather, the whole input of one device for a reduce-scatter or an all-to-all.
+        n_ranks: Devices, of all nodes.
+        n_nodes: Nodes.
+    """
+    message_bytes, near = np.asarray(message_bytes), np.asarray(n_ranks / n_nodes)
+    if kind == "send":
+        apart = np.asarray(n_nodes) > 1
+        return np.where(apart, 0.0, message_bytes), np.where(apart, message_bytes, 0.0)
+    if kind == "all_to_all":
+        return message_bytes * (near - 1) / n_ranks, message_bytes * (n_ranks - near) / n_ranks
+    passes = 1.0 if kind in ("all_gather", "reduce_scatter") else 2.0
+    ring = passes * message_bytes * (n_ranks - 1) / n_ranks
+    return np.where(near > 1, ring, 0.0), ring / near
 
 
 def split_over_nodes(

@@ -12,6 +12,7 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.hardware.collective_times import (
+    CollectiveKind,
     Link,
     all_gather_s,
     all_reduce_s,
@@ -22,9 +23,7 @@ from codesign.hardware.collective_times import (
 from codesign.machines.device.expert_exchange import partners
 from codesign.workload.model import LanguageModel
 
-Kind: TypeAlias = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "dispatch", "combine", "send"
-]  # fmt: skip
+Kind: TypeAlias = CollectiveKind | Literal["dispatch", "combine"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,8 @@ def message_time_s(
     size = message.elements * platform.activation_bytes
     near, far, warm_up = platform.link, platform.network, options.warm_up or 0.0
     if message.kind == "send":
-        return _send_s(size, message, platform, send_warm_up_s)
+        times = (point_to_point_s(size, link, send_warm_up_s) for link in (near, far))
+        return mean_over_boundaries(message, platform, *times)
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
     if message.kind == "all_reduce":
         return all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
@@ -131,18 +131,20 @@ _OTHERS: dict[str, _Collective] = {
 }
 
 
-def _send_s(size: FloatArray, message: Message, platform: Platform, warm_up_s: float) -> FloatArray:
-    """Mean time over the boundaries of the pipeline, of which some are between nodes."""
-    between = boundary_share(message, platform)
-    near = point_to_point_s(size, platform.link, warm_up_s)
-    far = point_to_point_s(size, platform.network, warm_up_s)
-    return np.where(between > 0, between * far, 0.0) + np.where(
-        between < 1, (1 - between) * near, 0.0
-    )
+def mean_over_boundaries(
+    message: Message, platform: Platform, near_s: FloatArray, far_s: FloatArray
+) -> FloatArray:
+    """(n,) mean time of a message from stage to stage of the pipeline.
 
-
-def boundary_share(message: Message, platform: Platform) -> FloatArray:
-    """(n,) part of the boundaries between a pipeline's stages that lie between nodes."""
+    Args:
+        message: A message of kind ``send``.
+        platform: The platforms.
+        near_s: Its time within a node.
+        far_s: Its time between nodes, where some of the boundaries lie; may be NaN where none does.
+    """
     _, n_nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
     # A stage that fills a node or more has every boundary at a node's end.
-    return np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)
+    between = np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)
+    return np.where(between > 0, between * far_s, 0.0) + np.where(
+        between < 1, (1 - between) * near_s, 0.0
+    )

@@ -171,7 +171,6 @@ def _rates(designs: Columns, chosen: _Chosen) -> DeviceRates:
     """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
     rates = device_rates(chosen.lookup)
     bandwidth = chosen.number("bandwidth", "fast_bandwidth_bytes_per_s")
-    link = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
     peak = np.asarray(rates.peak_16bit_flop_per_s)
     if "compute_flop_per_s" in designs:
         own = designs["compute_flop_per_s"].lookup(float, absent=np.nan)
@@ -180,7 +179,6 @@ def _rates(designs: Columns, chosen: _Chosen) -> DeviceRates:
         rates,
         peak_16bit_flop_per_s=peak,
         bandwidth_bytes_per_s=bandwidth,
-        link_bandwidth_bytes_per_s=link,
     )
 
 

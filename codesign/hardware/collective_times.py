@@ -40,12 +40,16 @@ class Link:
     """What one device sends over, in one direction.
 
     Attributes:
-        bandwidth_bytes_per_s: Usable rate; an efficiency is already in it.
+        bandwidth_bytes_per_s: Rate of what passes.
         latency_s: Time of a step that carries nothing.
     """
 
-    bandwidth_bytes_per_s: Numbers
-    latency_s: Numbers
+    bandwidth_bytes_per_s: float | FloatArray
+    latency_s: float | FloatArray
+
+    def at_share(self, share: float) -> Link:
+        """The link with a share of its bandwidth."""
+        return Link(self.bandwidth_bytes_per_s * share, self.latency_s)
 
     def steps_s(self, n_steps: Numbers, step_bytes: Numbers) -> FloatArray:
         """``n_steps`` steps, one after the other, of ``step_bytes`` each."""

@@ -115,11 +115,6 @@ class PlatformEvaluator:
             **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 
-    @property
-    def link_efficiency(self) -> float:
-        """Share of the links' bandwidth that a platform's links have."""
-        return self.options.link_efficiency or 1.0
-
     def platform(self, designs: Columns) -> Platform:
         """Devices, links and parallelism of a batch.
 

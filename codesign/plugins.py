@@ -1,8 +1,9 @@
-"""Evaluators, optimizers and export formats by name: one door for ours and for strangers'.
+"""Evaluators, optimizers, export formats by name: one door for ours and for strangers'.
 
 Everything registers through entry points, the built-in parts too, in the groups
-``codesign.evaluators``, ``codesign.optimizers``, ``codesign.exports`` (of a campaign),
-``codesign.design_exports`` (of one design) and ``codesign.executors`` (where tasks run).
+``codesign.evaluators``, ``codesign.conventions`` (profiles of the evaluator ``platform``),
+``codesign.optimizers``, ``codesign.exports`` (of a campaign), ``codesign.design_exports`` (of one
+design) and ``codesign.executors`` (where tasks run).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 from codesign.errors import CodesignError, InputError, check_known
 
-Group: TypeAlias = Literal["evaluators", "optimizers", "exports", "design_exports", "executors"]
+Group: TypeAlias = Literal[
+    "evaluators", "conventions", "optimizers", "exports", "design_exports", "executors"
+]
 
 
 def _registered(group: Group) -> dict[str, EntryPoint]:

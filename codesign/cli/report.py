@@ -127,8 +127,6 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     None where hundreds of further designs are too many to ask for: of programs and plug-ins, and
     of results whose inputs are not those of today.
     """
-    from typing import get_args
-
     from codesign import api, plugins
     from codesign.analysis.insight.neighborhood import Reading
     from codesign.campaign.stored_inputs import StoredEvaluator
@@ -142,16 +140,16 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
         return None
     profile = problem.evaluator.profile if isinstance(problem.evaluator, HasProfile) else None
-    field = plugins.load("evaluators", choice.name).Options.model_fields.get("profile")
-    others = [name for name in get_args(field.annotation) if name != profile] if field else []
+    options = plugins.load("evaluators", choice.name).Options.model_json_schema()["properties"]
+    others = [name for name in options.get("profile", {}).get("enum", ()) if name != profile]
     wanted = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
     if choice.name in _SIMULATORS:
         wanted.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
     readings, omitted = [], []
-    for name, title, evaluator, options in wanted:
+    for name, title, evaluator, changes in wanted:
         try:
             built = api.build_evaluator(
-                evaluator, results.definition.workload, choice.options | options
+                evaluator, results.definition.workload, choice.options | changes
             )
             # Built anew, so that it is told the limits within which it is to choose.
             reading = build_problem(

@@ -24,7 +24,6 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import RankShare, Sharding
-from codesign.hardware.collective_times import WARM_UP_S
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import OperatorRule
@@ -37,7 +36,7 @@ class GenzRules(ServingRules):
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **ServingRules.defaults,
-        "warm_up": WARM_UP_S,
+        "warm_up": 5e-6,  # T_warmup of its Eq. 3
         "attention": "tensor",
         "has_nodes": False,
         "router_all_reduce": True,

@@ -18,11 +18,11 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.deployments.parallelism import Parallelism
 from codesign.hardware.collective_times import (
-    WARM_UP_S,
     Link,
     all_gather_s,
+    all_reduce_s,
     point_to_point_s,
-    ring_all_reduce_s,
+    wire_bytes,
 )
 
 
@@ -80,24 +80,31 @@ class Messages:
         sends = 1.0 if self.sent_elements > 0 else 0.0
         return float(self.all_reduce_count.sum() + self.all_gather_count.sum() + sends)
 
-    def on(self, link: Link) -> LinkTime:
-        """Time and traffic over a link that every device has to all others."""
-        ranks = self.parallelism.tensor
-        fixed_s = self._seconds(link, 0.0)
-        # Linear in the bytes: the slope is the time of one byte an element, less the fixed part.
-        free = Link(link.bandwidth_bytes_per_s, 0.0)
-        byte_s = self._seconds(free, 1.0) - self._seconds(free, 0.0)
-        reduced = float(self.all_reduce_elements @ self.all_reduce_count)
-        gathered = float(self.all_gather_elements @ self.all_gather_count)
-        sent = (ranks - 1) / ranks * (2.0 * reduced + gathered) + self.sent_elements
-        return LinkTime(fixed_s, byte_s, sent)
+    def on(self, link: Link, warm_up_s: float) -> LinkTime:
+        """Time and traffic over a link that every device has to all others.
 
-    def _seconds(self, link: Link, element_bytes: float) -> float:
-        """Seconds of all messages of a pass of one request."""
+        Args:
+            link: From each device.
+            warm_up_s: Fixed start of every message.
+        """
+        fixed_s = self._seconds(link, warm_up_s, 0.0)
+        # Linear in the bytes: without start and latency, the slope is the time of one byte.
+        byte_s = self._seconds(Link(link.bandwidth_bytes_per_s, 0.0), 0.0, 1.0)
         ranks = self.parallelism.tensor
+        reduced = self.all_reduce_elements @ self.all_reduce_count
+        gathered = self.all_gather_elements @ self.all_gather_count
+        sent = (
+            wire_bytes("all_reduce", reduced, ranks, 1.0)[0]
+            + wire_bytes("all_gather", gathered, ranks, 1.0)[0]
+        )
+        return LinkTime(fixed_s, byte_s, float(sent) + self.sent_elements)
+
+    def _seconds(self, link: Link, warm_up_s: float, element_bytes: float) -> float:
+        """Seconds of all messages of a pass of one request."""
+        group = (self.parallelism.tensor, 1.0, link, link, warm_up_s)
         reduced, gathered = self.all_reduce_elements, self.all_gather_elements
-        time = ring_all_reduce_s(reduced * element_bytes, ranks, link) @ self.all_reduce_count
-        time += all_gather_s(gathered * element_bytes, ranks, link) @ self.all_gather_count
+        time = all_reduce_s(reduced * element_bytes, *group) @ self.all_reduce_count
+        time += all_gather_s(gathered * element_bytes, *group) @ self.all_gather_count
         if self.sent_elements > 0:
-            time += point_to_point_s(self.sent_elements * element_bytes, link, WARM_UP_S)
+            time += point_to_point_s(self.sent_elements * element_bytes, link, warm_up_s)
         return float(np.asarray(time))

@@ -173,6 +173,15 @@ class HasProfile(Protocol):
         ...
 
 
+@runtime_checkable
+class UsesConventions(Protocol):
+    """An evaluator that finds conventions by their name, on whose code its answers depend too."""
+
+    def convention_modules(self) -> Sequence[str]:
+        """Full names of the modules of the classes in use."""
+        ...
+
+
 def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> dict[str, Any]:
     """How an evaluator reads a design: its ``name``, its ``profile`` if it has any, its options.
 

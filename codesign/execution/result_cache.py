@@ -18,7 +18,7 @@ from codesign import plugins
 from codesign.code_digest import code_digest
 from codesign.columns import IntArray
 from codesign.errors import InputError
-from codesign.evaluators.base import Composed, Evaluator, Failure, KeepsLimits
+from codesign.evaluators.base import Composed, Evaluator, Failure, KeepsLimits, UsesConventions
 from codesign.execution.answers import Answer, Evaluate, answers_of, observed_answers
 from codesign.execution.result_store import (
     BEAT_S,
@@ -156,8 +156,11 @@ def source_of(problem: Problem) -> Source:
 
 
 def evaluator_modules(evaluator: Evaluator) -> tuple[str, ...]:
-    """The modules of an evaluator's class and, of systems, of those of its pools."""
+    """The modules of an evaluator's class, its pools' classes, and their conventions."""
     evaluators = [evaluator]
     if isinstance(evaluator, Composed):
         evaluators += evaluator.pool_evaluators().values()
-    return tuple(sorted({type(item).__module__ for item in evaluators}))
+    names = {type(item).__module__ for item in evaluators}
+    for item in evaluators:
+        names.update(item.convention_modules() if isinstance(item, UsesConventions) else ())
+    return tuple(sorted(names))

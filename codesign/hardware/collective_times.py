@@ -2,8 +2,9 @@
 
 The models are of the latency-bandwidth (Hockney) kind: a step costs the link's latency, and
 bytes take their time on the link. GenZ [GenZ]_ §IV-D gives the ring all-reduce (Eq. 3) and the
-message from node to node (Eq. 4); the tree is the double binary tree of [Sanders2009]_; the
-others follow from the same ring. All arguments broadcast, and one rank alone costs nothing.
+message from node to node (Eq. 4), both after a fixed start, here ``warm_up_s``; the tree is the
+double binary tree of [Sanders2009]_; the others follow from the same ring. All arguments broadcast,
+and one rank alone costs nothing.
 
 A group that spans nodes is hierarchical: an all-reduce is a reduce-scatter within the node, an
 all-reduce of the shards between nodes, and an all-gather within the node [Thakur2005]_.
@@ -28,10 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 from codesign.columns import FloatArray
 
 Algorithm: TypeAlias = Literal["ring", "tree"]
+CollectiveKind: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
+]
 Numbers: TypeAlias = float | FloatArray | NDArray[np.int64]
-
-WARM_UP_S = 5e-6
-"""Fixed start of a collective, T_warmup of Eq. 3 (models of GenZ: 5 us)."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,16 @@ class Link:
     """What one device sends over, in one direction.
 
     Attributes:
-        bandwidth_bytes_per_s: Usable rate; an efficiency is already in it.
+        bandwidth_bytes_per_s: Rate of what passes.
         latency_s: Time of a step that carries nothing.
     """
 
-    bandwidth_bytes_per_s: Numbers
-    latency_s: Numbers
+    bandwidth_bytes_per_s: float | FloatArray
+    latency_s: float | FloatArray
+
+    def at_share(self, share: float) -> Link:
+        """The link with a share of its bandwidth."""
+        return Link(self.bandwidth_bytes_per_s * share, self.latency_s)
 
     def steps_s(self, n_steps: Numbers, step_bytes: Numbers) -> FloatArray:
         """``n_steps`` steps, one after the other, of ``step_bytes`` each."""
@@ -57,58 +62,25 @@ def _started(n_ranks: ArrayLike, time_s: FloatArray, warm_up_s: Numbers) -> Floa
     return np.where(np.asarray(n_ranks) > 1, warm_up_s + time_s, 0.0)
 
 
-def ring_all_reduce_s(
-    message_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
-    """All-reduce on a ring: 2 (N - 1) steps of a shard (GenZ Eq. 3).
-
-    Args:
-        message_bytes: What every rank holds before and after.
-        n_ranks: Ranks.
-        link: Of every rank.
-        warm_up_s: Fixed start.
-
-    Examples:
-        >>> round(float(ring_all_reduce_s(4e6, 4, Link(1e9, 1e-6), 0.0)), 9)  # 6 x 1 MB
-        0.006006
-    """
-    return _started(n_ranks, _ring_reduction(message_bytes, n_ranks, link), warm_up_s)
-
-
-def all_gather_s(
-    gathered_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
-    """All-gather, or reduce-scatter, on a ring: N - 1 steps of a shard.
-
-    Args:
-        gathered_bytes: The whole message: after an all-gather, before a reduce-scatter.
-        n_ranks: Ranks.
-        link: Of every rank.
-        warm_up_s: Fixed start.
-    """
-    return _started(n_ranks, _shards(gathered_bytes, n_ranks, link), warm_up_s)
-
-
-def point_to_point_s(
-    message_bytes: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
+def point_to_point_s(message_bytes: Numbers, link: Link, warm_up_s: Numbers) -> FloatArray:
     """A message from one device to another (GenZ Eq. 4)."""
     return np.asarray(warm_up_s + link.steps_s(1.0, message_bytes))
 
 
-def hierarchical_all_reduce_s(
+def all_reduce_s(
     message_bytes: Numbers,
     n_inner: Numbers,
     n_outer: Numbers,
     inner: Link,
     outer: Link,
-    warm_up_s: Numbers = WARM_UP_S,
+    warm_up_s: Numbers,
     algorithm: Algorithm = "ring",
 ) -> FloatArray:
     """All-reduce of a group that spans ``n_outer`` nodes with ``n_inner`` ranks each.
 
     Reduce-scatter within the node, all-reduce of the shards between nodes, all-gather within
-    the node. With one node it is the flat ring, or tree, over the inner links.
+    the node. With one node it is a ring, 2 (N - 1) steps of a shard (GenZ Eq. 3), or a tree over
+    the inner links.
 
     Args:
         message_bytes: What every rank holds.
@@ -118,6 +90,11 @@ def hierarchical_all_reduce_s(
         outer: Links between nodes, of one rank.
         warm_up_s: Fixed start.
         algorithm: Between nodes, and within a node where there is only one.
+
+    Examples:
+        >>> link = Link(1e9, 1e-6)
+        >>> round(float(all_reduce_s(4e6, 4, 1, link, link, 0.0)), 9)  # 6 x 1 MB
+        0.006006
     """
     reduce = _REDUCTIONS[algorithm]
     shard = np.asarray(message_bytes) / n_inner
@@ -126,27 +103,31 @@ def hierarchical_all_reduce_s(
     return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
 
 
-def hierarchical_all_gather_s(
+def all_gather_s(
     gathered_bytes: Numbers,
     n_inner: Numbers,
     n_outer: Numbers,
     inner: Link,
     outer: Link,
-    warm_up_s: Numbers = WARM_UP_S,
+    warm_up_s: Numbers,
 ) -> FloatArray:
-    """All-gather (or reduce-scatter) over nodes first, then within the node; see the all-reduce."""
+    """All-gather, or reduce-scatter, over nodes first, then within the node; see the all-reduce.
+
+    A ring of N ranks takes N - 1 steps of a shard of ``gathered_bytes``, the whole message: after
+    an all-gather, before a reduce-scatter.
+    """
     between = _shards(np.asarray(gathered_bytes) / n_inner, n_outer, outer)
     time = _if_spanning(n_outer, between) + _shards(gathered_bytes, n_inner, inner)
     return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
 
 
-def hierarchical_all_to_all_s(
+def all_to_all_s(
     buffer_bytes: Numbers,
     n_inner: Numbers,
     n_outer: Numbers,
     inner: Link,
     outer: Link,
-    warm_up_s: Numbers = WARM_UP_S,
+    warm_up_s: Numbers,
 ) -> FloatArray:
     """All-to-all by pairs: partners of the own node over the inner links, then the others.
 
@@ -157,6 +138,32 @@ def hierarchical_all_to_all_s(
     between = outer.steps_s(n_ranks - n_inner, part)
     time = inner.steps_s(np.asarray(n_inner) - 1.0, part) + _if_spanning(n_outer, between)
     return _started(n_ranks, time, warm_up_s)
+
+
+def wire_bytes(
+    kind: CollectiveKind, message_bytes: Numbers, n_ranks: Numbers, n_nodes: Numbers
+) -> tuple[FloatArray, FloatArray]:
+    """Bytes that a device sends within its node, and over its network port, under the best plan.
+
+    A ring passes every node once, over as many ports as the node has devices: more devices in a
+    node bring more ports, so that their collectives between nodes can take less time.
+
+    Args:
+        kind: Which collective.
+        message_bytes: As nccl-tests counts: the buffer of an all-reduce, the whole output of an
+            all-gather, the whole input of one device for a reduce-scatter or an all-to-all.
+        n_ranks: Devices, of all nodes.
+        n_nodes: Nodes.
+    """
+    message_bytes, near = np.asarray(message_bytes), np.asarray(n_ranks / n_nodes)
+    if kind == "send":
+        apart = np.asarray(n_nodes) > 1
+        return np.where(apart, 0.0, message_bytes), np.where(apart, message_bytes, 0.0)
+    if kind == "all_to_all":
+        return message_bytes * (near - 1) / n_ranks, message_bytes * (n_ranks - near) / n_ranks
+    passes = 1.0 if kind in ("all_gather", "reduce_scatter") else 2.0
+    ring = passes * message_bytes * (n_ranks - 1) / n_ranks
+    return np.where(near > 1, ring, 0.0), ring / near
 
 
 def split_over_nodes(

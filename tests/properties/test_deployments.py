@@ -114,6 +114,9 @@ def test_a_decode_step_is_as_much_shorter_as_there_are_devices():
     assert evaluator.evaluate(columns).metrics[seconds][0] == pytest.approx(by_hand, rel=0.04)
     four = evaluator.evaluate(deployed(columns, 4, 1)).metrics[seconds][0]
     assert four == pytest.approx(by_hand / 4 + 162 * 5e-6 + 0.5e-3, abs=0.5e-3)
+    options = options.model_copy(update={"link_warm_up": 0.0})
+    unstarted = NpuEvaluator(request, options, library=LIBRARY).evaluate(deployed(columns, 4, 1))
+    assert four - unstarted.metrics[seconds][0] == pytest.approx(162 * 5e-6, rel=1e-9)
 
 
 def test_a_pipeline_multiplies_the_rate_and_not_the_speed_of_a_request():

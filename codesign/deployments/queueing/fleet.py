@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from codesign.columns import FloatArray
 from codesign.deployments.queueing.engine_limits import EngineLimits
 from codesign.deployments.queueing.step_times import StepTimes
 from codesign.errors import InputError
@@ -41,14 +44,32 @@ class MachinePool:
             raise InputError(f"expected at least 1 machine, got {self.n_machines}", self.name)
 
 
+def exposed_s(
+    transfer_s: FloatArray | float,
+    prefill_s: FloatArray | float,
+    n_layers: float,
+    wait_s: float = 0.0,
+) -> FloatArray:
+    """Time from the end of a prefill until all of its cache has left for the machine that decodes.
+
+    Layer by layer, the last part leaves when the prefill ends or when the others have left: the
+    larger of one layer's part and the transfer without what the prefill hides.
+
+    Args:
+        transfer_s: Time of the whole cache alone on its link.
+        prefill_s: Time in which the layers are computed, one after the other; 0: nothing hides it.
+        n_layers: Layers that are sent apart; 1: the cache goes when the prefill has ended.
+        wait_s: Time for which others still have the link when the first layer is computed.
+    """
+    hidden_s = prefill_s * ((n_layers - 1.0) / n_layers)
+    return np.maximum(transfer_s / n_layers, transfer_s + wait_s - hidden_s)
+
+
 @dataclass(frozen=True)
 class CacheLink:
     """How a prompt's cache goes from the machine that prefilled it to the one that decodes.
 
-    Every prefilling machine has a link of its own, over which one cache goes after the other. It
-    goes layer by layer beside the prefill: a transfer of ``T`` and a prefill of ``P`` over ``L``
-    layers end at the later of ``P + T / L`` and ``P / L + T``. Without a wait that is what
-    ``max(0, T - P (L - 1) / L)`` hides at most, and at least one layer's part.
+    Every prefilling machine has a link of its own, over which one cache goes after the other.
 
     Attributes:
         bytes_per_token: Bytes of keys and values of a token, of all devices of a machine.
@@ -62,10 +83,6 @@ class CacheLink:
     latency_s: float = 0.0
     n_layers: int = 1
 
-    def transfer_s(self, prompt_tokens: int) -> float:
-        """Seconds in which the cache of a prompt occupies the link."""
-        return prompt_tokens * self.bytes_per_token / self.bandwidth_bytes_per_s
-
     def sent_s(
         self, prompt_tokens: int, prefill_start_s: float, prefill_end_s: float, link_free_s: float
     ) -> float:
@@ -76,10 +93,10 @@ class CacheLink:
             >>> link.sent_s(1000, 0.0, 2.0, link_free_s=0.0)  # 1 s beside 2 s: a layer is left
             2.1
         """
-        transfer = self.transfer_s(prompt_tokens)
-        first_layer = prefill_start_s + (prefill_end_s - prefill_start_s) / self.n_layers
-        begun = max(first_layer, link_free_s)
-        return max(begun + transfer, prefill_end_s + transfer / self.n_layers)
+        transfer_s = prompt_tokens * self.bytes_per_token / self.bandwidth_bytes_per_s
+        prefill_s = prefill_end_s - prefill_start_s
+        wait_s = max(link_free_s - (prefill_start_s + prefill_s / self.n_layers), 0.0)
+        return prefill_end_s + float(exposed_s(transfer_s, prefill_s, self.n_layers, wait_s))
 
 
 @dataclass(frozen=True)

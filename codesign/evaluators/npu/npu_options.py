@@ -102,6 +102,8 @@ class NpuOptions(AccuracyOptions):
     both ways, NVIDIA)."""
     link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 1e-6
     """A step over a link that carries nothing: 1 us, as in GenZ's tool."""
+    link_warm_up: Annotated[float, quantity("us"), Field(ge=0)] = 5e-6
+    """Fixed start of every message: 5 us, ``T_warmup`` of Eq. 3 in GenZ's tool (version 0.0.16)."""
     link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0)] = 1.3e-12 * 8
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""
     usd_per_hour: Annotated[float | None, Field(gt=0)] = None
@@ -145,4 +147,5 @@ def account_constants(options: NpuOptions) -> Constants:
 
 def link_time(part: ModelPart, options: NpuOptions) -> LinkTime:
     """Time of the messages of a pass over the links that the options state."""
-    return part.messages.on(Link(options.link_bandwidth, options.link_latency))
+    link = Link(options.link_bandwidth, options.link_latency)
+    return part.messages.on(link, options.link_warm_up)

@@ -12,10 +12,11 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.hardware.collective_times import (
+    CollectiveKind,
     Link,
-    hierarchical_all_gather_s,
-    hierarchical_all_reduce_s,
-    hierarchical_all_to_all_s,
+    all_gather_s,
+    all_reduce_s,
+    all_to_all_s,
     point_to_point_s,
     split_over_nodes,
 )
@@ -23,9 +24,7 @@ from codesign.machines.device.expert_exchange import partners
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import Scope
 
-Kind: TypeAlias = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "dispatch", "combine", "send"
-]  # fmt: skip
+Kind: TypeAlias = CollectiveKind | Literal["dispatch", "combine"]
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,14 @@ def message_time_s(
 ) -> FloatArray:
     """(n,) time of one instance of a message; those between stages have their own warm-up."""
     size = message.elements * platform.activation_bytes
-    near, far, warm_up = platform.link, platform.network, options.warm_up or 0.0
+    warm_up, share = options.warm_up or 0.0, options.link_efficiency or 1.0
+    near, far = platform.link.at_share(share), platform.network.at_share(share)
     if message.kind == "send":
-        return _send_s(size, message, platform, send_warm_up_s)
+        times = (point_to_point_s(size, link, send_warm_up_s) for link in (near, far))
+        return mean_over_boundaries(message, platform, *times)
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
     if message.kind == "all_reduce":
-        return hierarchical_all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
+        return all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
     if message.kind in ("dispatch", "combine"):
         return _exchange_s(size, inner, outer, near, far) + np.where(inner * outer > 1, warm_up, 0)
     return _OTHERS[message.kind](size, inner, outer, near, far, warm_up)
@@ -128,24 +129,26 @@ _Collective: TypeAlias = Callable[
     [FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray
 ]
 _OTHERS: dict[str, _Collective] = {
-    "all_gather": hierarchical_all_gather_s,
-    "reduce_scatter": hierarchical_all_gather_s,
-    "all_to_all": hierarchical_all_to_all_s,
+    "all_gather": all_gather_s,
+    "reduce_scatter": all_gather_s,
+    "all_to_all": all_to_all_s,
 }
 
 
-def _send_s(size: FloatArray, message: Message, platform: Platform, warm_up_s: float) -> FloatArray:
-    """Mean time over the boundaries of the pipeline, of which some are between nodes."""
-    between = boundary_share(message, platform)
-    near = point_to_point_s(size, platform.link, warm_up_s)
-    far = point_to_point_s(size, platform.network, warm_up_s)
-    return np.where(between > 0, between * far, 0.0) + np.where(
-        between < 1, (1 - between) * near, 0.0
-    )
+def mean_over_boundaries(
+    message: Message, platform: Platform, near_s: FloatArray, far_s: FloatArray
+) -> FloatArray:
+    """(n,) mean time of a message from stage to stage of the pipeline.
 
-
-def boundary_share(message: Message, platform: Platform) -> FloatArray:
-    """(n,) part of the boundaries between a pipeline's stages that lie between nodes."""
+    Args:
+        message: A message of kind ``send``.
+        platform: The platforms.
+        near_s: Its time within a node.
+        far_s: Its time between nodes, where some of the boundaries lie; may be NaN where none does.
+    """
     _, n_nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
     # A stage that fills a node or more has every boundary at a node's end.
-    return np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)
+    between = np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)
+    return np.where(between > 0, between * far_s, 0.0) + np.where(
+        between < 1, (1 - between) * near_s, 0.0
+    )

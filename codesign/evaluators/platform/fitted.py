@@ -273,7 +273,7 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         m=item.rows,
         n=item.columns,
         k=item.inner,
-        peak_flop_per_s=platform.flop_per_s,
+        peak_flop_per_s=platform.products.peak_flop_per_s,
         weight_bits=platform.weight_bytes * 8.0,
         activation_bits=np.where(quantized, platform.activation_bytes * 8.0, ROW_BITS),
         is_weight_converted=formats.is_weight_converted,
@@ -374,9 +374,10 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
         weight_bytes=platform.weight_bytes,
         core_limit=platform.products.expert_kernels,
     )
+    peak, rates = platform.products.peak_flop_per_s, kernels.rates
     law_s = kernels.by_class(
         "experts", ExpertConstants,
-        lambda constants: experts_time_s(work, platform.flop_per_s, kernels.rates, constants),
+        lambda constants: experts_time_s(work, peak, rates, constants),
     )  # fmt: skip
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.communication import Message, boundary_share
+from codesign.evaluators.platform.communication import Message, mean_over_boundaries
 from codesign.hardware.collective_times import split_over_nodes
 from codesign.machines.device.collectives import (
     CollectiveConstants,
-    CollectiveKind,
+    DeviceCollective,
     collective_time_s,
 )
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
@@ -53,7 +53,8 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
         case "dispatch" | "combine":
             return np.minimum(*_exchange_s(kernels, message))
         case "send":
-            return _send_s(kernels, message, size)
+            times = (_collective_s(kernels, "send", size, 2.0, n_nodes) for n_nodes in (1.0, 2.0))
+            return mean_over_boundaries(message, kernels.platform, *times)
         case kind:
             time = _collective_s(kernels, kind, size, ranks, nodes)
     if kernels.options.engine != "graphs":
@@ -68,7 +69,7 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
 
 def _collective_s(
     kernels: FittedKernels,
-    kind: CollectiveKind,
+    kind: DeviceCollective,
     size: FloatArray,
     ranks: FloatArray | float,
     nodes: FloatArray | float,
@@ -119,12 +120,3 @@ def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
     mixture = kernels.model.moe_dims
     reached = partners(message.ranks, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
     return np.where(message.ranks > 1, reached, 1.0)
-
-
-def _send_s(kernels: FittedKernels, message: Message, size: FloatArray) -> FloatArray:
-    """Mean time over the boundaries of the pipeline, of which some are between nodes."""
-    between = boundary_share(message, kernels.platform)
-    near = _collective_s(kernels, "send", size, 2.0, 1.0)
-    far = _collective_s(kernels, "send", size, 2.0, 2.0)
-    slow = np.where(between > 0, between * far, 0.0)
-    return slow + np.where(between < 1, (1 - between) * near, 0.0)

@@ -73,7 +73,7 @@ class Rooflines:
 
     def bound(self, work: DeviceWork) -> OperatorTime:
         """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
-        rate = self.platform.flop_per_s * (self.options.compute_efficiency or 1.0)
+        rate = self.platform.products.peak_flop_per_s * (self.options.compute_efficiency or 1.0)
         times = roofline_times(2.0 * work.mac, rate, self.memory_s(work))
         kept = work.weight_bytes + work.kv_bytes
         return OperatorTime(

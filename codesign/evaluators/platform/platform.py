@@ -9,7 +9,7 @@ import numpy as np
 from codesign.columns import Column, FloatArray
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.hardware.collective_times import Link
-from codesign.machines.device.links import LinkRates
+from codesign.machines.device.links import LinkRates, Texts
 from codesign.machines.device.rates import DeviceRates
 
 
@@ -18,21 +18,18 @@ class Platform:
     """``n`` platforms.
 
     Attributes:
-        flop_per_s: Peak arithmetic rate of a device at the width of its products.
-        products: How the devices multiply the formats of weights and activations.
+        products: How fast the devices multiply the formats of weights and activations, and how.
         rates: Datasheet numbers that the laws of kernels need.
-        links: Numbers of the devices' links that the laws of messages need.
         devices: Key of each device.
         measured_names: Name under which kernels were measured that correct each device's laws.
         device_class: Class of each device, whose efficiencies its kernels have.
-        fast_bandwidth: Peak bytes per second of a device's memory.
         fast_capacity: Capacity of a device's memory, bytes.
         slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
         slow_capacity: Capacity of the memory behind it, bytes; infinite where none is stated.
-        link: Links within a node; their bandwidth is NaN where none is stated.
+        link_kind: Kind of the links within a node; empty where none is stated.
+        link: Links within a node, at their peak; their bandwidth is NaN where none is stated.
         network: Links between nodes; their bandwidth is NaN where none is stated.
         node_size: Devices of one node, which links join.
-        power_watts: Board power limit of a device; NaN where none is stated.
         tp: Devices over which a layer's matrices are split.
         pp: Stages of the pipeline.
         ep: Groups of devices over which experts are spread.
@@ -45,21 +42,18 @@ class Platform:
         attention_groups: Groups of devices of one stage that serve requests of their own.
     """
 
-    flop_per_s: FloatArray
     products: ProductColumns
     rates: DeviceRates
-    links: LinkRates
     devices: Column
     measured_names: Column
     device_class: Column
-    fast_bandwidth: FloatArray
     fast_capacity: FloatArray
     slow_bandwidth: FloatArray
     slow_capacity: FloatArray
+    link_kind: Texts
     link: Link
     network: Link
     node_size: FloatArray
-    power_watts: FloatArray
     tp: FloatArray
     pp: FloatArray
     ep: FloatArray
@@ -70,6 +64,27 @@ class Platform:
     activation_bytes: FloatArray
     kv_bytes: FloatArray
     attention_groups: FloatArray
+
+    @property
+    def fast_bandwidth(self) -> FloatArray:
+        """Peak bytes per second of a device's memory."""
+        return np.asarray(self.rates.bandwidth_bytes_per_s)
+
+    @property
+    def power_watts(self) -> FloatArray:
+        """Board power limit of a device; NaN where none is stated."""
+        return np.asarray(self.rates.power_watts)
+
+    @property
+    def links(self) -> LinkRates:
+        """Numbers of the devices' links that the laws of messages need."""
+        return LinkRates(
+            self.link_kind,
+            self.link.bandwidth_bytes_per_s,
+            self.network.bandwidth_bytes_per_s,
+            self.rates.n_cores,
+            self.rates.clock_hz,
+        )
 
     @property
     def attention_ranks(self) -> FloatArray:

@@ -16,8 +16,7 @@ from codesign.evaluators.platform.product_columns import ProductColumns, product
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.hardware.collective_times import Link
 from codesign.hardware.device import Device
-from codesign.machines.device.links import LinkRates, link_rates
-from codesign.machines.device.rates import DeviceRates, device_rates
+from codesign.machines.device.rates import DeviceRates, Floats, device_rates
 from codesign.workload.precision import FORMAT_KEYS, bits_per_element
 
 OVERRIDES = (
@@ -56,23 +55,19 @@ def build_platform(
     if options.slow_bandwidth is not None:
         slow = np.full(chosen.n, options.slow_bandwidth)
     links, networks = _links(chosen, options)
-    products = _products(designs, chosen, options)
     return Platform(
-        flop_per_s=_flop_per_s(designs, products),
-        products=products,
-        rates=_rates(designs, chosen),
-        links=_link_rates(chosen),
+        products=_products(designs, chosen, options),
+        rates=_rates(chosen),
         devices=chosen.column,
         measured_names=chosen.words(lambda device: device.measured_name),
         device_class=chosen.words(lambda device: device.device_class),
-        fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
         slow_bandwidth=slow,
         slow_capacity=chosen.number("slow_capacity", "slow_capacity_bytes", np.inf),
+        link_kind=np.array(chosen.words(lambda device: device.link_kind or "").to_list()),
         link=links,
         network=networks,
         node_size=_node_size(chosen, options),
-        power_watts=chosen.number("power", None, np.nan),
         tp=degrees["tensor_parallel"],
         pp=degrees["pipeline_parallel"],
         ep=degrees["expert_parallel"],
@@ -120,10 +115,12 @@ class _Chosen:
             return float(value)
 
         stated = self.lookup(of)
-        if override is None or override not in self.designs:
-            return stated
-        override_values = self.designs[override].lookup(float, absent=np.nan)
-        return np.where(np.isnan(override_values), stated, override_values)
+        return stated if override is None else self.or_own(stated, override)
+
+    def or_own(self, stated: Floats, override: str) -> FloatArray:
+        """Numbers that the devices' files state, or those that the designs set instead."""
+        own = _number(self.designs, override, np.nan, self.n)
+        return np.where(np.isnan(own), stated, own)
 
 
 def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
@@ -143,55 +140,37 @@ def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
 
 
 def _products(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> ProductColumns:
-    """How the devices multiply the formats, by the rules of the profile."""
+    """How the devices multiply the formats, by the rules of the profile.
+
+    A design's own rate is that at 16 bits, narrower formats are faster.
+    """
     weights = _format(designs, "weight_format", chosen.n)
     activations = _format(designs, "activation_format", chosen.n)
     products = product_columns(chosen.column, chosen.find, weights, activations)
     peak = chosen.lookup(lambda device: device.peak_flop_per_s("bf16"))
-    return rules_of(options).products(products, weights, activations, peak)
+    products = rules_of(options).products(products, weights, activations, peak)
+    own = _number(designs, "compute_flop_per_s", np.nan, chosen.n) * 16.0 / products.multiply_bits
+    return replace(products, peak_flop_per_s=np.where(np.isnan(own), products.peak_flop_per_s, own))
 
 
-def _flop_per_s(designs: Columns, products: ProductColumns) -> FloatArray:
-    """Peak rate of products; a design's own rate is that at 16 bits, narrower ones are faster."""
-    rates, bits = products.peak_flop_per_s, products.multiply_bits
-    if "compute_flop_per_s" not in designs:
-        return rates
-    override_flop_per_s = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
-    return np.where(np.isnan(override_flop_per_s), rates, override_flop_per_s)
-
-
-def _rates(designs: Columns, chosen: _Chosen) -> DeviceRates:
+def _rates(chosen: _Chosen) -> DeviceRates:
     """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
     rates = device_rates(chosen.lookup)
-    bandwidth = chosen.number("bandwidth", "fast_bandwidth_bytes_per_s")
-    link = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
-    peak = np.asarray(rates.peak_16bit_flop_per_s)
-    if "compute_flop_per_s" in designs:
-        own = designs["compute_flop_per_s"].lookup(float, absent=np.nan)
-        peak = np.where(np.isnan(own), peak, own)
     return replace(
         rates,
-        peak_16bit_flop_per_s=peak,
-        bandwidth_bytes_per_s=bandwidth,
-        link_bandwidth_bytes_per_s=link,
+        peak_16bit_flop_per_s=chosen.or_own(rates.peak_16bit_flop_per_s, "compute_flop_per_s"),
+        bandwidth_bytes_per_s=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
     )
 
 
-def _link_rates(chosen: _Chosen) -> LinkRates:
-    """Numbers of the links, with the bandwidth that the designs set."""
-    kinds = [chosen.find(str(name)).link_kind or "" for name in chosen.column.values]
-    rates = link_rates(chosen.lookup, np.array(kinds)[chosen.column.codes])
-    bandwidth = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
-    return replace(rates, bandwidth_bytes_per_s=bandwidth)
-
-
 def _links(chosen: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:
-    share = options.link_efficiency or 1.0
-    near = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan) * share
-    far = chosen.number("network_bandwidth", None, np.nan) * share
+    near = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
     return (
         Link(near, chosen.number("link_latency", "link_latency_s", options.link_latency)),
-        Link(far, chosen.number("network_latency", None, options.network_latency)),
+        Link(
+            chosen.number("network_bandwidth", None, np.nan),
+            chosen.number("network_latency", None, options.network_latency),
+        ),
     )
 
 

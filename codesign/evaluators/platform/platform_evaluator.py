@@ -26,7 +26,7 @@ from codesign.evaluators.platform.platform_columns import (
 )
 from codesign.evaluators.platform.platform_explanation import explain
 from codesign.evaluators.platform.platform_limits import limits
-from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.evaluators.platform.platform_options import PlatformOptions, rules_class
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
@@ -121,10 +121,9 @@ class PlatformEvaluator:
             **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 
-    @property
-    def link_efficiency(self) -> float:
-        """Share of the links' bandwidth that a platform's links have."""
-        return self.options.link_efficiency or 1.0
+    def convention_modules(self) -> Sequence[str]:
+        """Of the profile's rules, which may be another package's."""
+        return [rules_class(self.profile).__module__]
 
     def platform(self, designs: Columns) -> Platform:
         """Devices, links and parallelism of a batch.

@@ -23,7 +23,7 @@ class ProductColumns:
     """The kernels that multiply weights and activations, (n,) each.
 
     Attributes:
-        peak_flop_per_s: Datasheet peak of the format in which they multiply.
+        peak_flop_per_s: Peak of the format in which they multiply, stated or the design's own.
         multiply_bits: Width of that format.
         is_integer: Whether integers are multiplied.
         is_weight_converted: Whether weights are converted on the way to the multiplier.

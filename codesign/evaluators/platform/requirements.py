@@ -271,7 +271,8 @@ def _least(serving: PlatformServing, needed: Requirements) -> tuple[int, int, in
     """Devices that each requirement alone asks for."""
     platform, options = serving.platform, serving.options
     rates = (
-        needed.flop_per_s / (platform.flop_per_s[0] * (options.compute_efficiency or 1.0)),
+        needed.flop_per_s
+        / (platform.products.peak_flop_per_s[0] * (options.compute_efficiency or 1.0)),
         needed.bandwidth_bytes_per_s
         / (platform.fast_bandwidth[0] * (options.memory_efficiency or 1.0)),
         needed.capacity_bytes / platform.fast_capacity[0],

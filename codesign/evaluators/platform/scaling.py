@@ -119,17 +119,13 @@ def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Scaling
         return 1.0
     platform = evaluator.platform(design_columns(design))
     link = platform.link
-    if axis.field == "compute":
-        # The parameter is the rate at 16 bits.
-        sixteen = dict(design) | {"weight_format": "bf16", "activation_format": "bf16"}
-        wide = evaluator.platform(design_columns(sixteen))
-        return float(wide.flop_per_s[0])
-    shares = {
+    numbers = {
+        "compute": platform.rates.peak_16bit_flop_per_s,  # as the parameter is
         "bandwidth": platform.fast_bandwidth,
-        "link_bandwidth": link.bandwidth_bytes_per_s / np.asarray(evaluator.link_efficiency),
+        "link_bandwidth": link.bandwidth_bytes_per_s,
         "link_latency": link.latency_s,
     }
-    return float(np.asarray(shares[axis.field])[0])
+    return float(np.asarray(numbers[axis.field])[0])
 
 
 def _columns(design: Mapping[str, Any], axis: ScalingAxis, values: FloatArray) -> Columns:

@@ -101,6 +101,10 @@ class DevicePool:
     def profile(self) -> str:
         return self.platform.profile
 
+    def convention_modules(self) -> Sequence[str]:
+        """Of the profile's rules."""
+        return self.platform.convention_modules()
+
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """Whether parallelism divides, links exist and the memory of this phase suffices."""
         return self._violations(self.platform.serving(designs))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.deployments.queueing.fleet import exposed_s
 from codesign.evaluators.system.roles import StageRequest
 
 
@@ -263,16 +264,9 @@ class HandOverFlow:
 
     @property
     def exposed_s(self) -> FloatArray:
-        """Time from the end of the sender's work to the arrival of all that it made.
-
-        Layer by layer, the last part leaves when the prefill ends or when the others have left:
-        the larger of one layer's part and the transfer without what the prefill hides.
-        """
-        if self.sender.request.phase == "decode":
-            return self.transfer_s + self.latency_s
-        layers = float(self.n_layers)
-        hidden_s = self.sender.stage_s * ((layers - 1.0) / layers)
-        return np.maximum(self.transfer_s / layers, self.transfer_s - hidden_s) + self.latency_s
+        """Time from the end of the sender's work to the arrival of all that it made."""
+        hiding_s = self.sender.stage_s if self.sender.request.phase == "prefill" else 0.0
+        return exposed_s(self.transfer_s, hiding_s, self.n_layers) + self.latency_s
 
     @property
     def requests_per_s(self) -> FloatArray:

@@ -23,28 +23,20 @@ crosses nodes: that part is from NCCL's design.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
 from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.errors import UnknownNameError
+from codesign.hardware.collective_times import CollectiveKind, wire_bytes
 from codesign.machines.device.links import LinkRates, slowness
 from codesign.machines.device.rates import Floats
 from codesign.schema import Fraction, Record, quantity
 
-CollectiveKind: TypeAlias = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send", "custom_all_reduce"
-]
-COLLECTIVE_KINDS: tuple[CollectiveKind, ...] = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "send",
-    "custom_all_reduce",
-)
+DeviceCollective: TypeAlias = CollectiveKind | Literal["custom_all_reduce"]
+COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "custom_all_reduce")
 HOSTED = "pcie"
 """Kind of links that NCCL replaces by the host's memory."""
 
@@ -88,7 +80,7 @@ class CollectiveConstants(Record):
 
 
 def collective_time_s(
-    kind: CollectiveKind,
+    kind: DeviceCollective,
     message_bytes: Floats,
     n_devices: Floats,
     n_nodes: Floats,
@@ -161,25 +153,6 @@ def _payload_s(
         inner = inner + constants.own_copy * message_bytes / n
     crossing = np.where(np.asarray(nodes) > 1, outer / outer_rate, 0.0)
     return np.maximum(np.where(inner > 0, inner / inner_rate, 0.0), crossing)
-
-
-def wire_bytes(
-    kind: CollectiveKind, message_bytes: FloatArray, n: Floats, nodes: Floats
-) -> tuple[FloatArray, FloatArray]:
-    """Bytes that a device sends within its node, and over its network port, under the best plan.
-
-    A ring passes every node once, over as many ports as the node has devices: more devices in a
-    node bring more ports, so that their collectives between nodes can take less time.
-    """
-    near = np.asarray(n / nodes)
-    if kind == "send":
-        apart = np.asarray(nodes) > 1
-        return np.where(apart, 0.0, message_bytes), np.where(apart, message_bytes, 0.0)
-    if kind == "all_to_all":
-        return message_bytes * (near - 1) / n, message_bytes * (n - near) / n
-    passes = 1.0 if kind in ("all_gather", "reduce_scatter") else 2.0
-    ring = passes * message_bytes * (n - 1) / n
-    return np.where(near > 1, ring, 0.0), ring / near
 
 
 def _custom_all_reduce_s(

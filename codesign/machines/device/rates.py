@@ -29,8 +29,6 @@ class DeviceRates:
         bandwidth_bytes_per_s: Peak rate of the main memory.
         cache_bytes: Capacity of the last cache that all cores share; 0 where none is stated.
         n_cores: Cores that share the tiles of a kernel.
-        link_bandwidth_bytes_per_s: Rate to the other devices of its node, each way; NaN where none
-            is stated.
         power_watts: Board power limit; NaN where none is stated.
         sustained_fraction: Part of the peak that the power limit lets large products sustain.
         kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
@@ -50,7 +48,6 @@ class DeviceRates:
     bandwidth_bytes_per_s: Floats
     cache_bytes: Floats
     n_cores: Floats
-    link_bandwidth_bytes_per_s: Floats
     power_watts: Floats
     sustained_fraction: Floats
     kernel_start_s: Floats = np.nan
@@ -83,7 +80,6 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         bandwidth_bytes_per_s=lookup(lambda device: float(device.bandwidth)),
         cache_bytes=lookup(lambda device: or_else(device.cache, 0.0)),
         n_cores=lookup(lambda device: float(device.n_cores)),
-        link_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.link_bandwidth, np.nan)),
         power_watts=lookup(lambda device: or_else(device.power, np.nan)),
         sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
         kernel_start_s=lookup(lambda device: or_else(device.kernel_start, np.nan)),

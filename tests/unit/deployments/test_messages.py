@@ -5,14 +5,13 @@ import pytest
 
 from codesign.deployments import Messages, Parallelism
 from codesign.hardware.collective_times import (
-    WARM_UP_S,
     Link,
     all_gather_s,
+    all_reduce_s,
     point_to_point_s,
-    ring_all_reduce_s,
 )
 
-LINK = Link(450e9, 1e-6)
+LINK, WARM_UP_S = Link(450e9, 1e-6), 5e-6
 
 
 def messages(tensor=4, pipeline=2, sent=8192.0):
@@ -30,27 +29,30 @@ def messages(tensor=4, pipeline=2, sent=8192.0):
 @pytest.mark.parametrize("element_bytes", [0.5, 2.0])
 def test_a_pass_takes_as_long_as_its_messages_one_after_the_other(requests, element_bytes):
     each = requests * element_bytes
+    group = (4, 1, LINK, LINK, WARM_UP_S)
     expected = (
-        160 * ring_all_reduce_s(8192 * each, 4, LINK)
-        + 3 * ring_all_reduce_s(4096 * each, 4, LINK)
-        + all_gather_s(128256 * each, 4, LINK)
-        + point_to_point_s(8192 * each, LINK)
+        160 * all_reduce_s(8192 * each, *group)
+        + 3 * all_reduce_s(4096 * each, *group)
+        + all_gather_s(128256 * each, *group)
+        + point_to_point_s(8192 * each, LINK, WARM_UP_S)
     )
-    seconds = messages().on(LINK).seconds(np.array([requests]), np.array([element_bytes]))
+    seconds = (
+        messages().on(LINK, WARM_UP_S).seconds(np.array([requests]), np.array([element_bytes]))
+    )
     np.testing.assert_allclose(seconds, expected, rtol=1e-12)
 
 
 def test_a_device_sends_what_a_ring_has_it_send():
-    sent = messages().on(LINK).sent_bytes(np.array([2.0]), np.array([1.0]))
+    sent = messages().on(LINK, WARM_UP_S).sent_bytes(np.array([2.0]), np.array([1.0]))
     reduced = 160 * 8192 + 3 * 4096
     np.testing.assert_allclose(sent, 2 * (3 / 4 * (2 * reduced + 128256) + 8192))
 
 
 def test_one_device_alone_sends_nothing():
-    alone = messages(tensor=1, pipeline=1, sent=0.0).on(LINK)
+    alone = messages(tensor=1, pipeline=1, sent=0.0).on(LINK, WARM_UP_S)
     assert (alone.fixed_s, alone.byte_s, alone.sent_elements) == (0, 0, 0)
 
 
 def test_a_pipeline_sends_one_message_to_the_next_stage():
     stage = messages(tensor=1, pipeline=4)
-    assert stage.on(LINK).fixed_s == pytest.approx(WARM_UP_S + 1e-6)
+    assert stage.on(LINK, WARM_UP_S).fixed_s == pytest.approx(WARM_UP_S + 1e-6)

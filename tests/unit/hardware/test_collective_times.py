@@ -8,15 +8,14 @@ import pytest
 from codesign.hardware.collective_times import (
     Link,
     all_gather_s,
-    hierarchical_all_gather_s,
-    hierarchical_all_reduce_s,
-    hierarchical_all_to_all_s,
+    all_reduce_s,
+    all_to_all_s,
     point_to_point_s,
-    ring_all_reduce_s,
     split_over_nodes,
 )
 
-FAST, SLOW = Link(450e9, 1e-6), Link(50e9, 5e-6)
+FAST, SLOW, UNSTATED = Link(450e9, 1e-6), Link(50e9, 5e-6), Link(np.nan, 5e-6)
+WARM_UP_S = 5e-6
 
 
 def steps_of_a_ring(message_bytes: float, n_ranks: int, link: Link) -> float:
@@ -41,9 +40,16 @@ def steps_of_a_ring(message_bytes: float, n_ranks: int, link: Link) -> float:
     return seconds
 
 
+def ring_all_reduce_s(
+    message_bytes: float, n_ranks: float, link: Link, warm_up_s: float = WARM_UP_S
+) -> float:
+    """A ring within a node, of which no network is stated."""
+    return float(all_reduce_s(message_bytes, n_ranks, 1.0, link, UNSTATED, warm_up_s))
+
+
 @pytest.mark.parametrize("n_ranks", [2, 3, 8])
 def test_a_ring_takes_the_steps_that_add_up_everything_everywhere(n_ranks: int) -> None:
-    found = float(ring_all_reduce_s(1e6, n_ranks, FAST, 0.0))
+    found = ring_all_reduce_s(1e6, n_ranks, FAST, 0.0)
     assert found == pytest.approx(steps_of_a_ring(1e6, n_ranks, FAST), rel=1e-12)
 
 
@@ -51,30 +57,29 @@ def test_the_ring_is_genz_equation_3() -> None:
     # T = T_warmup + 2 (N - 1) (T_link + (M / N) / BW), with M = 32 MiB, N = 8, 450 GiB/s, 1 us.
     link = Link(450 * 2**30, 1e-6)
     expected = 5e-6 + 2 * 7 * (1e-6 + 32 * 2**20 / 8 / (450 * 2**30))
-    assert float(ring_all_reduce_s(32 * 2**20, 8, link)) == pytest.approx(expected, rel=1e-12)
+    assert ring_all_reduce_s(32 * 2**20, 8, link) == pytest.approx(expected, rel=1e-12)
 
 
-def tree_all_reduce_s(message_bytes: float, n_ranks: float, warm_up_s: float = 5e-6) -> float:
+def tree_all_reduce_s(message_bytes: float, n_ranks: float, warm_up_s: float = WARM_UP_S) -> float:
     """A tree within a node."""
-    time = hierarchical_all_reduce_s(message_bytes, n_ranks, 1.0, FAST, SLOW, warm_up_s, "tree")
+    time = all_reduce_s(message_bytes, n_ranks, 1.0, FAST, SLOW, warm_up_s, "tree")
     return float(time)
 
 
 def test_one_rank_needs_no_message() -> None:
-    for function in (ring_all_reduce_s, all_gather_s):
-        assert float(function(1e9, 1, FAST)) == 0.0
+    for function in (all_reduce_s, all_gather_s, all_to_all_s):
+        assert float(function(1e9, 1.0, 1.0, FAST, SLOW, WARM_UP_S)) == 0.0
     assert tree_all_reduce_s(1e9, 1.0) == 0.0
-    assert float(hierarchical_all_to_all_s(1e9, 1.0, 1.0, FAST, SLOW)) == 0.0
 
 
 def test_an_all_reduce_is_two_all_gathers_but_for_their_start() -> None:
-    gathers = 2 * float(all_gather_s(1e8, 6, FAST, 0.0))
-    assert float(ring_all_reduce_s(1e8, 6, FAST, 0.0)) == pytest.approx(gathers)
+    gathers = 2 * float(all_gather_s(1e8, 6, 1, FAST, UNSTATED, 0.0))
+    assert ring_all_reduce_s(1e8, 6, FAST, 0.0) == pytest.approx(gathers)
 
 
 def test_a_tree_wins_for_short_messages_and_many_ranks_only() -> None:
-    assert tree_all_reduce_s(1e3, 64) < float(ring_all_reduce_s(1e3, 64, FAST))
-    assert tree_all_reduce_s(1e10, 64) > float(ring_all_reduce_s(1e10, 64, FAST))
+    assert tree_all_reduce_s(1e3, 64) < ring_all_reduce_s(1e3, 64, FAST)
+    assert tree_all_reduce_s(1e10, 64) > ring_all_reduce_s(1e10, 64, FAST)
     assert tree_all_reduce_s(0.0, 64, 0.0) == pytest.approx(2 * 6 * 1e-6)
 
 
@@ -83,32 +88,27 @@ def test_a_message_waits_for_the_link_and_passes_at_its_bandwidth() -> None:
 
 
 def test_a_group_within_a_node_is_flat_even_if_no_network_is_stated() -> None:
-    unstated = Link(np.nan, 5e-6)
-    exchange = float(hierarchical_all_to_all_s(1e8, 8.0, 1.0, FAST, unstated, 0.0))
-    assert exchange == pytest.approx(7 * (1e-6 + 1e8 / 8 / 450e9), rel=1e-12)
-    for flat, spanning in (
-        (ring_all_reduce_s, hierarchical_all_reduce_s),
-        (all_gather_s, hierarchical_all_gather_s),
-    ):
-        one = float(spanning(1e8, 8.0, 1.0, FAST, unstated))
-        assert one == pytest.approx(float(flat(1e8, 8, FAST)), rel=1e-12)
+    shards_s = 7 * (1e-6 + 1e8 / 8 / 450e9)
+    for function, passes in ((all_reduce_s, 2), (all_gather_s, 1), (all_to_all_s, 1)):
+        time = float(function(1e8, 8.0, 1.0, FAST, UNSTATED, 0.0))
+        assert time == pytest.approx(passes * shards_s, rel=1e-12)
 
 
 def test_a_group_of_one_rank_a_node_is_flat_over_the_network() -> None:
-    found = float(hierarchical_all_reduce_s(1e8, 1.0, 8.0, FAST, SLOW))
-    assert found == pytest.approx(float(ring_all_reduce_s(1e8, 8, SLOW)), rel=1e-12)
+    found = float(all_reduce_s(1e8, 1.0, 8.0, FAST, SLOW, WARM_UP_S))
+    assert found == pytest.approx(ring_all_reduce_s(1e8, 8, SLOW), rel=1e-12)
 
 
-def test_a_hierarchical_all_reduce_beats_a_flat_ring_over_the_network() -> None:
-    spanning = float(hierarchical_all_reduce_s(1e8, 8.0, 4.0, FAST, SLOW))
-    assert spanning < float(ring_all_reduce_s(1e8, 32, SLOW))
-    assert spanning > float(ring_all_reduce_s(1e8, 8, FAST))
+def test_a_all_reduce_beats_a_flat_ring_over_the_network() -> None:
+    spanning = float(all_reduce_s(1e8, 8.0, 4.0, FAST, SLOW, WARM_UP_S))
+    assert spanning < ring_all_reduce_s(1e8, 32, SLOW)
+    assert spanning > ring_all_reduce_s(1e8, 8, FAST)
 
 
 def test_every_part_of_a_spanning_all_to_all_takes_the_link_to_its_partner() -> None:
     # 4 nodes of 2: one partner in the node, six outside; parts of 1 MB.
     expected = (1e-6 + 1e6 / 450e9) + 6 * (5e-6 + 1e6 / 50e9)
-    found = float(hierarchical_all_to_all_s(8e6, 2.0, 4.0, FAST, SLOW, 0.0))
+    found = float(all_to_all_s(8e6, 2.0, 4.0, FAST, SLOW, 0.0))
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -127,5 +127,5 @@ def test_ranks_fill_nodes_in_order(
 def test_everything_broadcasts() -> None:
     sizes = np.array([1e3, 1e6])[:, None]
     ranks = np.array([1.0, 2.0, 8.0])
-    assert ring_all_reduce_s(sizes, ranks, FAST).shape == (2, 3)
-    assert hierarchical_all_to_all_s(sizes, ranks, ranks, FAST, SLOW).shape == (2, 3)
+    for function in (all_reduce_s, all_gather_s, all_to_all_s):
+        assert function(sizes, ranks, ranks, FAST, SLOW, WARM_UP_S).shape == (2, 3)

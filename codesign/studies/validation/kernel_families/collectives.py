@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.hardware.collective_times import wire_bytes
 from codesign.machines.device.collectives import (
     COLLECTIVE_KINDS,
     HOSTED,
     CollectiveConstants,
     collective_time_s,
-    wire_bytes,
 )
 from codesign.machines.device.links import LinkRates, link_rates
 from codesign.studies.validation.kernel_families.family import KernelFamily, device_operators
@@ -118,7 +118,7 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     links, times = links_of_rows(table), np.full(len(table), np.nan)
     for kind in COLLECTIVE_KINDS:
         sizes = table["message_bytes"], table["devices"], nodes_of_rows(table)
-        inner, outer = wire_bytes(kind, *sizes)
+        inner, outer = wire_bytes("all_reduce" if kind == "custom_all_reduce" else kind, *sizes)
         crossing = np.where(sizes[2] > 1, outer / links.network_bytes_per_s, 0.0)
         bound = np.maximum(inner / links.bandwidth_bytes_per_s, crossing)
         times = np.where(table.words("operator") == kind, bound, times)

@@ -41,7 +41,6 @@ MACHINE = DeviceRates(
     bandwidth_bytes_per_s=1e12,
     cache_bytes=0.0,
     n_cores=100.0,
-    link_bandwidth_bytes_per_s=math.nan,
     power_watts=math.nan,
     sustained_fraction=0.8,
     clock_hz=1e9,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from codesign.errors import UnknownNameError
+from codesign.hardware.collective_times import wire_bytes
 from codesign.hardware.device import load_device
 from codesign.machines.device.collectives import (
     COLLECTIVE_KINDS,
     CollectiveConstants,
-    CollectiveKind,
+    DeviceCollective,
     collective_time_s,
-    wire_bytes,
 )
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.expert_exchange import (
@@ -57,7 +57,7 @@ SIZES = np.geomspace(256, 2**32, 60)
      ("send", 10.0), ("custom_all_reduce", 15.0)],
 )  # fmt: skip
 def test_four_devices_move_a_gigabyte_as_counted_by_hand(
-    kind: CollectiveKind, milliseconds: float
+    kind: DeviceCollective, milliseconds: float
 ) -> None:
     # Rings pass 3/4 of the message over 100 GB/s, an all-reduce twice.
     assert collective_time_s(kind, 1e9, 4.0, 1.0, LINKS, PLAIN) == pytest.approx(milliseconds / 1e3)
@@ -110,7 +110,7 @@ def test_between_nodes_a_ring_uses_every_port_and_a_pairwise_exchange_its_own() 
 @pytest.mark.parametrize("kind", COLLECTIVE_KINDS)
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "l40s"])
 def test_time_grows_with_bytes_and_devices_and_never_with_the_link(
-    kind: CollectiveKind, name: str
+    kind: DeviceCollective, name: str
 ) -> None:
     links = links_of(name)
     devices = np.arange(1.0, 9.0)[:, None]

@@ -27,7 +27,6 @@ RATES = DeviceRates(
     bandwidth_bytes_per_s=4e12,
     cache_bytes=0.0,
     n_cores=100.0,
-    link_bandwidth_bytes_per_s=np.nan,
     power_watts=500.0,
     sustained_fraction=1.0,
 )

@@ -45,7 +45,6 @@ PLAIN = DeviceRates(
     bandwidth_bytes_per_s=1e12,
     cache_bytes=0.0,
     n_cores=100.0,
-    link_bandwidth_bytes_per_s=np.nan,
     power_watts=np.nan,
     sustained_fraction=1.0,
 )

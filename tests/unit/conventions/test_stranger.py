@@ -1,0 +1,73 @@
+"""Another package's conventions are a profile by their name, as those of the package itself are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from codesign.columns import column_of
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.evaluators.platform.platform_options import profiles
+from codesign.evaluators.system.device_pool import DevicePool
+from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.system_options import MachineOptions
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.execution.result_cache import evaluator_modules
+
+RULES = """
+from codesign.evaluators.platform.serving_rules import ServingRules
+
+class HalfRules(ServingRules):
+    defaults = {**ServingRules.defaults, "memory_efficiency": 0.5}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with two conventions, one of which cannot be imported, as installers leave it."""
+    (tmp_path / "half_rules.py").write_text(RULES, encoding="utf-8")
+    entries = "[codesign.conventions]\nhalf = half_rules:HalfRules\nbroken = no_such_module:Rules\n"
+    for name, text in (("METADATA", "Name: half\nVersion: 1.0\n"), ("entry_points.txt", entries)):
+        path = tmp_path / "half-1.0.dist-info" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def platform(profile: str) -> PlatformEvaluator:
+    request = PlatformRequest(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
+    return PlatformEvaluator(request, PlatformOptions(profile=profile))
+
+
+def test_a_strangers_conventions_are_a_profile_by_their_name() -> None:
+    designs = {"device": column_of(["h100-sxm"]), "batch_size": column_of([1])}
+    half, ideal = (
+        platform(profile).evaluate(designs).metrics["time_per_output_token_s"][0]
+        for profile in ("half", "ideal")
+    )
+    assert half == pytest.approx(2 * ideal, rel=1e-6)
+    schema = PlatformOptions.model_json_schema()["properties"]["profile"]
+    assert schema["enum"] == profiles() == ["fitted", "ideal", "broken", "genz", "half"]
+
+
+def test_results_depend_on_the_code_of_the_conventions() -> None:
+    assert "half_rules" in evaluator_modules(platform("half"))
+    assert "codesign.conventions.genz" in evaluator_modules(platform("genz"))
+    stage = StageRequest("decode", "decode", 512, 16)
+    workload = SystemWorkload(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
+    options = MachineOptions(platform=PlatformOptions(profile="half"))
+    assert "half_rules" in evaluator_modules(DevicePool(stage, workload, options))
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ("hal", r"unknown profile 'hal'\. Did you mean 'half'\? Known: broken, fitted, genz, half"),
+        ("broken", "convention 'broken' cannot be imported: No module named 'no_such_module'"),
+    ],
+)
+def test_a_profile_that_cannot_be_had_is_one_clear_line(profile: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        platform(profile)

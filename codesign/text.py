@@ -7,7 +7,7 @@ computes a cell that begins like a formula, and a viewer of Markdown renders HTM
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -55,16 +55,24 @@ def markdown_text(text: str) -> str:
     return _HTML.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", printable(text))
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells hold no line ends and no bars; they may hold Markdown.
+def markdown_line(cells: Iterable[str]) -> str:
+    """One line of a table: a bar or a line end within a cell does not end it, HTML is shown."""
+    texts = (" ".join(markdown_text(cell).splitlines()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(texts)} |"
 
-    >>> print(markdown_table(["a", "b"], [["1", "2"]]))
+
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()
+) -> str:
+    """A table of cells in Markdown; the columns under headers in ``right`` are aligned so.
+
+    >>> print(markdown_table(["a", "b"], [["1", "2"]], ["b"]))
     | a | b |
-    | --- | --- |
+    | --- | ---: |
     | 1 | 2 |
     """
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    rule = ["---:" if name in right else "---" for name in header]
+    return "\n".join(map(markdown_line, [header, rule, *rows]))
 
 
 def _escape(match: re.Match[str]) -> str:

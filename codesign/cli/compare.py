@@ -110,7 +110,6 @@ def _report_outcome(
     from codesign.report.comparison_document import evaluators_line, outcome_document
     from codesign.report.comparison_tables import shown_tables
     from codesign.report.comparison_wall_time import wall_time_document
-    from codesign.report.paper_table import to_rich
     from codesign.report.tables import text_line
 
     paths = [shown_path(path) for path in written]
@@ -122,7 +121,7 @@ def _report_outcome(
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
         parts: list[RenderableType] = [text_line(head, "bold"), text_line("")]
         for table in shown_tables(outcome):
-            parts += [to_rich(table), text_line(table.note), text_line("")]
+            parts += [table.on_terminal(), text_line(table.note), text_line("")]
         parts += [text_line(f"Note: {note}.") for note in outcome.notes]
         place = shown_path(comparison.folder)
         return [*parts, text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")]

@@ -359,7 +359,6 @@ def bench(
         say(f"wrote {write_page(measured, write)}")
 
     def tables() -> Any:
-        from codesign.report.paper_table import to_rich
         from codesign.report.tables import pairs_table, text_line
         from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
@@ -367,7 +366,7 @@ def bench(
         yield pairs_table("Benchmark", about)
         for table in benchmark_tables(measured):
             yield text_line("")
-            yield to_rich(table)
+            yield table.on_terminal()
             if table.note:
                 yield text_line(table.note)
 

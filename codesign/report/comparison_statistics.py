@@ -15,46 +15,44 @@ from codesign.analysis.comparison.critical_difference import (
 from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_shares
 from codesign.analysis.comparison.notes import few_kinds_words
 from codesign.analysis.comparison.ranking import ALPHA, Ranking
-from codesign.report.paper_table import PaperTable, TableCell
+from codesign.report.text_table import TextTable, marked_cell
 
 if TYPE_CHECKING:
     from codesign.analysis.comparison import Outcome
     from codesign.columns import FloatArray
 
 
-def kinds_table(outcome: Outcome) -> PaperTable:
+def kinds_table(outcome: Outcome) -> TextTable:
     """Mean share of the best hypervolume on each kind of problems, and over the kinds."""
     ranking = rank_optimizers(outcome)
     kinds = by_kind(outcome.ranked)
-    total = TableCell(str(len(outcome.ranked)))
+    total = str(len(outcome.ranked))
     means = kind_means(outcome.ranked, lambda problem: mean_shares(problem, outcome.labels))
     rows = [
-        (TableCell(kind), TableCell(str(len(problems))), *_percent_cells(shares))
+        (kind, str(len(problems)), *_percent_cells(shares))
         for (kind, problems), shares in zip(kinds.items(), means, strict=True)
     ]
-    rows.append(
-        (TableCell(f"mean over {_kinds(len(kinds))}"), total, *_percent_cells(means.mean(axis=0)))
-    )
+    rows.append((f"mean over {_kinds(len(kinds))}", total, *_percent_cells(means.mean(axis=0))))
     words, *ranks = mean_rank_row(ranking)
     rows.append((words, total, *ranks))
-    return PaperTable(
+    return TextTable(
         f"Kinds of problems: hypervolume after {outcome.definition.budget} evaluations, % of the "
         "best front's, mean over problems and seeds",
         ("kind", "problems", *outcome.labels),
-        tuple(rows),
+        rows,
         ranking_words(ranking),
     )
 
 
-def mean_rank_row(ranking: Ranking) -> tuple[TableCell, ...]:
+def mean_rank_row(ranking: Ranking) -> tuple[str, ...]:
     """The last row of a table by optimizer: mean ranks over the kinds of problems."""
     ranks = ranking.mean_ranks
-    cells = (TableCell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist())
-    return (TableCell(f"mean rank over {_kinds(len(ranking.blocks))}"), *cells)
+    cells = (marked_cell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist())
+    return (f"mean rank over {_kinds(len(ranking.blocks))}", *cells)
 
 
-def _percent_cells(shares: FloatArray) -> list[TableCell]:
-    return [TableCell(f"{100 * share:.1f}", share == shares.max()) for share in shares.tolist()]
+def _percent_cells(shares: FloatArray) -> list[str]:
+    return [marked_cell(f"{100 * share:.1f}", share == shares.max()) for share in shares.tolist()]
 
 
 def _kinds(number: int) -> str:
@@ -83,7 +81,7 @@ def nemenyi_words(nemenyi: CriticalDifference) -> str:
     return f"{words} are not told apart: {groups or 'none'}."
 
 
-def pairs_table(outcome: Outcome) -> PaperTable:
+def pairs_table(outcome: Outcome) -> TextTable:
     """Whether differences over the kinds could be chance, and how large they are."""
     ranking = rank_optimizers(outcome)
     tests = {(pair.first, pair.second): pair for pair in ranking.pairs}
@@ -95,12 +93,11 @@ def pairs_table(outcome: Outcome) -> PaperTable:
             p_cells = (p_text(test.p), p_text(test.p_holm), f"{test.a:.2f}")
         share = _interval_text(item.share, item.share_low, item.share_high)
         area = _interval_text(item.area, item.area_low, item.area_high)
-        texts = (f"{item.first} against {item.second}", share, area, *p_cells)
-        rows.append(tuple(TableCell(text) for text in texts))
-    return PaperTable(
+        rows.append((f"{item.first} against {item.second}", share, area, *p_cells))
+    return TextTable(
         f"Pairs over {_kinds(len(ranking.blocks))} of problems: first minus second in points of %",
         ("pair", f"final share [{100 * LEVEL:g} %]", "area", "p", "p (Holm)", "A"),
-        tuple(rows),
+        rows,
         "Intervals: kinds, problems within and seeds within drawn anew (hierarchical bootstrap). "
         f"p: Wilcoxon over the kinds. {_limits_words(ranking)} A (Vargha and Delaney): "
         "probability that a run of the first ends higher.",

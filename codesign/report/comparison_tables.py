@@ -17,7 +17,7 @@ from codesign.report.comparison_document import evaluators_line
 from codesign.report.comparison_statistics import kinds_table, mean_rank_row, pairs_table
 from codesign.report.comparison_wall_time import wall_time_tables
 from codesign.report.labels import evaluator_words
-from codesign.report.paper_table import PaperTable, TableCell, write_forms
+from codesign.report.text_table import TextTable, marked_cell, write_forms
 
 if TYPE_CHECKING:
     from codesign.analysis.comparison import Outcome, RunOutcome
@@ -27,7 +27,7 @@ _TUNED = "†"
 _SOLVED = "‡"
 
 
-def paper_tables(outcome: Outcome) -> list[PaperTable]:
+def paper_tables(outcome: Outcome) -> list[TextTable]:
     """Every table that is the same for the same results."""
     return [
         problems_table(outcome),
@@ -44,18 +44,18 @@ def paper_tables(outcome: Outcome) -> list[PaperTable]:
     ]
 
 
-def problems_table(outcome: Outcome) -> PaperTable:
+def problems_table(outcome: Outcome) -> TextTable:
     """What is compared on, and which fronts are exact."""
     rows = [
         (
             _name(problem),
-            TableCell(problem.kind),
-            TableCell(evaluator_words(problem.reading)),
-            TableCell(", ".join(_words(str(objective)) for objective in problem.objectives)),
-            TableCell(f"{problem.truth.n_designs:,}"),
-            TableCell(problem.truth.kind),
-            TableCell(f"{len(problem.truth.objectives):,}"),
-            TableCell(", ".join(problem.tuned) or _NOTHING),
+            problem.kind,
+            evaluator_words(problem.reading),
+            ", ".join(_words(str(objective)) for objective in problem.objectives),
+            f"{problem.truth.n_designs:,}",
+            problem.truth.kind,
+            f"{len(problem.truth.objectives):,}",
+            ", ".join(problem.tuned) or _NOTHING,
         )
         for problem in outcome.problems
     ]
@@ -69,27 +69,27 @@ def problems_table(outcome: Outcome) -> PaperTable:
         "points of it",
         "tuned on it",
     )
-    return PaperTable("Problems", columns, tuple(rows), _marks_note(outcome))
+    return TextTable("Problems", columns, rows, _marks_note(outcome))
 
 
-def share_table(outcome: Outcome) -> PaperTable:
+def share_table(outcome: Outcome) -> TextTable:
     """Share of the best front's hypervolume at the end: mean and standard deviation."""
     rows = _rows(outcome, ProblemOutcome.final_shares, np.mean, _mean_and_deviation)
-    known = [TableCell(f"{100 * problem.picked_share:.1f}") for problem in outcome.problems]
-    return PaperTable(
+    known = [f"{100 * problem.picked_share:.1f}" for problem in outcome.problems]
+    return TextTable(
         f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
         "mean ± standard deviation over the seeds",
         ("problem", *outcome.labels, "picked"),
         (
             *((*row, cell) for row, cell in zip(rows, known, strict=True)),
-            (*mean_rank_row(rank_optimizers(outcome)), TableCell(_NOTHING)),
+            (*mean_rank_row(rank_optimizers(outcome)), _NOTHING),
         ),
         f"{_seeds_note(outcome)} Picked: {outcome.definition.n_chosen} points of the best front, "
         "each because it adds most: what knowing the front would reach.",
     )
 
 
-def hint_tables(outcome: Outcome) -> list[PaperTable]:
+def hint_tables(outcome: Outcome) -> list[TextTable]:
     """The shares of optimizers without and with hints apart; none if all are alike."""
     hinted = outcome.hinted_labels
     groups = {
@@ -105,9 +105,9 @@ def hint_tables(outcome: Outcome) -> list[PaperTable]:
     return tables
 
 
-def quartiles_table(outcome: Outcome) -> PaperTable:
+def quartiles_table(outcome: Outcome) -> TextTable:
     """Share of the best front's hypervolume at the end: median, quartiles and the worst seed."""
-    return PaperTable(
+    return TextTable(
         f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
         "median [quartiles] worst seed",
         ("problem", *outcome.labels),
@@ -115,10 +115,10 @@ def quartiles_table(outcome: Outcome) -> PaperTable:
     )
 
 
-def areas_table(outcome: Outcome) -> PaperTable:
+def areas_table(outcome: Outcome) -> TextTable:
     """Area under the curve of convergence: mean and standard deviation."""
     definition = outcome.definition
-    return PaperTable(
+    return TextTable(
         f"Area under the curve: hypervolume averaged over evaluations {definition.initial + 1} to "
         f"{definition.budget}, % of the best front's, mean ± standard deviation over the seeds",
         ("problem", *outcome.labels),
@@ -132,18 +132,18 @@ def _rows(
     values: Callable[[ProblemOutcome, str], FloatArray],
     score: Callable[[FloatArray], np.floating[Any]],
     text: Callable[[FloatArray], str],
-) -> tuple[tuple[TableCell, ...], ...]:
+) -> list[tuple[str, ...]]:
     """One row per problem of an optimizer's values over the seeds; the best score is marked."""
     rows = []
     for problem in outcome.problems:
         columns = [values(problem, label) for label in outcome.labels]
         scores = [float(score(column)) for column in columns]
         cells = [
-            TableCell(text(column), cell_score == max(scores))
+            marked_cell(text(column), cell_score == max(scores))
             for column, cell_score in zip(columns, scores, strict=True)
         ]
         rows.append((_name(problem), *cells))
-    return tuple(rows)
+    return rows
 
 
 def _mean_and_deviation(values: FloatArray) -> str:
@@ -158,7 +158,7 @@ def _quartiles(values: FloatArray) -> str:
 
 def _distance_table(
     outcome: Outcome, title: str, distance: Callable[[RunOutcome], float | None]
-) -> PaperTable:
+) -> TextTable:
     rows = []
     for problem in outcome.problems:
         # A run without a feasible design is infinitely far away.
@@ -171,26 +171,26 @@ def _distance_table(
             for label in outcome.labels
         ]
         best = min(medians)
-        cells = [TableCell(f"{m:.4f}" if np.isfinite(m) else _NOTHING, m == best) for m in medians]
-        rows.append((_name(problem), *cells))
-    return PaperTable(
+        texts = (f"{m:.4f}" if np.isfinite(m) else _NOTHING for m in medians)
+        rows.append((_name(problem), *map(marked_cell, texts, (m == best for m in medians))))
+    return TextTable(
         f"{title}, median over the seeds",
         ("problem", *outcome.labels),
-        tuple(rows),
+        rows,
         "Objectives are scaled to the best front's range; smaller is better.",
     )
 
 
-def targets_table(outcome: Outcome) -> PaperTable:
+def targets_table(outcome: Outcome) -> TextTable:
     """Evaluations until a share of the best hypervolume is reached."""
     rows = []
     for label in outcome.labels:
         records = [target_record(outcome.ranked, label, target) for target in outcome.targets]
-        rows.append((TableCell(label), *(TableCell(_record_text(item)) for item in records)))
-    return PaperTable(
+        rows.append((label, *map(_record_text, records)))
+    return TextTable(
         "Evaluations to a share of the best front's hypervolume: median / expected (reached)",
         ("optimizer", *(f"{100 * target:g} %" for target in outcome.targets)),
-        tuple(rows),
+        rows,
         "Reached: runs that did. Expected: all evaluations before the target over these runs. "
         f"{_NOTHING}: too few runs did.",
     )
@@ -201,7 +201,7 @@ def _record_text(record: TargetRecord) -> str:
     return f"{_number(record.median)} / {_number(record.expected)} {reached}"
 
 
-def counts_table(outcome: Outcome) -> PaperTable:
+def counts_table(outcome: Outcome) -> TextTable:
     """Evaluations that gave nothing, over all problems and seeds."""
     names = ("n_evaluated", "n_feasible", "n_failed", "n_duplicates")
     runs = [run for problem in outcome.problems for run in problem.runs]
@@ -209,19 +209,19 @@ def counts_table(outcome: Outcome) -> PaperTable:
     rows = []
     for label, group in [*groups.items(), ("all", runs)]:
         counts = [len(group), *(sum(getattr(run, name) for run in group) for name in names)]
-        rows.append((TableCell(label), *(TableCell(f"{count:,}") for count in counts)))
+        rows.append((label, *map("{:,}".format, counts)))
     columns = ("optimizer", "runs", "evaluated", "feasible", "failed", "duplicates")
-    return PaperTable("Evaluations", columns, tuple(rows))
+    return TextTable("Evaluations", columns, rows)
 
 
 def _number(value: float | None) -> str:
     return _NOTHING if value is None else f"{value:.0f}"
 
 
-def _name(problem: ProblemOutcome) -> TableCell:
+def _name(problem: ProblemOutcome) -> str:
     inexact = "" if problem.truth.kind == "exact" else " (best known)"
     marks = (_TUNED if problem.tuned else "") + (_SOLVED if problem.solved_by_hints else "")
-    return TableCell(f"{short_name(problem)}{marks}{inexact}")
+    return f"{short_name(problem)}{marks}{inexact}"
 
 
 def short_name(problem: ProblemOutcome) -> str:
@@ -279,7 +279,7 @@ def _settings_lines(outcome: Outcome) -> Iterator[str]:
             yield f"- `{label}`: {settings}"
 
 
-def shown_tables(outcome: Outcome) -> Sequence[PaperTable]:
+def shown_tables(outcome: Outcome) -> Sequence[TextTable]:
     """What a terminal shows: the rest is in the files."""
     tables = [share_table(outcome), kinds_table(outcome), targets_table(outcome)]
     if len(outcome.ranked) > 1:

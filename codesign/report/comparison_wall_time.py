@@ -16,7 +16,7 @@ import numpy as np
 from codesign.analysis.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
 from codesign.report.comparison_document import write_rows
 from codesign.report.labels import describe_time
-from codesign.report.paper_table import PaperTable, TableCell, write_forms
+from codesign.report.text_table import TextTable, marked_cell, write_forms
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def equal_time_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
             yield {"evaluation_s": cost, "optimizer": label, "hypervolume_share": share}
 
 
-def wall_time_tables(outcome: Outcome) -> list[PaperTable]:
+def wall_time_tables(outcome: Outcome) -> list[TextTable]:
     """Every table of wall times."""
     return [suggestions_table(outcome), equal_time_table(outcome), run_cost_table(outcome)]
 
 
-def suggestions_table(outcome: Outcome) -> PaperTable:
+def suggestions_table(outcome: Outcome) -> TextTable:
     """Wall time per suggestion after the initial designs."""
     records = list(wall_time_records(outcome))
     rows = []
@@ -75,27 +75,26 @@ def suggestions_table(outcome: Outcome) -> PaperTable:
         if ours:
             medians = [item["median_s"] for item in ours]
             largest = max(item["largest_s"] for item in ours)
-            cells = [duration(value) for value in (min(medians), max(medians), largest)]
-            rows.append((TableCell(label), *map(TableCell, cells)))
-    return PaperTable(
+            rows.append((label, *map(duration, (min(medians), max(medians), largest))))
+    return TextTable(
         "Wall time per suggestion, median on the fastest and the slowest problem",
         ("optimizer", "fastest", "slowest", "longest of all"),
-        tuple(rows),
+        rows,
     )
 
 
-def equal_time_table(outcome: Outcome) -> PaperTable:
+def equal_time_table(outcome: Outcome) -> TextTable:
     """Who is best in equal wall time, where one evaluation takes so long."""
     costs = outcome.definition.evaluation_costs
     rows = []
     for cost, shares in zip(costs, equal_time_shares(outcome, costs), strict=True):
-        cells = (TableCell(f"{100 * x:.1f}", x == shares.max()) for x in shares.tolist())
-        rows.append((TableCell(duration(cost)), *cells))
-    return PaperTable(
+        cells = (marked_cell(f"{100 * x:.1f}", x == shares.max()) for x in shares.tolist())
+        rows.append((duration(cost), *cells))
+    return TextTable(
         "Hypervolume in equal wall time by the cost of an evaluation, % of the best front's, mean "
         "over the kinds of problems",
         ("an evaluation takes", *outcome.labels),
-        tuple(rows),
+        rows,
         f"{leads_words(outcome)} Wall time: evaluations × cost + measured seconds of the "
         "suggestions, one design at a time; taken when the first optimizer has spent its budget.",
     )
@@ -109,7 +108,7 @@ def leads_words(outcome: Outcome) -> str:
     return "; ".join([words, *changes]) + "."
 
 
-def run_cost_table(outcome: Outcome) -> PaperTable:
+def run_cost_table(outcome: Outcome) -> TextTable:
     """What the runs cost: evaluations and the time of processes."""
     costs = run_costs(outcome)
     total = RunCost(
@@ -121,20 +120,17 @@ def run_cost_table(outcome: Outcome) -> PaperTable:
     )
     rows = [
         (
-            TableCell(cost.optimizer),
-            TableCell(f"{cost.n_runs:,}"),
-            TableCell(f"{cost.n_evaluated:,}"),
-            *(
-                TableCell(duration(value))
-                for value in (cost.suggestion_s, cost.evaluation_s, cost.process_s)
-            ),
+            cost.optimizer,
+            f"{cost.n_runs:,}",
+            f"{cost.n_evaluated:,}",
+            *map(duration, (cost.suggestion_s, cost.evaluation_s, cost.process_s)),
         )
         for cost in (*costs, total)
     ]
-    return PaperTable(
+    return TextTable(
         "Cost of the runs",
         ("optimizer", "runs", "evaluated", "optimizers", "evaluators", "process time"),
-        tuple(rows),
+        rows,
         "Process time: wall time of processes with one thread each, at least the processor time; "
         "a run on several processes takes that over their number, plus reading and exact fronts.",
     )

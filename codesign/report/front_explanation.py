@@ -20,10 +20,10 @@ from codesign.report.labels import (
     metric_title,
     unit_text,
 )
-from codesign.report.paper_table import PaperTable, TableCell, to_markdown, to_rich
 from codesign.report.plateaus import within_words
 from codesign.report.result_tables import design_words
 from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
 from codesign.units import format_quantity
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Section:
 
     title: str
     lines: tuple[str, ...]
-    tables: tuple[PaperTable, ...] = ()
+    tables: tuple[TextTable, ...] = ()
 
 
 def sections(explanation: FrontExplanation) -> list[Section]:
@@ -95,7 +95,7 @@ def tables(
         parts.append(text_line(section.title, "bold"))
         parts += [text_line(f"- {line}") for line in section.lines]
         for table in section.tables:
-            parts += [text_line(""), to_rich(table), text_line(table.note)]
+            parts += [text_line(""), table.on_terminal(), text_line(table.note)]
         parts.append(text_line(""))
     return [*parts, text_line(_effort(explanation))]
 
@@ -106,7 +106,7 @@ def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any
     parts = [f"# The exact front of {name}, explained", "", headline, ""]
     for section in sections(explanation):
         parts += [f"## {section.title}", "", *(f"- {line}" for line in section.lines), ""]
-        parts += [to_markdown(table).replace("## ", "### ", 1) for table in section.tables]
+        parts += [table.section(level=3) for table in section.tables]
     return "\n".join([*parts, _effort(explanation), ""])
 
 
@@ -190,24 +190,24 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
         yield f"{item.name.replace('_', ' ')}: {low if low == high else f'{low} to {high}'}."
 
 
-def _shares_table(explanation: FrontExplanation) -> PaperTable:
+def _shares_table(explanation: FrontExplanation) -> TextTable:
     rows = []
     for choice in explanation.choices:
         for value, points in zip(choice.values, choice.kept_points, strict=True):
             if points:
                 share = f"{100 * points / len(explanation.kept):.1f} %"
-                cells = (choice.name, _show(explanation, choice, value), f"{points:,}", share)
-                rows.append(tuple(TableCell(text) for text in cells))
+                words = _show(explanation, choice, value)
+                rows.append((choice.name, words, f"{points:,}", share))
     note = "A point counts for every value that one of its designs has."
     if explanation.n_unlisted:
         note += (
             f" {_count(explanation.n_unlisted, 'design')} of points that very many share are not "
             "listed: shares are at least these."
         )
-    return PaperTable(
+    return TextTable(
         f"Points by value, of {_points_words(explanation)}",
         ("parameter", "value", "points", "share"),
-        tuple(rows),
+        rows,
         note,
     )
 
@@ -440,24 +440,21 @@ class _Words:
             return f"< {100 * self.explanation.tolerance:g} % in all"
         return f"{move.price:.4g}"
 
-    def prices_table(self) -> PaperTable:
+    def prices_table(self) -> TextTable:
         """One line per limit."""
         rows = [
-            tuple(
-                TableCell(text)
-                for text in (
-                    price.limit.text,
-                    unit_text(price.limit.unit) or "–",
-                    self._per_unit(price.looser),
-                    self._per_unit(price.tighter),
-                )
+            (
+                price.limit.text,
+                unit_text(price.limit.unit) or "–",
+                self._per_unit(price.looser),
+                self._per_unit(price.tighter),
             )
             for price in self.explanation.prices.items
         ]
-        return PaperTable(
+        return TextTable(
             "Shadow prices: hypervolume per unit of the limit",
             ("limit", "unit", "gained if looser", "lost if tighter"),
-            tuple(rows),
+            rows,
         )
 
     # Knees

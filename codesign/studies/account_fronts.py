@@ -29,8 +29,8 @@ from codesign.metrics import ALL_METRICS
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 from codesign.report.labels import axis_label
-from codesign.report.study_table import StudyTable
 from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of
 from codesign.workload.lowering import Phase
 
@@ -273,7 +273,7 @@ def _over_ends(values: Mapping[Level, float], form: str) -> str:
     return typical if set(ends) == {typical} else f"{typical} ({ends[0]} to {ends[1]})"
 
 
-def _front_tables(fronts: Sequence[AccountFront]) -> dict[Phase, StudyTable]:
+def _front_tables(fronts: Sequence[AccountFront]) -> dict[Phase, TextTable]:
     """A table for each phase."""
     ends: dict[tuple[Phase, str], dict[Level, AccountFront]] = {}
     for front in fronts:
@@ -282,7 +282,7 @@ def _front_tables(fronts: Sequence[AccountFront]) -> dict[Phase, StudyTable]:
     for (phase, _), by_level in ends.items():
         lines.setdefault(phase, []).append(_front_cells(by_level))
     return {
-        phase: StudyTable(f"Exact fronts of throughput, {phase}", _FRONT_HEADER, rows)
+        phase: TextTable(f"Exact fronts of throughput, {phase}", _FRONT_HEADER, rows, numbers=())
         for phase, rows in lines.items()
     }
 
@@ -299,10 +299,10 @@ _PRICED = COST_METRICS[:2] + COST_METRICS[3:7]
 _PRICED_HEADER = ["design", *(axis_label(ALL_METRICS[name]) for name in _PRICED)]
 
 
-def _design_table(designs: Sequence[dict[str, Any]]) -> StudyTable:
+def _design_table(designs: Sequence[dict[str, Any]]) -> TextTable:
     rows = [_design_cells(row, _PRICED) for row in designs]
     title = "MemExplorer's designs: typical (all low to all high)"
-    return StudyTable(title, _PRICED_HEADER, rows)
+    return TextTable(title, _PRICED_HEADER, rows, numbers=())
 
 
 def tables(

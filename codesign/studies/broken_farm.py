@@ -34,6 +34,7 @@ from codesign.campaign import Campaign, Results
 from codesign.errors import CodesignError
 from codesign.files import write_text
 from codesign.studies.kills import COMMAND_EVALUATOR, SPACE, differences, family, marked, send
+from codesign.text import markdown_line, markdown_table
 
 _MARK = "CODESIGN_BROKEN_FARM"
 """Variable by which the processes of a farm are known, whoever their parent is."""
@@ -386,9 +387,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser.parse_args(arguments)
     n_findings = 0
     with tempfile.TemporaryDirectory(prefix="codesign-farm-", ignore_cleanup_errors=True) as place:
-        print(
-            "| campaign | disturbance | exit codes | seconds | findings |\n|---|---|---|---:|---|"
-        )
+        header = ["campaign", "disturbance", "exit codes", "seconds", "findings"]
+        print(markdown_table(header, [], ["seconds"]))
         for kind in flags.kind or _CAMPAIGNS:
             alone = undisturbed(kind, Path(place, kind, "alone"))
             for i, disturbance in enumerate(flags.disturbance or DISTURBANCES):
@@ -396,10 +396,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 result = broken(kind, disturbance, Path(place, kind, str(i)), alone)
                 n_findings += len(result.findings)
                 codes, findings = ", ".join(map(str, result.codes)), "; ".join(result.findings)
-                seconds = time.monotonic() - start_s
-                print(
-                    f"| {kind} | {disturbance} | {codes} | {seconds:.0f} | {findings or 'none'} |"
-                )
+                seconds = f"{time.monotonic() - start_s:.0f}"
+                print(markdown_line([kind, disturbance, codes, seconds, findings or "none"]))
                 if result.message:
                     print(f"{disturbance}: {result.message}", file=sys.stderr)
                 sys.stdout.flush()

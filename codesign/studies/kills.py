@@ -35,6 +35,7 @@ from codesign.campaign.sample import FILE as SAMPLE_FILE
 from codesign.errors import CodesignError, JobError
 from codesign.execution.result_store import ResultStore
 from codesign.files import write_text
+from codesign.text import markdown_table
 
 _MARK = "CODESIGN_KILLS"
 """Variable by which all processes of a campaign are known, whoever their parent is."""
@@ -405,16 +406,13 @@ class Torment:
 def table_of(tallies: dict[str, KillCounts]) -> str:
     """Kills and findings in Markdown."""
     victims = ("main", "worker", "guard", "simulator")
-    lines = [
-        f"| campaign | complete | starts | {' | '.join(victims)} | findings |",
-        "|---|" + "---:|" * (len(victims) + 3),
-    ]
+    rows = []
     for name, tally in tallies.items():
-        killed = " | ".join(str(tally.kills[victim]) for victim in victims)
-        lines.append(
-            f"| {name} | {tally.campaigns} | {tally.starts} | {killed} | {len(tally.findings)} |"
-        )
-    return "\n".join(lines)
+        killed = [tally.kills[victim] for victim in victims]
+        counts = [tally.campaigns, tally.starts, *killed, len(tally.findings)]
+        rows.append([name, *map(str, counts)])
+    header = ["campaign", "complete", "starts", *victims, "findings"]
+    return markdown_table(header, rows, header[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,13 +12,14 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 from codesign.analysis.comparison import Comparison, Outcome
 from codesign.errors import CodesignError
 from codesign.optimizers.peer import PeerMethod
+from codesign.text import markdown_table
 
 METHODS: tuple[str, ...] = get_args(PeerMethod)
 _BASELINE = "random"
@@ -65,18 +66,17 @@ def no_better(outcome: Outcome) -> list[str]:
     return [label for label in outcome.labels[:-1] if medians[label] <= medians[_BASELINE]]
 
 
-def table_lines(outcome: Outcome) -> Iterator[str]:
+def table_of(outcome: Outcome) -> str:
     """A Markdown table: % of the exact hypervolume over the seeds, where proposals come from."""
     (problem,) = outcome.problems
-    yield "| method | median | lowest | highest | a proposal is from |"
-    yield "| --- | ---: | ---: | ---: | --- |"
+    rows = []
     for label in outcome.labels:
         shares = 100 * problem.final_shares(label)
+        numbers = (statistics.median(shares), min(shares), max(shares))
         account = outcome.settings.get(label, [{}])[-1]
-        yield (
-            f"| {label} | {statistics.median(shares):.1f} | {min(shares):.1f} | {max(shares):.1f} "
-            f"| {account.get('proposal', '')} |"
-        )
+        rows.append([label, *map("{:.1f}".format, numbers), str(account.get("proposal", ""))])
+    header = ["method", "median", "lowest", "highest", "a proposal is from"]
+    return markdown_table(header, rows, header[1:4])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except CodesignError as error:
             print(error, file=sys.stderr)
             return 2
-        print("\n".join(table_lines(outcome)))
+        print(table_of(outcome))
         weak = no_better(outcome)
     if weak:
         print(f"no better than random sampling: {', '.join(weak)}", file=sys.stderr)

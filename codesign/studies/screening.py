@@ -25,6 +25,7 @@ from codesign.campaign.screening import Screening
 from codesign.campaign.store_file import open_store
 from codesign.columns import FloatArray
 from codesign.errors import InputError
+from codesign.text import markdown_table
 
 SHARES = (0.9, 0.95, 0.99)
 
@@ -149,10 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         heads = ["", *(f"{share:.0%}" for share in SHARES), "at the end", "worst", "screened"]
         n = len(by_kind["alone"][0].shares)
         print(f"{name}: {options.seeds} seeds, {n} evaluations\n")
-        print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-        for runs in by_kind.values():
-            print(f"| {' | '.join(table(runs, by_kind['alone']))} |")
-        print()
+        rows = [table(runs, by_kind["alone"]) for runs in by_kind.values()]
+        print(markdown_table(heads, rows), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Explains
 from codesign.problem import Problem
 from codesign.report.labels import design_words
-from codesign.report.study_table import StudyTable
 from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -214,7 +214,7 @@ def document(answers: Sequence[StageAnswer]) -> dict[str, Any]:
 _HEADER = ["token/s", "TDP, W", "pool", "machines", "design", "busy", "time goes to"]
 
 
-def _table(answer: StageAnswer) -> StudyTable:
+def _table(answer: StageAnswer) -> TextTable:
     rows = []
     for system in answer.systems:
         for position, choice in enumerate(system.pools):
@@ -223,7 +223,9 @@ def _table(answer: StageAnswer) -> StudyTable:
             causes = ", ".join(f"{bound} {share:.0%}" for bound, share in waits if share >= 0.05)
             own = [choice.pool, str(choice.machines), choice.words, f"{choice.utilization:.0%}"]
             rows.append([*(["", ""] if position else head), *own, causes])
-    return StudyTable(f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER, rows)
+    return TextTable(
+        f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER, rows, numbers=()
+    )
 
 
 def reading(answer: StageAnswer) -> str:

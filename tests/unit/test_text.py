@@ -35,3 +35,8 @@ def test_html_in_markdown_is_shown_and_comparisons_stay():
     assert text.markdown_text("<script>a</script> <!-- &lt; a < b & c <= d") == (
         "&lt;script>a&lt;/script> &lt;!-- &amp;lt; a < b & c <= d"
     )
+
+
+def test_html_and_line_ends_in_a_cell_of_markdown_are_shown_in_it():
+    table = text.markdown_table(["<img src=x>", "a"], [["a|b\nc", "1"]], ["a"])
+    assert table == "| &lt;img src=x> | a |\n| --- | ---: |\n| a\\|b c | 1 |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.text import markdown_text, spreadsheet_text
+from codesign.text import markdown_line, markdown_text, spreadsheet_text
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -297,8 +297,8 @@ def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
     headers = ["#", "design", *(metric_title(metric) for metric in metrics), "found by"]
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write(_markdown_head(results, scope, len(positions), folded))
-        file.write(markdown_line(headers))
-        file.write(markdown_line(["--:", "---", *("--:" for _ in metrics), "---"]))
+        rule = ["--:", "---", *("--:" for _ in metrics), "---"]
+        print(markdown_line(headers), markdown_line(rule), sep="\n", file=file)
         for start in range(0, len(positions), CHUNK):
             part = positions[start : start + CHUNK]
             words = design_words(space, space.decode(results.rows[part]))
@@ -311,14 +311,8 @@ def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
                 origin = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
                 more = folded.count_words(number - 1) if folded else ""
                 design_cell = f"{design} ({more})" if more else design
-                file.write(markdown_line([str(number), design_cell, *values, origin]))
+                print(markdown_line([str(number), design_cell, *values, origin]), file=file)
     return path
-
-
-def markdown_line(cells: Iterable[str]) -> str:
-    """One line of a table: a bar or a line end within a cell does not end it, HTML is shown."""
-    texts = (" ".join(markdown_text(cell).splitlines()).replace("|", "\\|") for cell in cells)
-    return "| " + " | ".join(texts) + " |\n"
 
 
 def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:

@@ -15,7 +15,6 @@ from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words
 from codesign.report.exports.block_diagram import block_diagram
 from codesign.report.exports.design_files import Written, path_of_pool, write_texts
-from codesign.report.exports.observation_tables import markdown_line
 from codesign.report.exports.sheet_accounts import (
     BUDGET_COLUMNS,
     INTERFACE_COLUMNS,
@@ -41,7 +40,7 @@ from codesign.report.labels import (
 )
 from codesign.report.tables import format_cell, unit_and_title
 from codesign.report.uncertainty_tables import NO_RANGE, PERCENTS
-from codesign.text import markdown_text
+from codesign.text import markdown_table, markdown_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign
@@ -267,10 +266,7 @@ def _sources(bank: Bank) -> str:
 
 def _table(title: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     listed = list(lines)
-    if not listed:
-        return ""
-    head = markdown_line(headers) + markdown_line(["---"] * len(headers))
-    return f"## {title}\n\n{head}{''.join(markdown_line(line) for line in listed)}"
+    return f"## {title}\n\n{markdown_table(headers, listed)}\n" if listed else ""
 
 
 def _rows(title: str, rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from codesign.evaluators.npu.compiled import COMPILE_AFTER, LOAD_AFTER, SWITCH
 from codesign.files import write_text
-from codesign.report.paper_table import to_markdown
 from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
 _TEXT = f"""# Performance
@@ -65,5 +64,5 @@ def write_page(measured: Mapping[str, Any], folder: Path) -> Path:
     about = "\n".join(
         f"- {name}: {value}" for name, value in measured["about"].items() if value is not None
     )
-    sections = [_TEXT.format(about=about), *map(to_markdown, benchmark_tables(measured))]
-    return write_text(folder / "performance.md", "\n".join(sections))
+    tables = [table.section() for table in benchmark_tables(measured)]
+    return write_text(folder / "performance.md", "\n".join([_TEXT.format(about=about), *tables]))

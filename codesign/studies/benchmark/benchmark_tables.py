@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codesign.report.paper_table import PaperTable, TableCell
 from codesign.report.tables import format_cell
+from codesign.report.text_table import TextTable
 from codesign.studies.benchmark.evaluation_rates import Row
 from codesign.units import format_engineering
 
 
-def benchmark_tables(measured: Mapping[str, Any]) -> list[PaperTable]:
+def benchmark_tables(measured: Mapping[str, Any]) -> list[TextTable]:
     """Every part of a benchmark but what it is about.
 
     Args:
@@ -72,7 +72,7 @@ def benchmark_tables(measured: Mapping[str, Any]) -> list[PaperTable]:
     ]
 
 
-def _rates(rows: list[Row]) -> PaperTable:
+def _rates(rows: list[Row]) -> TextTable:
     return _side_by_side(
         f"Designs per second, {rows[0]['model']}",
         rows,
@@ -99,7 +99,7 @@ def _side_by_side(
     column: Callable[[Row], str],
     cell: Callable[[Row], str],
     note: str,
-) -> PaperTable:
+) -> TextTable:
     """One line per combination of keys, one column per value of ``column``."""
     names = list(dict.fromkeys(column(row) for row in rows))
     lines: dict[str, dict[str, str]] = {}
@@ -107,19 +107,11 @@ def _side_by_side(
         values = (f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in keys)
         lines.setdefault(", ".join(values), {})[column(row)] = cell(row)
     body = [(key, *(cells.get(name, "") for name in names)) for key, cells in lines.items()]
-    return _table(title, (", ".join(keys), *names), body, note)
+    return TextTable(title, (", ".join(keys), *names), body, note)
 
 
-def _listed(title: str, rows: list[Row]) -> PaperTable:
+def _listed(title: str, rows: list[Row]) -> TextTable:
     """One line per quantity, one column per row."""
     names = list(rows[0])
     body = [(name, *(format_cell(name, row[name]) for row in rows)) for name in names]
-    return _table(title, ("quantity", *("" for _ in rows)), body, "")
-
-
-def _table(
-    title: str, columns: tuple[str, ...], body: list[tuple[str, ...]], note: str
-) -> PaperTable:
-    return PaperTable(
-        title, columns, tuple(tuple(TableCell(text) for text in line) for line in body), note
-    )
+    return TextTable(title, ("quantity", *("" for _ in rows)), body)

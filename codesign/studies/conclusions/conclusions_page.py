@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from codesign.report.labels import format_value
-from codesign.report.study_table import StudyTable
 from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
 from codesign.studies.conclusions.answer import Answer
 from codesign.studies.conclusions.claims import Claim, Measure
 from codesign.studies.conclusions.loss import CLEAR, NOTICEABLE, Loss
@@ -137,7 +137,7 @@ _SUMMARY = {
 }
 
 
-def _summary(answers: Sequence[Answer]) -> StudyTable:
+def _summary(answers: Sequence[Answer]) -> TextTable:
     rows: dict[str, dict[str, str]] = {}
     for answer in answers:
         row = rows.setdefault(answer.claim.key, {"claim": answer.claim.title})
@@ -197,7 +197,7 @@ def _columns(claim: Claim) -> Mapping[str, str]:
     return columns | {"verdict": "answer"}
 
 
-def _answer_table(answer: Answer) -> StudyTable:
+def _answer_table(answer: Answer) -> TextTable:
     name = answer.claim.choice.name if answer.claim.choice else ""
     left_out = f", {name} left out" if answer.beside else ""
     losses: dict[str, Loss | None] = {}
@@ -228,12 +228,12 @@ def _percent(share: float) -> str:
     return f"{max(share, 0.0):.1%}"
 
 
-def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> StudyTable:
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> TextTable:
     numbers = [name for name in columns if name.endswith(("_all", "_without", "_lost"))]
-    return StudyTable.keyed(title, columns, rows, numbers, folds_names=True)
+    return TextTable.keyed(title, columns, rows, numbers, folds="names")
 
 
-def _plain_table(table: StudyTable) -> RenderableType:
+def _plain_table(table: TextTable) -> RenderableType:
     return replace(table, rows=[list(map(_plain, row)) for row in table.rows]).on_terminal()
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from codesign.report.labels import format_value
 from codesign.report.ratio_figure import RatioPoint, save_ratios
-from codesign.report.study_table import StudyTable
 from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
 from codesign.studies.specialization.system_problems import KINDS, Kind
 from codesign.studies.specialization.trace_answers import BestSystem, RolePart, TraceAnswer
 
@@ -312,11 +312,11 @@ def _notes(answers: Sequence[TraceAnswer]) -> list[str]:
 # --- tables ----------------------------------------------------------------------------------
 
 
-def _tables(answers: Sequence[TraceAnswer]) -> Iterator[StudyTable]:
+def _tables(answers: Sequence[TraceAnswer]) -> Iterator[TextTable]:
     gains, ratios, designs = _gain_rows(answers), _ratio_rows(answers), _design_rows(answers)
-    yield StudyTable.keyed(_gain_title(answers), _GAIN_COLUMNS, gains, _NUMBERS)
-    yield StudyTable.keyed("Prefill to decode", _RATIO_COLUMNS, ratios, _NUMBERS)
-    yield StudyTable.keyed("Machines", _DESIGN_COLUMNS, designs, _NUMBERS)
+    yield TextTable.keyed(_gain_title(answers), _GAIN_COLUMNS, gains, _NUMBERS)
+    yield TextTable.keyed("Prefill to decode", _RATIO_COLUMNS, ratios, _NUMBERS)
+    yield TextTable.keyed("Machines", _DESIGN_COLUMNS, designs, _NUMBERS)
 
 
 def _percent(ratio: float) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.files import write_text
-from codesign.report.study_table import StudyTable
 from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
 from codesign.studies.validation.study import Study
 
 if TYPE_CHECKING:
@@ -137,12 +137,12 @@ def _stated(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> di
     return {name: text for name, text in columns.items() if name in stated or name not in _SOME}
 
 
-def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> StudyTable:
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> TextTable:
     numbers = [
         name for name in columns if any(isinstance(row.get(name), int | float) for row in rows)
     ]
     cells = ({name: _cell(name, row.get(name)) for name in columns} for row in rows)
-    return StudyTable.keyed(title, columns, cells, numbers, folds_names=True)
+    return TextTable.keyed(title, columns, cells, numbers, folds="names")
 
 
 def _cell(name: str, value: object) -> str:

@@ -29,7 +29,7 @@ from codesign.report import comparison_figures as figures
 from codesign.report import comparison_statistics as statistics
 from codesign.report import comparison_tables as tables
 from codesign.report import comparison_wall_time as wall_time
-from codesign.report import paper_table
+from codesign.report import text_table
 
 LABELS = ("steady", "lucky", "lost")
 TARGETS = (0.5, 0.9)
@@ -115,7 +115,7 @@ def _line(text, start):
 
 
 def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(outcome):
-    text = paper_table.to_markdown(tables.share_table(outcome))
+    text = tables.share_table(outcome).section()
     # Sample deviation of 60, 99, 50 is 25.9; the mean is 69.7.
     assert _line(text, "| a |") == "| a | **90.0 ± 0.0** | 69.7 ± 25.9 | 10.0 ± 0.0 | 98.0 |"
     b_c = "| b_c (best known) | **80.0 ± 10.0** | 70.0 ± 0.0 | 10.0 ± 0.0 | 98.0 |"
@@ -127,7 +127,7 @@ def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(out
 
 
 def test_the_table_of_kinds_weighs_them_equally(outcome):
-    text = paper_table.to_markdown(statistics.kinds_table(outcome))
+    text = statistics.kinds_table(outcome).section()
     # Without the problem that was tuned on.
     assert _line(text, "| small") == "| small | 1 | **90.0** | 69.7 | 10.0 |"
     assert _line(text, "| mean over") == "| mean over 2 kinds | 2 | **85.0** | 69.8 | 10.0 |"
@@ -137,7 +137,7 @@ def test_the_table_of_kinds_weighs_them_equally(outcome):
 
 
 def test_the_table_of_areas_is_of_the_curves(outcome):
-    text = paper_table.to_markdown(tables.areas_table(outcome))
+    text = tables.areas_table(outcome).section()
     assert "hypervolume averaged over evaluations 3 to 8" in text
     # From 0.1 to 0.9 in seven steps, the last six of eight values.
     area = 100 * np.linspace(0.1, 0.9, 8)[2:].mean()
@@ -146,13 +146,13 @@ def test_the_table_of_areas_is_of_the_curves(outcome):
 
 def test_wall_times_have_tables_of_their_own(outcome):
     costs = wall_time.run_cost_table(outcome)
-    text = paper_table.to_markdown(costs)
+    text = costs.section()
     assert _line(text, "| steady") == "| steady | 9 | 72 | 540 ms | 4.5 s | 5.04 s |"
     assert _line(text, "| all") == "| all | 27 | 216 | 3.24 s | 13.5 s | 16.7 s |"
-    balance = paper_table.to_markdown(wall_time.equal_time_table(outcome))
+    balance = wall_time.equal_time_table(outcome).section()
     # With little to wait for an evaluation, "steady" ends before the others have chosen much.
     assert "Best where evaluations are cheapest (100 µs): steady." in balance
-    assert [row[0].text for row in wall_time.equal_time_table(outcome).rows] == [
+    assert [row[0] for row in wall_time.equal_time_table(outcome).rows] == [
         "1 ms", "1 s", "1 min", "10 min",
     ]  # fmt: skip
 
@@ -162,7 +162,7 @@ def test_optimizers_with_and_without_hints_have_tables_of_their_own(outcome):
     uses = {"steady": "alone", "lucky": "none", "lost": "start"}
     hinted = [replace(problem, hints=uses) for problem in outcome.problems]
     outcome = replace(outcome, problems=tuple(hinted))
-    without, with_hints = map(paper_table.to_markdown, tables.hint_tables(outcome))
+    without, with_hints = (table.section() for table in tables.hint_tables(outcome))
     assert "optimizers without hints" in without and "optimizers with hints" in with_hints
     assert _line(without, "| a |") == "| a | **69.7 ± 25.9** | 98.0 |"
     assert _line(with_hints, "| a |") == "| a | **90.0 ± 0.0** | 10.0 ± 0.0 | 98.0 |"
@@ -177,7 +177,7 @@ def test_a_problem_that_hints_alone_solve_is_marked(outcome, final, use, is_solv
     finals = {"steady": [0.1, final, 1.0], "lucky": [1.0] * 3, "lost": [0.1] * 3}
     problem = replace(_problem("problem-a", finals), hints={"steady": use, "lucky": "none"})
     outcome = replace(outcome, problems=(problem,))
-    text = paper_table.to_markdown(tables.problems_table(outcome))
+    text = tables.problems_table(outcome).section()
     assert ("| a‡ |" in text) == ("‡ solved by hints" in text) == is_solved
     record = report.problem_record(problem)
     assert record["solved_by_hints"] == (["steady"] if is_solved else [])
@@ -186,38 +186,38 @@ def test_a_problem_that_hints_alone_solve_is_marked(outcome, final, use, is_solv
 
 def test_a_run_without_a_design_is_a_dash_in_the_distances(outcome):
     epsilon = next(table for table in tables.paper_tables(outcome) if "epsilon" in table.title)
-    assert [cell.text for cell in epsilon.rows[0]] == ["a", "0.1000", "0.4000", "–"]
+    assert list(epsilon.rows[0]) == ["a", "0.1000", "0.4000", "–"]
 
 
 def test_counts_of_failed_and_duplicate_evaluations_are_shown(outcome):
-    text = paper_table.to_markdown(tables.counts_table(outcome))
+    text = tables.counts_table(outcome).section()
     assert _line(text, "steady") == "| steady | 9 | 72 | 54 | 9 | 0 |"
     assert _line(text, "| all") == "| all | 27 | 216 | 162 | 27 | 0 |"
 
 
 def test_the_pairs_say_what_so_few_kinds_can_prove(outcome):
     table = statistics.pairs_table(outcome)
-    assert [row[0].text for row in table.rows] == [
+    assert [row[0] for row in table.rows] == [
         "steady against lucky", "steady against lost", "lucky against lost",
     ]  # fmt: skip
     assert "2 kinds of problems: Wilcoxon's test cannot give a p below 0.5, 1 after" in table.note
     assert "7 kinds are the fewest that can tell a pair apart at 5 %" in table.note
     # 90 and 80 % against 69.7 and 70 %.
-    assert table.rows[0][1].text.startswith("+15.2 [")
+    assert table.rows[0][1].startswith("+15.2 [")
     # A of steady against lucky: 6 of 9 on a; 6 wins and 3 ties of 9 on b_c.
-    assert table.rows[0][5].text == f"{(6 / 9 + 7.5 / 9) / 2:.2f}"
+    assert table.rows[0][5] == f"{(6 / 9 + 7.5 / 9) / 2:.2f}"
 
 
 def test_one_kind_has_intervals_and_no_tests(outcome):
     alone = replace(outcome, problems=outcome.problems[:1])
     table = statistics.pairs_table(alone)
-    assert [cell.text for cell in table.rows[0][3:]] == ["–", "–", "–"]
+    assert list(table.rows[0][3:]) == ["–", "–", "–"]
     assert "One kind cannot be tested" in table.note
     assert "One kind cannot be tested" in statistics.kinds_table(alone).note
 
 
 def test_latex_escapes_what_it_must_and_every_row_has_all_columns(outcome):
-    text = "\n".join(paper_table.to_latex(table) for table in tables.paper_tables(outcome))
+    text = "\n".join(table.on_paper() for table in tables.paper_tables(outcome))
     assert "b\\_c (best known)" in text
     assert r"\textbf{90.0 $\pm$ 0.0}" in text
     assert re.search(r"(?<!\\)[%_#]", text) is None
@@ -226,7 +226,7 @@ def test_latex_escapes_what_it_must_and_every_row_has_all_columns(outcome):
     ):
         lines = [line for line in table[1].splitlines() if line.endswith(r"\\")]
         assert {line.count(" & ") for line in lines} == {len(table[0]) - 1}
-    assert paper_table.latex("a&b_c 5 % ±") == r"a\&b\_c 5 \% $\pm$"
+    assert text_table.latex("a&b_c 5 % ±") == r"a\&b\_c 5 \% $\pm$"
 
 
 def test_everything_but_wall_time_is_the_same_bytes_for_the_same_results(outcome, tmp_path):

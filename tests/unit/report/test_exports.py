@@ -193,11 +193,6 @@ def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path: P
     assert lines[5]["reason"] == "'=1+1"
 
 
-def test_html_and_line_ends_in_a_cell_of_markdown_are_shown_in_it():
-    line = exports.observation_tables.markdown_line(["<img src=x>", "a|b\nc"])
-    assert line == "| &lt;img src=x> | a\\|b c |\n"
-
-
 def test_more_observations_than_a_sheet_has_lines_are_refused(results, tmp_path: Path, monkeypatch):
     monkeypatch.setattr("codesign.report.exports.observation_tables.MOST_EXCEL_ROWS", 16)
     with pytest.raises(InputError, match="a sheet of Excel holds 15 observations, got 16; csv"):

@@ -14,7 +14,7 @@ def outcome(tmp_path_factory):
 
 
 def test_the_table_has_each_method_and_where_its_proposals_are_from(outcome):
-    head, _, tpe, random = peers.table_lines(outcome)
+    head, _, tpe, random = peers.table_of(outcome).splitlines()
     assert head.startswith("| method | median |")
     assert tpe.startswith("| optuna-tpe | ")
     assert tpe.endswith("| 3 of 3 parameters by the model |")

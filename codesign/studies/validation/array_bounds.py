@@ -21,7 +21,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.stage_records import Shape
 from codesign.memtech import load_library
 from codesign.space import load_space
-from codesign.studies.validation.study import Study, promise, summarize
+from codesign.studies.validation.study import Study, comparison, promise, summarize
 from codesign.workload import Request, list_models
 from codesign.workload.lowering import Phase
 
@@ -100,22 +100,19 @@ class BoundedProduct:
 
     def row(self) -> dict[str, Any]:
         """The comparison on the array and batch size where it is farthest from the bound."""
-        ratio = self.ratio
-        worst = int(ratio.argmax())
+        worst = int(self.ratio.argmax())
         array = f"{self.depth[worst]:g} x {self.width[worst]:g}"
-        return {
+        labels = {
             "what": f"{self.model} {self.phase} {self.name} on {array}",
             "model": self.model,
             "phase": self.phase,
             "operator": self.name,
             "group": self.kind,
             "array": array,
-            "reference": float(self.bound[worst]),
-            "ours": float(self.cycles[worst]),
-            "error": float(ratio[worst]) - 1.0,
-            "smallest_ratio": float(ratio.min()),
-            "reason": self.reason(worst),
         }
+        smallest, reason = float(self.ratio.min()), self.reason(worst)
+        bound, cycles = self.bound[worst], self.cycles[worst]
+        return comparison(labels, bound, cycles, smallest_ratio=smallest, reason=reason)
 
 
 def _padding(size: float, tile: float) -> float:

@@ -16,6 +16,7 @@ from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.studies.validation.study import comparison
 
 DATA = Path(__file__).parent / "data"
 CLAIMS_FILE = DATA / "systems.yaml"
@@ -82,16 +83,9 @@ def fastest_batch(metrics: Mapping[str, FloatArray], longest_step_s: float) -> i
     return int(np.argmax(rates))
 
 
-def comparison(
+def claim_row(
     subject: str, group: str, reference: float, ours: float, source: str, explained: str = ""
 ) -> dict[str, Any]:
     """A row of the study; ``explained`` says where a residual comes from."""
-    return {
-        "what": subject,
-        "group": group,
-        "reference": float(reference),
-        "ours": float(ours),
-        "error": float(ours) / float(reference) - 1.0,
-        "explained": explained,
-        "source": source,
-    }
+    labels = {"what": subject, "group": group}
+    return comparison(labels, reference, ours, explained=explained, source=source)

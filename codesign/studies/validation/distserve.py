@@ -7,7 +7,6 @@ lines at a few batches, where the model fits.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,10 +14,11 @@ from codesign.evaluators.platform import PlatformOptions
 from codesign.studies.validation.device_pools import (
     DATA,
     Phase,
-    comparison,
+    claim_row,
     group_metrics,
     model_file,
 )
+from codesign.studies.validation.measured_rows import read_rows
 
 PROFILES_FILE = DATA / "distserve.csv"
 _ENGINES = {"distserve": "streams", "vllm": "eager"}
@@ -46,9 +46,8 @@ def profiled_s(row: Mapping[str, str], batch: int, tokens: int) -> float:
 
 def rows() -> Iterator[dict[str, Any]]:
     """A comparison for every profile and batch that fits."""
-    with PROFILES_FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            yield from _rows_of(row)
+    for row in read_rows(PROFILES_FILE)[0]:
+        yield from _rows_of(row)
 
 
 def _rows_of(row: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -69,7 +68,7 @@ def _rows_of(row: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         if not metrics["fits"][0]:
             continue
         name = "time_to_first_token_s" if phase == "prefill" else "time_per_output_token_s"
-        yield comparison(
+        yield claim_row(
             f"{row['engine']} {phase}, {row['model']}, TP {row['tp']}, {batch} x {tokens} tokens",
             f"DistServe, {row['engine']}, {phase}",
             profiled_s(row, batch, tokens),

@@ -33,7 +33,7 @@ from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_to
 from codesign.hardware.device import load_device
 from codesign.studies.validation.measured_rows import read_rows
 from codesign.studies.validation.request_cases import DATA, find_model, formats_of
-from codesign.studies.validation.study import Study, promise, summarize
+from codesign.studies.validation.study import Study, comparison, promise, summarize
 from codesign.workload import load_model
 from codesign.workload.precision import FORMAT_KEYS
 
@@ -200,18 +200,11 @@ def _rows(experiment: Experiment, served: ServedRequests) -> list[dict[str, Any]
     rows = []
     for quantity, (column, predicted) in _TIMES.items():
         pairs = zip(experiment.columns[column].tolist(), predicted(served).tolist(), strict=True)
-        rows += [
-            {
-                "what": f"{quantity}, {experiment.name}, request {i + 1}",
-                "group": quantity,
-                "experiment": experiment.name,
-                "reference": reference,
-                "ours": ours,
-                "error": ours / reference - 1.0,
-            }
-            for i, (reference, ours) in enumerate(pairs)
-            if reference > 0 and not np.isnan(ours)
-        ]
+        for i, (reference, ours) in enumerate(pairs):
+            if reference > 0 and not np.isnan(ours):
+                subject = f"{quantity}, {experiment.name}, request {i + 1}"
+                labels = {"what": subject, "group": quantity, "experiment": experiment.name}
+                rows.append(comparison(labels, reference, ours))
     return rows
 
 

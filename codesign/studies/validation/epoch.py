@@ -25,7 +25,7 @@ from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import PROTOCOLS
-from codesign.studies.validation.study import Study, promise, summarize
+from codesign.studies.validation.study import Study, comparison, promise, summarize
 from codesign.workload import list_models, load_model
 
 _FOLDER = Path(__file__).parent / "data"
@@ -211,15 +211,9 @@ def _row(
     table: str, label: str, metric: str, printed: float, ours: float, allowed: float | None
 ) -> dict[str, Any]:
     """A comparison; ``allowed`` is the largest difference that it is held to."""
-    return {
-        "what": f"{table} {label} {metric}",
-        "table": table,
-        "metric": metric,
-        "reference": float(printed),
-        "ours": float(ours),
-        "error": float(ours / printed - 1.0),
-        "is_within": None if allowed is None else bool(abs(ours - printed) <= allowed),
-    }
+    labels = {"what": f"{table} {label} {metric}", "table": table, "metric": metric}
+    is_within = None if allowed is None else bool(abs(ours - printed) <= allowed)
+    return comparison(labels, printed, ours, is_within=is_within)
 
 
 def _summary(rows: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:

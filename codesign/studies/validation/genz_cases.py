@@ -27,6 +27,7 @@ from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.hardware.device import Device
+from codesign.studies.validation.study import comparison
 from codesign.workload.model import LanguageModel
 
 _GIB, _MIB = 2.0**30, 2.0**20
@@ -240,14 +241,10 @@ def compare(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if name in published.get("breakdown", {})
     ]
     for name, reference, value in pairs:
-        yield {
-            "what": f"case {inputs['id']} {inputs['stage']} {name}",
-            "group": inputs["stage"],
-            "metric": name,
-            "reference": reference,
-            "ours": value,
-            "error": value / reference - 1.0 if reference else float(value != 0),
-        }
+        subject = f"case {inputs['id']} {inputs['stage']} {name}"
+        labels = {"what": subject, "group": inputs["stage"], "metric": name}
+        row = comparison(labels, reference, value)
+        yield row if reference else row | {"error": float(value != 0)}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -24,7 +24,7 @@ from codesign.evaluators.platform.requirements import LatencyLimits, Requirement
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.hardware.device import load_device
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
-from codesign.studies.validation.study import Study, count_promise, summarize
+from codesign.studies.validation.study import Study, comparison, count_promise, summarize
 from codesign.workload.model_library import list_models, load_model
 from codesign.workload.model_size import active_parameter_count, kv_elements, parameter_count
 from codesign.workload.precision import FORMAT_KEYS
@@ -188,15 +188,9 @@ def run() -> Study:
 
 
 def _claim_row(claim: Mapping[str, Any]) -> dict[str, Any]:
-    ours = compute(claim)
-    return {
-        "what": claim["what"],
-        "group": "paper" if "tolerance" in claim else "paper, unmatched",
-        "metric": claim["kind"],
-        "reference": float(claim["printed"]),
-        "ours": ours,
-        "error": ours / claim["printed"] - 1.0,
-    }
+    group = "paper" if "tolerance" in claim else "paper, unmatched"
+    labels = {"what": claim["what"], "group": group, "metric": claim["kind"]}
+    return comparison(labels, claim["printed"], compute(claim))
 
 
 def _targets(

@@ -28,7 +28,13 @@ from codesign.studies.validation.kernel_table import (
     read_kernel_table,
 )
 from codesign.studies.validation.operator_rows import read_operator_rows
-from codesign.studies.validation.study import Study, count_promise, median_promise, summarize
+from codesign.studies.validation.study import (
+    Study,
+    comparison,
+    count_promise,
+    median_promise,
+    summarize,
+)
 
 FAMILIES = ("gemm", "attention", "mla", "mla_bmm", "scan", "experts", "elementwise", "collectives",
             "expert_exchange")  # fmt: skip
@@ -161,21 +167,22 @@ def _rows(
     keys = device_keys(table).tolist()
     formats, has_folds = _formats(table), "device held out" in errors
     return [
-        {
-            "what": f"{words['id'][i]} {words['operator'][i]}",
-            "group": family,
-            "operator": str(words["operator"][i]),
-            "device": keys[i],
-            "format": formats[i],
-            "framework": str(words["framework"][i]),
-            "reference": float(measured),
-            "ours": float(predictions["ours"][i]),
-            "error": float(errors["ours"][i]),
-            "law": float(errors["law"][i]),
-            "roofline": float(predictions["roofline"][i]),
-            "held_out": float(errors["device held out"][i]) if has_folds else None,
-            "chip_held_out": float(errors["chip held out"][i]) if has_folds else None,
-        }
+        comparison(
+            {
+                "what": f"{words['id'][i]} {words['operator'][i]}",
+                "group": family,
+                "operator": str(words["operator"][i]),
+                "device": keys[i],
+                "format": formats[i],
+                "framework": str(words["framework"][i]),
+            },
+            measured,
+            predictions["ours"][i],
+            law=float(errors["law"][i]),
+            roofline=float(predictions["roofline"][i]),
+            held_out=float(errors["device held out"][i]) if has_folds else None,
+            chip_held_out=float(errors["chip held out"][i]) if has_folds else None,
+        )
         for i, measured in enumerate(table["latency_s"])
         if not np.isnan(errors["ours"][i])
     ]

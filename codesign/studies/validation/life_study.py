@@ -28,7 +28,7 @@ from codesign.evaluators.forecast.scenarios import (
     lora_update_ops,
 )
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
-from codesign.studies.validation.study import Study, count_promise, summarize
+from codesign.studies.validation.study import Study, comparison, count_promise, summarize
 from codesign.workload import LanguageModel, list_models, load_model
 
 _FOLDER = Path(__file__).parent / "data"
@@ -246,17 +246,9 @@ def run() -> Study:
 
 def _row(cell: LifeCell) -> dict[str, Any]:
     ours = compute(cell)
-    return {
-        "what": cell.label,
-        "table": cell.table,
-        "group": f"Table {cell.table}",
-        "reference": cell.printed,
-        "ours": ours,
-        # A printed 0.0 has no relative error.
-        "error": ours / cell.printed - 1.0 if cell.printed else None,
-        "is_reproduced": cell.is_reproduced_by(ours),
-        "remark": cell.remark,
-    }
+    labels = {"what": cell.label, "table": cell.table, "group": f"Table {cell.table}"}
+    is_reproduced = cell.is_reproduced_by(ours)
+    return comparison(labels, cell.printed, ours, is_reproduced=is_reproduced, remark=cell.remark)
 
 
 def _summary(table: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
-from codesign.studies.validation.study import Study, count_promise, promise, summarize
+from codesign.studies.validation.study import Study, comparison, count_promise, promise, summarize
 from codesign.workload import Request
 from codesign.workload.operators import OperatorTable
 
@@ -203,17 +203,10 @@ def run() -> Study:
 
 def _row(cell: PublishedCell) -> dict[str, Any]:
     ours, plain = compute(cell, "memexplorer"), compute(cell, "plain")
-    return {
-        "what": cell.label,
-        "table": cell.table,
-        "metric": cell.metric,
-        "is_ratio": cell.base is not None,
-        "reference": cell.printed,
-        "ours": ours,
-        "error": ours / cell.printed - 1.0,
-        "plain": plain,
-        "plain_error": plain / cell.printed - 1.0,
-    }
+    labels = {"what": cell.label, "table": cell.table, "metric": cell.metric}
+    labels |= {"is_ratio": cell.base is not None}
+    error = plain / cell.printed - 1.0
+    return comparison(labels, cell.printed, ours, plain=plain, plain_error=error)
 
 
 def _targets(

@@ -28,7 +28,7 @@ from codesign.studies.validation.request_cases import (
     RequestCase,
     read_requests,
 )
-from codesign.studies.validation.study import Study, median_promise, summarize
+from codesign.studies.validation.study import Study, comparison, median_promise, summarize
 from codesign.workload import load_model
 from codesign.workload.model_size import kv_elements_per_token, weight_elements
 from codesign.workload.precision import FORMAT_KEYS, bits_per_element
@@ -75,21 +75,22 @@ def compare(*paths: Path | str) -> Study:
         name="requests",
         question="How far are predicted requests from requests that others measured?",
         rows=[
-            {
-                "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
-                "group": case.quantity,
-                "engine": case.engine,
-                "device": case.device.key,
-                "reference": case.value,
-                "ours": float(value),
-                "error": float(error),
-                "roofline": float(bounds[i]),
-                "genz": float(genz[i]),
-                "genz_error": float(others["genz"][i]),
-                "source": case.source,
-            }
-            | _of_deployment(case)
-            for i, (case, value, error) in enumerate(zip(cases, values, errors, strict=True))
+            comparison(
+                {
+                    "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
+                    "group": case.quantity,
+                    "engine": case.engine,
+                    "device": case.device.key,
+                },
+                case.value,
+                values[i],
+                roofline=float(bounds[i]),
+                genz=float(genz[i]),
+                genz_error=float(others["genz"][i]),
+                source=case.source,
+                **_of_deployment(case),
+            )
+            for i, case in enumerate(cases)
         ],
         summary=_summary(cases, errors, others),
         targets=_targets(cases, errors),

@@ -24,7 +24,7 @@ from codesign.hardware.array import DATAFLOWS, Dataflow, Drain, systolic_cycles
 from codesign.report.exports.scalesim import CONFIGURATION
 from codesign.studies.simulators.environments import install, is_installed, run_with
 from codesign.studies.simulators.scalesim import PROGRAM
-from codesign.studies.validation.study import Study, promise, summarize
+from codesign.studies.validation.study import Study, comparison, promise, summarize
 
 ARRAYS = ((8, 8), (16, 16), (32, 32), (64, 64), (128, 128), (8, 64), (64, 16), (128, 32))
 """Rows and columns of the arrays that every product is tried on."""
@@ -184,13 +184,14 @@ def compare(simulated: Simulated) -> Study:
     errors = ours / reference - 1.0
     shifted = _ours(simulated.cases, "shifted")[:, 2] / reference[:, 2] - 1.0
     rows = [
-        {
-            "what": f"{case[0]:g}x{case[1]:g}x{case[2]:g} on {case[3]:g}x{case[4]:g} {flow}",
-            "dataflow": flow,
-            "reference": float(reference[i, j]),
-            "ours": float(ours[i, j]),
-            "error": float(errors[i, j]),
-        }
+        comparison(
+            {
+                "what": f"{case[0]:g}x{case[1]:g}x{case[2]:g} on {case[3]:g}x{case[4]:g} {flow}",
+                "dataflow": flow,
+            },
+            reference[i, j],
+            ours[i, j],
+        )
         for i, case in enumerate(simulated.cases)
         for j, flow in enumerate(DATAFLOWS)
     ]

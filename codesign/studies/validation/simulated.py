@@ -26,7 +26,7 @@ from codesign.evaluators.simulation.simulation_evaluator import DemandTiming, Si
 from codesign.hardware.array import ORGANIZATIONS, Organization
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
-from codesign.studies.validation.study import Study, promise, summarize
+from codesign.studies.validation.study import Study, comparison, promise, summarize
 from codesign.workload import Request, list_models
 
 TRANSFERS, BLOCKS, ARRAYS = 2_000, 100, 200
@@ -176,7 +176,7 @@ def _transfers(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dic
                 operator = int(rng.choice(moving))
                 label = _label(setting, design, evaluator.pass_, operator)
                 ours = float(expected[i, operator])
-                rows.append(label | _compare(simulator, i, operator, ours))
+                rows.append(_compare(label, simulator, i, operator, ours))
                 n_compared += 1
     return rows
 
@@ -201,19 +201,14 @@ def _off_chip_bytes(moved: Moved) -> FloatArray:
     return reads + moved.kv_writes + moved.activation_writes
 
 
-def _compare(simulator: Simulator, design: int, operator: int, ours: float) -> dict[str, Any]:
+def _compare(
+    label: Mapping[str, Any], simulator: Simulator, design: int, operator: int, ours: float
+) -> dict[str, Any]:
     run_ = simulator.run(design, operator, is_transfer_only=True)
-    error = ours / run_.time_s - 1.0
-    reason = ""
-    if abs(error) > _OUTLIER:
-        reason = _explain(simulator, design, operator, ours, is_transfer_only=True)
-    return {
-        "reference": run_.time_s,
-        "ours": ours,
-        "error": error,
-        "steps": run_.n_steps,
-        "explanation": reason,
-    }
+    row = comparison(label, run_.time_s, ours, steps=run_.n_steps, explanation="")
+    if abs(row["error"]) > _OUTLIER:
+        row["explanation"] = _explain(simulator, design, operator, ours, is_transfer_only=True)
+    return row
 
 
 def _label(
@@ -285,7 +280,7 @@ def _blocks(
             clock.simulated_s += time.perf_counter() - began
             clock.n += 1
             label = _label(setting, design, evaluator.pass_, None)
-            row = label | _compare_block(simulator, i, runs, times[i], weight)
+            row = _compare_block(label, simulator, i, runs, times[i], weight)
             if i < _AT_FIRST_USE:
                 first_use = [early.run(i, operator).time_s for operator in range(len(weight))]
                 row["error_at_first_use"] = row["ours"] / float(np.array(first_use) @ weight) - 1.0
@@ -302,6 +297,7 @@ def block_instances(evaluator: SimulationEvaluator) -> FloatArray:
 
 
 def _compare_block(
+    label: Mapping[str, Any],
     simulator: Simulator,
     design: int,
     runs: Sequence[SimulatedOperator],
@@ -310,19 +306,13 @@ def _compare_block(
 ) -> dict[str, Any]:
     simulated_s = np.array([run_.time_s for run_ in runs])
     reference, ours = float(simulated_s @ weight), float(closed_s @ weight)
-    error = ours / reference - 1.0
-    reason = ""
-    if abs(error) > _OUTLIER:
+    steps = max(run_.n_steps for run_ in runs)
+    row = comparison(label, reference, ours, steps=steps, explanation="")
+    if abs(row["error"]) > _OUTLIER:
         worst = int(np.argmax(np.abs(closed_s - simulated_s) * weight))
         cause = _explain(simulator, design, worst, float(closed_s[worst]), is_transfer_only=False)
-        reason = f"{simulator.pass_.table.names[worst]}: {cause}"
-    return {
-        "reference": reference,
-        "ours": ours,
-        "error": error,
-        "steps": max(run_.n_steps for run_ in runs),
-        "explanation": reason,
-    }
+        row["explanation"] = f"{simulator.pass_.table.names[worst]}: {cause}"
+    return row
 
 
 # The array.
@@ -364,10 +354,7 @@ def _compare_array(
             "kind": "array",
             "array": setting.array,
         }
-        error = ours / reference - 1.0
-        rows.append(
-            label | {"reference": reference, "ours": ours, "error": error, "explanation": ""}
-        )
+        rows.append(comparison(label, reference, ours, explanation=""))
     return rows
 
 

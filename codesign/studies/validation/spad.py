@@ -20,8 +20,8 @@ from codesign.hardware.device import Device, load_device
 from codesign.studies.validation.device_pools import (
     DATA,
     Phase,
+    claim_row,
     claims,
-    comparison,
     fastest_batch,
     group_metrics,
     model_file,
@@ -43,7 +43,7 @@ def speed_rows() -> Iterator[dict[str, Any]]:
     stated = claims()["spad"]
     for claim in stated["speed"]:
         chip, phase = claim["chip"], claim["phase"]
-        yield comparison(
+        yield claim_row(
             f"{chip} in {phase}, speed over the modelled H100",
             "SPAD, speed",
             claim["printed"],
@@ -83,7 +83,7 @@ def silicon_rows() -> Iterator[dict[str, Any]]:
     for chip, claim in silicon["chips"].items():
         cost = ("hardware cost over the H100's", claim["cost"], hardware_usd(chip) / reference_usd)
         for quantity, printed, ours in (cost, ("TDP, W", claim["tdp"], tdp_watts(chip))):
-            yield comparison(
+            yield claim_row(
                 f"{chip}, {quantity}",
                 "SPAD, cost and TDP",
                 printed,
@@ -137,7 +137,7 @@ def cluster_rows() -> Iterator[dict[str, Any]]:
         chips = (cluster["prompt_chip"], cluster["token_chip"])
         prompt, token = machines_for(*chips, cluster["trace"])
         name = "H100" if chips[0] == stated["reference"] else "SPAD"
-        yield comparison(
+        yield claim_row(
             f"{name} machines for {stated['requests_per_s']} requests/s, {cluster['trace']}",
             "SPAD, machines for a load",
             cluster["machines"],

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,12 +20,13 @@ from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import load_device
 from codesign.studies.validation.device_pools import (
+    claim_row,
     claims,
-    comparison,
     fastest_batch,
     group_metrics,
     model_file,
 )
+from codesign.studies.validation.measured_rows import read_rows
 from codesign.studies.validation.request_cases import SPLITWISE_FILE, RequestCase, read_requests
 from codesign.studies.validation.requests import predict
 from codesign.units import parse_quantity
@@ -44,15 +44,13 @@ def time_rows() -> Iterator[dict[str, Any]]:
     for case in read_requests(SPLITWISE_FILE):
         if isinstance(case, RequestCase):
             group = groups[case.quantity]
-            yield comparison(str(case), group, case.value, predict(case), case.source)
+            yield claim_row(str(case), group, case.value, predict(case), case.source)
 
 
 def power_rows() -> Iterator[dict[str, Any]]:
     """Mean power of whole requests, and the peak, in parts of the devices' power limits."""
-    with SPLITWISE_FILE.open(encoding="utf-8", newline="") as file:
-        measured = [row for row in csv.DictReader(file) if row["mean_power_over_tdp"]]
-    for row in measured:
-        if row["power_capped"] == "0":
+    for row in read_rows(SPLITWISE_FILE)[0]:
+        if row["mean_power_over_tdp"] and row["power_capped"] == "0":
             yield from _powers(row)
 
 
@@ -79,7 +77,7 @@ def _powers(row: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         ("Splitwise, mean power", "mean_power_over_tdp", joules / sum(times)),
         ("Splitwise, peak power", "peak_power_over_tdp", max(watts)),
     ):
-        yield comparison(
+        yield claim_row(
             f"{group.rpartition(', ')[2]}, {setting}",
             group,
             float(row[column]),
@@ -95,7 +93,7 @@ def budget_rows() -> Iterator[dict[str, Any]]:
     old, new = (load_device(keys[kind]).power for kind in ("A", "H"))
     assert old is not None and new is not None  # both files state it
     rents = list_rents()
-    yield comparison(
+    yield claim_row(
         "A100 machines at the power of 40 H100 machines",
         "Splitwise, equal budgets",
         stated["budgets"]["power"]["machines"],
@@ -103,7 +101,7 @@ def budget_rows() -> Iterator[dict[str, Any]]:
         stated["budgets"]["power"]["source"],
         "power limits of the boards, 700 and 400 W",
     )
-    yield comparison(
+    yield claim_row(
         "A100 machines at the cost of 40 H100 machines",
         "Splitwise, equal budgets",
         stated["budgets"]["cost"]["machines"],
@@ -124,7 +122,7 @@ def cluster_rows() -> Iterator[dict[str, Any]]:
             cluster["prompt"] / (cluster["prompt"] + cluster["token"]),
             prompt / (prompt + token),
         )
-        yield comparison(
+        yield claim_row(
             f"{cluster['design']}, {cluster['trace']}, equal {cluster['budget']}: prompt machines' "
             f"share of {cluster['prompt']} + {cluster['token']}",
             "Splitwise, prompt machines' share",
@@ -247,7 +245,7 @@ def handover_rows() -> Iterator[dict[str, Any]]:
             }
         columns = {name: column_of([value]) for name, value in values.items()}
         exposed = evaluator.evaluate(columns, ["handover_exposed_s"]).metrics["handover_exposed_s"]
-        yield comparison(
+        yield claim_row(
             f"exposed hand-over of {prompt} tokens between {'A100' if kind == 'A' else 'H100'}, s",
             "Splitwise, exposed hand-over",
             parse_quantity(link["exposed"], "s"),

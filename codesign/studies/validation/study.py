@@ -33,6 +33,27 @@ class Study:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
+def comparison(
+    labels: Mapping[str, Any], reference: float, ours: float, **more: Any
+) -> dict[str, Any]:
+    """A row of a study.
+
+    Args:
+        labels: What is compared, under ``what``, and what sorts it.
+        reference: The number that is not ours.
+        ours: The same by us.
+        more: What else there is to know of it.
+
+    Examples:
+        >>> comparison({"what": "TDP, W"}, 200.0, 250.0, source="a datasheet")["error"]
+        0.25
+    """
+    # A reference of 0, as rounded numbers are printed, has no relative error.
+    error = float(ours) / float(reference) - 1.0 if reference else None
+    numbers = {"reference": float(reference), "ours": float(ours), "error": error}
+    return {**labels, **numbers, **more}
+
+
 def summarize(group: str, errors: FloatArray) -> dict[str, Any]:
     """Distribution of relative errors: count, median signed, median and 95th percentile absolute.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codesign.studies.validation import distserve, spad, splitwise
-from codesign.studies.validation.device_pools import claims, comparison
+from codesign.studies.validation.device_pools import claim_row, claims
 from codesign.studies.validation.request_cases import DEPLOYMENTS_FILE, RequestCase, read_requests
 from codesign.studies.validation.requests import predict
 from codesign.studies.validation.study import Study, summarize
@@ -55,7 +55,7 @@ def sglang_rows() -> Iterator[dict[str, Any]]:
         and case.source == "SGLang Team (2025), 96 H100"
         and (case.quantity, case.prompt) == ("prefill tokens/s", stated["prompt_tokens"])
     )
-    yield comparison(
+    yield claim_row(
         f"DeepSeek-V3, EP {case.expert_parallel} on H100, tokens/s of a node that prefills",
         "SGLang, prefill pool",
         stated["tokens_per_s_of_node"],

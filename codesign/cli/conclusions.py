@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Workers
-from codesign.cli.output import AsJson, report
-from codesign.cli.study_page import Page, check_page, write_page
+from codesign.cli.output import AsJson
+from codesign.cli.study_page import Page, check_page, report_study
 from codesign.errors import check_known
 
 
@@ -45,13 +45,8 @@ def conclusions(
     store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
     answers = answer_claims(store, [claims[name] for name in names or claims])
     words = ["conclusions", *(names or [])]
-    write_page(output, words, lambda command: conclusions_page.markdown(answers, command))
-    report(
-        "conclusions",
-        as_json,
-        lambda: conclusions_page.document(answers),
-        lambda: conclusions_page.tables(answers, with_details=bool(names)),
-    )
+    study = conclusions_page.study_report(answers, with_details=bool(names))
+    report_study(study, words, output, as_json)
 
 
 COMMANDS: list[Callable[..., Any]] = [conclusions]

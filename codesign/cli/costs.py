@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.output import AsJson, report, say
-from codesign.cli.study_page import Page, check_page, write_page
+from codesign.cli.output import AsJson, say
+from codesign.cli.study_page import Page, check_page, report_study
 from codesign.errors import check_known
 
 
@@ -31,15 +31,8 @@ def costs(
         check_known("phase", name, account_fronts.PHASES)
     chosen = [phase for phase in account_fronts.PHASES if not phases or phase in phases]
     fronts = account_fronts.account_fronts(chosen, progress=say)
-    designs = account_fronts.priced_designs()
-    words = ["costs", *(phases or [])]
-    write_page(output, words, lambda command: account_fronts.markdown(fronts, designs, command))
-    report(
-        "costs",
-        as_json,
-        lambda: account_fronts.document(fronts, designs),
-        lambda: account_fronts.tables(fronts, designs),
-    )
+    study = account_fronts.study_report(fronts, account_fronts.priced_designs())
+    report_study(study, ["costs", *(phases or [])], output, as_json)
 
 
 COMMANDS: list[Callable[..., Any]] = [costs]

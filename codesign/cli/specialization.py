@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Workers, shown_path
-from codesign.cli.output import AsJson, report, say
-from codesign.cli.study_page import Page, check_page, write_page
+from codesign.cli.output import AsJson, say
+from codesign.cli.study_page import Page, check_page, report_study
 from codesign.errors import InputError
 from codesign.files import ending_of
 
@@ -73,19 +73,10 @@ def specialization(
         specialization_page.save_figure(answers, figure)
         say(f"wrote {shown_path(figure)}")
     image = None if figure is None or output is None else _relative(figure, output)
+    study = specialization_page.study_report(answers, image)
     words = _words(traces, model, limit, machines, formats)
-    drawn = "" if figure is None else f" --figure {figure}"
-    write_page(
-        output,
-        words,
-        lambda command: specialization_page.markdown(answers, f"{command}{drawn}", image),
-    )
-    report(
-        "specialization",
-        as_json,
-        lambda: specialization_page.document(answers),
-        lambda: specialization_page.tables(answers),
-    )
+    drawn = [] if figure is None else [f"--figure {figure}"]
+    report_study(study, words, output, as_json, drawn)
 
 
 def _relative(figure: Path, output: Path) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.output import AsJson, report, say
-from codesign.cli.study_page import Page, check_page, write_page
+from codesign.cli.output import AsJson, say
+from codesign.cli.study_page import Page, check_page, report_study
 
 
 def stages(
@@ -28,13 +28,11 @@ def stages(
 
     All campaigns take ten minutes of two cores; fronts are kept in runs/stages.
     """
-    from codesign.studies import stages as study
+    from codesign.studies.stages import CAMPAIGNS, stage_answers, study_report
 
     check_page(output)
-    answers = study.stage_answers(campaigns or study.CAMPAIGNS, workers=workers, progress=say)
-    words = ["stages", *(campaigns or [])]
-    write_page(output, words, lambda command: study.markdown(answers, command))
-    report("stages", as_json, lambda: study.document(answers), lambda: study.tables(answers))
+    answers = stage_answers(campaigns or CAMPAIGNS, workers=workers, progress=say)
+    report_study(study_report(answers), ["stages", *(campaigns or [])], output, as_json)
 
 
 COMMANDS: list[Callable[..., Any]] = [stages]

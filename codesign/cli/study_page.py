@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from codesign.cli.campaigns import shown_path
-from codesign.cli.output import say
+from codesign.cli.output import report, say
 from codesign.errors import InputError
+
+if TYPE_CHECKING:
+    from codesign.studies.study_report import StudyReport
 
 Page: TypeAlias = Annotated[Path | None, typer.Option(help="Also write the page as Markdown: .md.")]
 
@@ -25,20 +28,21 @@ def check_page(output: Path | None) -> None:
         raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
 
 
-def write_page(
-    output: Path | None, words: Sequence[str], to_markdown: Callable[[str], str]
+def report_study(
+    study: StudyReport,
+    words: Sequence[str],
+    output: Path | None,
+    as_json: bool,
+    last_words: Sequence[str] = (),
 ) -> None:
-    """Write the page, if one is asked for.
+    """Write the page of a study, if one is asked for, and print its report.
 
-    Args:
-        output: Its file.
-        words: The command without ``codesign`` and ``--output``; both are added.
-        to_markdown: The page, from the command that writes it.
+    The command is ``words``, of which the first names the document, ``--output``, ``last_words``.
     """
-    if output is None:
-        return
-    from codesign.files import write_text
+    if output is not None:
+        from codesign.files import write_text
 
-    command = " ".join(["codesign", *words, f"--output {output}"])
-    write_text(output, to_markdown(command))
-    say(f"wrote {shown_path(output)}")
+        command = " ".join(["codesign", *words, f"--output {output}", *last_words])
+        write_text(output, study.on_page(command))
+        say(f"wrote {shown_path(output)}")
+    report(words[0], as_json, lambda: study.document, study.on_terminal)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +29,10 @@ from codesign.metrics import ALL_METRICS
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 from codesign.report.labels import axis_label
-from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of
+from codesign.studies.study_report import Part, StudyReport
 from codesign.workload.lowering import Phase
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 LEVELS: tuple[Level, ...] = ("low", "typical", "high")
@@ -222,11 +219,6 @@ def priced_designs() -> list[dict[str, Any]]:
     return rows
 
 
-def document(fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Everything, as plain values."""
-    return {"fronts": [asdict(front) for front in fronts], "designs": list(designs)}
-
-
 _ENDS = (
     "Numbers are with every constant typical, and in parentheses the least and the largest of "
     "three cases: all constants low, typical and high at once. That is wider than likely."
@@ -305,30 +297,25 @@ def _design_table(designs: Sequence[dict[str, Any]]) -> TextTable:
     return TextTable(title, _PRICED_HEADER, rows, numbers=())
 
 
-def tables(
-    fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]
-) -> list[RenderableType]:
-    """The fronts and the designs for people."""
-    parts = [*_front_tables(fronts).values(), _design_table(designs)]
-    return [*(part.on_terminal() for part in parts), text_line(_ENDS), text_line(_STAYING)]
-
-
-def markdown(
-    fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]], command: str
-) -> str:
-    """The page ``docs/costs.md``."""
-    parts = [
-        "# What the accounts change",
-        "The exact front of throughput for OSWorld (Llama-3.3-70B, 8-bit formats, profile `plain`, "
-        f"TDP at most {CAP_WATTS:g} W) against TDP, and against each account in its place or as a "
-        "limit. A memory counts at a point if one of the point's designs has it. [Accounts]"
-        f"(accounts.md) says what is counted. This page is made by `{command}`.",
-        f"{_ENDS} {_STAYING}",
-    ]
-    for phase, table in _front_tables(fronts).items():
-        parts += [f"## {phase.capitalize()}", table.on_page()]
+def study_report(fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]) -> StudyReport:
+    """The fronts and the designs for people; the page is ``docs/costs.md``."""
+    front_tables = _front_tables(fronts)
+    page: list[Part] = [f"{_ENDS} {_STAYING}"]
+    for phase, table in front_tables.items():
+        page += [f"## {phase.capitalize()}", table]
     for phase in _DESIGNS:
         own = [row for row in designs if row["phase"] == phase]
         if own:
-            parts += [f"## MemExplorer's designs, {phase}", _design_table(own).on_page()]
-    return "\n\n".join(parts) + "\n"
+            page += [f"## MemExplorer's designs, {phase}", _design_table(own)]
+    return StudyReport(
+        document={"fronts": list(map(asdict, fronts)), "designs": list(designs)},
+        title="What the accounts change",
+        introduction=(
+            "The exact front of throughput for OSWorld (Llama-3.3-70B, 8-bit formats, profile "
+            f"`plain`, TDP at most {CAP_WATTS:g} W) against TDP, and against each account in its "
+            "place or as a limit. A memory counts at a point if one of the point's designs has "
+            "it. [Accounts](accounts.md) says what is counted."
+        ),
+        page=page,
+        terminal=[*front_tables.values(), _design_table(designs), _ENDS, _STAYING],
+    )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,11 +21,8 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Explains
 from codesign.problem import Problem
 from codesign.report.labels import design_words
-from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from codesign.studies.study_report import Part, StudyReport
 
 CAMPAIGNS = (
     "system-llada",
@@ -206,11 +202,6 @@ def _choices(problem: Problem, row: IntArray) -> list[PoolChoice]:
     return choices
 
 
-def document(answers: Sequence[StageAnswer]) -> dict[str, Any]:
-    """Everything, as plain values."""
-    return {"answers": [asdict(answer) for answer in answers]}
-
-
 _HEADER = ["token/s", "TDP, W", "pool", "machines", "design", "busy", "time goes to"]
 
 
@@ -240,30 +231,26 @@ def reading(answer: StageAnswer) -> str:
     return f"{verdict}: alike are {shares} of the front's {answer.n_points:,} points."
 
 
-def tables(answers: Sequence[StageAnswer]) -> list[RenderableType]:
-    """The answers for people."""
-    parts: list[RenderableType] = []
+def study_report(answers: Sequence[StageAnswer]) -> StudyReport:
+    """The answers for people; the page is ``docs/stages.md``."""
+    page: list[Part] = []
+    terminal: list[Part] = []
     for answer in answers:
-        parts += [_table(answer).on_terminal(), text_line(reading(answer))]
-    return parts
-
-
-def markdown(answers: Sequence[StageAnswer], command: str) -> str:
-    """The page ``docs/stages.md``."""
-    parts = [
-        "# Machines for stages",
-        "Exact fronts of throughput against TDP of systems whose stages have machines of their "
-        "own (profile `plain`, 8-bit formats, at most 2.8 kW and eight machines of each role). "
-        "Shown are the fastest systems within a quarter, a half and all of the front's largest "
-        "power. Two pools are alike at a point if the listed design of each has the same array, "
-        "on-chip memory or off-chip memory; where several designs share a point, one is looked "
-        f"at. [Systems](systems.md) has the model. This page is made by `{command}`.",
-    ]
-    for answer in answers:
-        parts += [
-            f"## {answer.campaign}",
-            f"{answer.description} {answer.n_systems:.3g} systems.",
-            _table(answer).on_page(),
-            reading(answer),
-        ]
-    return "\n\n".join(parts) + "\n"
+        read: list[Part] = [_table(answer), reading(answer)]
+        described = f"{answer.description} {answer.n_systems:.3g} systems."
+        page += [f"## {answer.campaign}", described, *read]
+        terminal += read
+    return StudyReport(
+        document={"answers": list(map(asdict, answers))},
+        title="Machines for stages",
+        introduction=(
+            "Exact fronts of throughput against TDP of systems whose stages have machines of "
+            "their own (profile `plain`, 8-bit formats, at most 2.8 kW and eight machines of "
+            "each role). Shown are the fastest systems within a quarter, a half and all of the "
+            "front's largest power. Two pools are alike at a point if the listed design of each "
+            "has the same array, on-chip memory or off-chip memory; where several designs share "
+            "a point, one is looked at. [Systems](systems.md) has the model."
+        ),
+        page=page,
+        terminal=terminal,
+    )

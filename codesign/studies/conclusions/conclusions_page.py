@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
 
 from codesign.report.labels import format_value
-from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
 from codesign.studies.conclusions.answer import Answer
 from codesign.studies.conclusions.claims import Claim, Measure
 from codesign.studies.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from codesign.studies.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from codesign.studies.study_report import Part, StudyReport
 
 _NAMES = {"plain": "plain", "memexplorer": "calibrated (`memexplorer`)"}
 _NEAR = f" (of those within {NOTICEABLE:.0%}, the one of least TDP)"
@@ -24,63 +22,52 @@ _MOST_NAMED = 4
 """Things that an answer depends on, named in the summary."""
 
 
-def document(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Everything, as plain values."""
-    return {
-        "answers": [
-            {**asdict(answer), "verdict": answer.verdict, "flips": list(answer.flips)}
-            for answer in answers
-        ]
-    }
+def _plain_answer(answer: Answer) -> dict[str, Any]:
+    return {**asdict(answer), "verdict": answer.verdict, "flips": list(answer.flips)}
 
 
-def tables(answers: Sequence[Answer], with_details: bool) -> Iterator[RenderableType]:
-    """The answers for people, and how they were measured if that is wanted."""
-    yield _plain_table(_summary(answers))
-    yield text_line(_rule())
-    for answer in answers if with_details else ():
-        yield _plain_table(_answer_table(answer))
-        yield from (text_line(_plain(line)) for line in _facts(answer))
-
-
-def markdown(answers: Sequence[Answer], command: str) -> str:
-    """The page.
+def study_report(answers: Sequence[Answer], with_details: bool) -> StudyReport:
+    """The answers for people.
 
     Args:
         answers: Of every claim, one profile after the other.
-        command: What makes the page.
+        with_details: Whether a terminal shows how they were measured, as the page does.
     """
-    parts = [
-        "# Which of MemExplorer's conclusions hold",
-        "Each conclusion of the paper as a statement that exact fronts answer: the front of all "
-        "designs beside that of the designs without what the paper recommends. Nothing is "
-        "sampled. Model, trace, formats and objectives are those of the campaigns "
-        "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, 8,000 "
-        "generated, 8 bits, throughput against TDP), under `plain` physics and under the profile "
-        f"that is fitted to the paper's tables. This page is made by `{command}`.",
-        _summary(answers).on_page(),
-        _rule(),
-        "Throughput is read at a cap on TDP; a front up to "
-        f"{LARGEST_CAP_WATTS:,.0f} W holds the fronts of all lower caps. Tokens per joule are "
-        "throughput over TDP, as in the paper's Table 5; whatever is best in them is on the "
-        "front of the two. How many points of a front have a feature decides nothing: plateaus "
-        "are full of designs that differ by less than any model can tell.",
-    ]
-    for claim in dict.fromkeys(answer.claim for answer in answers):
-        parts += _section(claim, [answer for answer in answers if answer.claim == claim])
-    return "\n\n".join(parts) + "\n"
-
-
-def _rule() -> str:
-    return (
-        f'"yes": leaving it out loses at least {CLEAR:.0%} at {CAP_WATTS:,.0f} W, about what the '
-        f'fitted model itself misses the paper\'s ratios by; "no": less than {NOTICEABLE:.0%}; '
-        '"slightly": between. The larger of the losses in throughput and in tokens per joule '
-        "counts, for efficiency only the second."
+    claims = dict.fromkeys(answer.claim for answer in answers)
+    sections = (_section(claim, [a for a in answers if a.claim == claim]) for claim in claims)
+    details = chain.from_iterable(map(_details, answers if with_details else ()))
+    return StudyReport(
+        document={"answers": list(map(_plain_answer, answers))},
+        title="Which of MemExplorer's conclusions hold",
+        introduction=(
+            "Each conclusion of the paper as a statement that exact fronts answer: the front of "
+            "all designs beside that of the designs without what the paper recommends. Nothing "
+            "is sampled. Model, trace, formats and objectives are those of the campaigns "
+            "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, "
+            "8,000 generated, 8 bits, throughput against TDP), under `plain` physics and under "
+            "the profile that is fitted to the paper's tables."
+        ),
+        page=[_summary(answers), _RULE, _READING, *chain.from_iterable(sections)],
+        terminal=[_summary(answers), _RULE, *details],
     )
 
 
-def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
+_RULE = (
+    f'"yes": leaving it out loses at least {CLEAR:.0%} at {CAP_WATTS:,.0f} W, about what the '
+    f'fitted model itself misses the paper\'s ratios by; "no": less than {NOTICEABLE:.0%}; '
+    '"slightly": between. The larger of the losses in throughput and in tokens per joule '
+    "counts, for efficiency only the second."
+)
+_READING = (
+    "Throughput is read at a cap on TDP; a front up to "
+    f"{LARGEST_CAP_WATTS:,.0f} W holds the fronts of all lower caps. Tokens per joule are "
+    "throughput over TDP, as in the paper's Table 5; whatever is best in them is on the front of "
+    "the two. How many points of a front have a feature decides nothing: plateaus are full of "
+    "designs that differ by less than any model can tell."
+)
+
+
+def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[Part]:
     yield f"## {claim.title}"
     yield f"**The paper** ({claim.sections}). {claim.says}"
     condition = f" (`{claim.choice.condition}`)" if claim.choice else ""
@@ -88,7 +75,12 @@ def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
     for answer in answers:
         yield f"### {_NAMES[answer.profile]}: {answer.verdict}"
         yield "\n".join(f"- {line}" for line in _facts(answer))
-        yield _answer_table(answer).on_page()
+        yield _answer_table(answer)
+
+
+def _details(answer: Answer) -> Iterator[Part]:
+    yield _answer_table(answer)
+    yield from _facts(answer)
 
 
 def _facts(answer: Answer) -> Iterator[str]:
@@ -231,12 +223,3 @@ def _percent(share: float) -> str:
 def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> TextTable:
     numbers = [name for name in columns if name.endswith(("_all", "_without", "_lost"))]
     return TextTable.keyed(title, columns, rows, numbers, folds="names")
-
-
-def _plain_table(table: TextTable) -> RenderableType:
-    return replace(table, rows=[list(map(_plain, row)) for row in table.rows]).on_terminal()
-
-
-def _plain(text: str) -> str:
-    """Without the marks of Markdown."""
-    return text.replace("`", "")

@@ -7,19 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from codesign.report.labels import format_value
 from codesign.report.ratio_figure import RatioPoint, save_ratios
-from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
 from codesign.studies.specialization.system_problems import KINDS, Kind
 from codesign.studies.specialization.trace_answers import BestSystem, RolePart, TraceAnswer
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from codesign.studies.study_report import StudyReport
 
 _EDGE = "*"
 _WITH_MACHINES: tuple[Kind, ...] = ("specialized", "one-machine")
@@ -55,11 +52,6 @@ _NUMBERS = {"tokens", "throughput", "one-machine", "one-design", "turns", "watts
             "balanced", "peak", "watt_ratio", "rate", "batch"}  # fmt: skip
 
 
-def document(answers: Sequence[TraceAnswer]) -> dict[str, Any]:
-    """Everything, as plain values."""
-    return {"answers": [_plain_answer(answer) for answer in answers]}
-
-
 def _plain_answer(answer: TraceAnswer) -> dict[str, Any]:
     setting = answer.setting
     return {
@@ -87,42 +79,42 @@ def _plain_answer(answer: TraceAnswer) -> dict[str, Any]:
     }
 
 
-def tables(answers: Sequence[TraceAnswer]) -> Iterator[RenderableType]:
-    """The answers for people."""
-    yield from (table.on_terminal() for table in _tables(answers))
-    yield from (text_line(line) for line in (*reading(answers), *_notes(answers)))
-
-
-def markdown(answers: Sequence[TraceAnswer], command: str, figure: str | None) -> str:
-    """The page.
+def study_report(answers: Sequence[TraceAnswer], figure: str | None) -> StudyReport:
+    """The answers for people.
 
     Args:
         answers: One for each workload.
-        command: What makes the page.
         figure: Path of the figure from the page, if there is one.
     """
     first = answers[0].setting
-    gains, ratios, machines = (table.on_page() for table in _tables(answers))
-    parts = [
-        "# What a machine for each phase buys, and how many of each",
-        f"Systems of `{first.model}` within {first.limit_watts:,.0f} W of TDP, over the machines "
-        "of space `memexplorer` and the numbers and links of `system-pd`. A prefill and a decode "
-        "pool with a design for each stand beside systems of one design in both roles. Every "
-        "answer is the point of highest throughput of an exact front; nothing is sampled. "
-        f"This page is made by `{command}`.",
-        "## Reading",
-        *reading(answers),
-        "## What specialising buys",
-        gains,
-        "## Ratios",
-        *([f"![Ratio of prefill to decode machines]({figure})"] if figure else []),
-        ratios,
-        "## Machines",
-        machines,
-        "## What is counted",
-        *_notes(answers),
-    ]
-    return "\n\n".join(parts) + "\n"
+    gains, ratios, machines = _tables(answers)
+    words, notes = reading(answers), _notes(answers)
+    drawn = [f"![Ratio of prefill to decode machines]({figure})"] if figure else []
+    return StudyReport(
+        document={"answers": list(map(_plain_answer, answers))},
+        title="What a machine for each phase buys, and how many of each",
+        introduction=(
+            f"Systems of `{first.model}` within {first.limit_watts:,.0f} W of TDP, over the "
+            "machines of space `memexplorer` and the numbers and links of `system-pd`. A "
+            "prefill and a decode pool with a design for each stand beside systems of one "
+            "design in both roles. Every answer is the point of highest throughput of an exact "
+            "front; nothing is sampled."
+        ),
+        page=[
+            "## Reading",
+            *words,
+            "## What specialising buys",
+            gains,
+            "## Ratios",
+            *drawn,
+            ratios,
+            "## Machines",
+            machines,
+            "## What is counted",
+            *notes,
+        ],
+        terminal=[gains, ratios, machines, *words, *notes],
+    )
 
 
 def save_figure(answers: Sequence[TraceAnswer], path: Path) -> Path:

@@ -106,7 +106,7 @@ def test_the_ratio_on_paper_is_arithmetic_over_bytes():
 
 
 def test_the_page_says_what_the_numbers_say(tmp_path):
-    text = specialization_page.markdown(answers(), "codesign specialization", "ratio.svg")
+    text = specialization_page.study_report(answers(), "ratio.svg").on_page("codesign")
     for item in answers():
         gain = item.gains["one-machine"]
         assert f"{gain - 1.0:.0%} ({item.setting.trace})" in text

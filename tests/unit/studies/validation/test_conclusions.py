@@ -194,15 +194,15 @@ def test_every_claim_names_settings_that_can_be_built() -> None:
 
 def test_page_and_tables_state_the_same_answer() -> None:
     found = [answer(Setting("plain", fixed=PREFILL_ARRAY), only("3d-sram", "blocking"))]
-    text = conclusions_page.markdown(found, "codesign conclusions --output page.md")
+    brief, detailed = (conclusions_page.study_report(found, details) for details in (False, True))
+    text = detailed.on_page("codesign conclusions --output page.md")
+    assert text == brief.on_page("codesign conclusions --output page.md")
     assert "`codesign conclusions --output page.md`" in text
     assert "### plain: no" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
     assert "On paper: Without 3D SRAM" in text
-    assert len(list(conclusions_page.tables(found, with_details=True))) > len(
-        list(conclusions_page.tables(found, with_details=False))
-    )
-    data = json.loads(to_json_text(conclusions_page.document(found)))
+    assert len(list(detailed.on_terminal())) > len(list(brief.on_terminal()))
+    data = json.loads(to_json_text(brief.document))
     assert data["answers"][0]["verdict"] == "no"
 
 

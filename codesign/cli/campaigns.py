@@ -174,7 +174,7 @@ def _report_results(
     from codesign.report import result_tables as results_report
     from codesign.report import uncertainty_tables
     from codesign.report.front_lines import front_lines
-    from codesign.report.tables import pairs_table, text_line
+    from codesign.report.tables import pairs_table, spaced, text_line
 
     paths = [shown_path(path) for path in written]
 
@@ -188,14 +188,12 @@ def _report_results(
         return results_report.front_document(results, front, limit, tolerance) | files | more
 
     def tables() -> list[RenderableType]:
-        parts: list[RenderableType] = [
+        optimizers = [] if results.is_enumerated else [results_report.optimizers_table(results)]
+        parts = spaced(
             front_lines(front, terminal_width(), limit, tolerance=tolerance),
-            text_line(""),
-            *([] if results.is_enumerated else [results_report.optimizers_table(results)]),
-            text_line(results_report.reference_text(results)),
-        ]
-        if paths:
-            parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
+            [*optimizers, text_line(results_report.reference_text(results))],
+            [pairs_table("Written", dict.fromkeys(paths, ""))] if paths else [],
+        )
         return parts + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
 
     report(command, as_json, document, tables)

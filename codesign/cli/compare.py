@@ -110,7 +110,7 @@ def _report_outcome(
     from codesign.report.comparison_document import evaluators_line, outcome_document
     from codesign.report.comparison_tables import shown_tables
     from codesign.report.comparison_wall_time import wall_time_document
-    from codesign.report.tables import text_line
+    from codesign.report.tables import spaced, text_line
 
     paths = [shown_path(path) for path in written]
 
@@ -119,12 +119,11 @@ def _report_outcome(
 
     def tables() -> list[RenderableType]:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
-        parts: list[RenderableType] = [text_line(head, "bold"), text_line("")]
-        for table in shown_tables(outcome):
-            parts += [table.on_terminal(), text_line(table.note), text_line("")]
-        parts += [text_line(f"Note: {note}.") for note in outcome.notes]
+        noted = (table.with_note() for table in shown_tables(outcome))
+        notes = [text_line(f"Note: {note}.") for note in outcome.notes]
         place = shown_path(comparison.folder)
-        return [*parts, text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")]
+        wrote = text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")
+        return spaced(text_line(head, "bold"), *noted, [*notes, wrote])
 
     report("compare", as_json, document, tables)
 

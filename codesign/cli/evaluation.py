@@ -359,16 +359,15 @@ def bench(
         say(f"wrote {write_page(measured, write)}")
 
     def tables() -> Any:
-        from codesign.report.tables import pairs_table, text_line
+        from codesign.report.tables import pairs_table, spaced
         from codesign.studies.benchmark.benchmark_tables import benchmark_tables
 
         about = {name: str(value) for name, value in measured["about"].items()}
-        yield pairs_table("Benchmark", about)
-        for table in benchmark_tables(measured):
-            yield text_line("")
-            yield table.on_terminal()
-            if table.note:
-                yield text_line(table.note)
+        noted: list[Any] = [
+            table.with_note() if table.note else table.on_terminal()
+            for table in benchmark_tables(measured)
+        ]
+        return spaced(pairs_table("Benchmark", about), *noted)
 
     report("bench", as_json, lambda: measured, tables)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.deployments.queueing import ServedRequests
 from codesign.deployments.queueing.served_requests import PERCENTILES
 from codesign.deployments.queueing.service_levels import ServiceLevel
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:
@@ -81,20 +81,16 @@ def arrivals_tables(
             f"{level.goodput_requests_per_s(served):.4g} requests/s within both limits, "
             f"{level.attainment(served):.1%} of the requests"
         )
-    return [
+    return spaced(
         pairs_table("Question", question),
-        text_line(""),
         _pools_table(pools, served),
-        text_line(""),
         pairs_table("Served", rates),
-        text_line(""),
         times,
-        text_line(""),
         text_line(
             "Times are from the arrival; the time per output token is the mean of a request's "
             "steps after its first token. The rate counts from the first arrival to the last token."
         ),
-    ]
+    )
 
 
 def _pools_table(pools: Sequence[Mapping[str, Any]], served: ServedRequests) -> RenderableType:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import pairs_table, plain_table, spaced
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,4 +42,4 @@ def cache_tables(
             f"{item.oldest_days:,.1f}",
             f"{item.newest_days:,.1f}",
         )
-    return [pairs_table("Cache of results", facts), text_line(""), table]
+    return spaced(pairs_table("Cache of results", facts), table)

@@ -11,7 +11,7 @@ import numpy as np
 
 from codesign.evaluators.economics.frontier import Points, split_of
 from codesign.evaluators.economics.serving_offer import DeviceServing
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:
@@ -122,17 +122,20 @@ def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
     """Conventions, the points that matter, and ``n_rows`` points along the frontier."""
     shape, machine = report.serving.decoding.target.shape, report.serving.machine
     title = f"{shape.name} on {machine.name}"
-    parts: list[RenderableType] = [pairs_table(title, report.conventions), text_line("")]
-    parts += [_marked_table(report), text_line("")]
     splits = {name: _split_words(report, point) for name, point in report.marked.items()}
     words = "" if report.energy_range is None else ", and its energy"
-    parts += [pairs_table(f"How each is split over devices{words}", splits), text_line("")]
     points = report.frontier
+    last: list[RenderableType] = []
     if len(points) > 1 and n_rows:
-        parts.append(_frontier_table(report, _spread(points, n_rows)))
-    parts += [text_line(f"Note: {note}") for note in (*machine.notes, *report.notes)]
-    parts += [text_line(f"wrote {path}") for path in report.files]
-    return parts
+        last.append(_frontier_table(report, _spread(points, n_rows)))
+    last += [text_line(f"Note: {note}") for note in (*machine.notes, *report.notes)]
+    last += [text_line(f"wrote {path}") for path in report.files]
+    return spaced(
+        pairs_table(title, report.conventions),
+        _marked_table(report),
+        pairs_table(f"How each is split over devices{words}", splits),
+        last,
+    )
 
 
 _MARKS = ("fewest_devices", "cheapest", "alpha_optimal", "fastest")

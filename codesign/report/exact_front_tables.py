@@ -12,7 +12,7 @@ from codesign.report.front_lines import front_lines
 from codesign.report.labels import metric_title
 from codesign.report.plateaus import folded_front
 from codesign.report.result_tables import front_observations, reference_text
-from codesign.report.tables import pairs_table, text_line
+from codesign.report.tables import pairs_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -103,12 +103,9 @@ def tables(
         facts["points for tighter limits"] = f"{len(kept):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
     formats = formats_table(results)
-    of_formats: list[RenderableType] = [formats, text_line("")] if formats is not None else []
-    return [
+    wrote = (text_line(f"wrote {file}") for file in files)
+    return spaced(
         front_lines(results, width, limit, counts, tolerance),
-        text_line(""),
-        *of_formats,
-        pairs_table(title, facts),
-        text_line(reference_text(results)),
-        *(text_line(f"wrote {file}") for file in files),
-    ]
+        [] if formats is None else [formats],
+        [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
+    )

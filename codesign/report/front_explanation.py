@@ -22,7 +22,7 @@ from codesign.report.labels import (
 )
 from codesign.report.plateaus import within_words
 from codesign.report.result_tables import design_words
-from codesign.report.tables import text_line
+from codesign.report.tables import spaced, text_line
 from codesign.report.text_table import TextTable
 from codesign.units import format_quantity
 
@@ -90,14 +90,12 @@ def tables(
 ) -> list[RenderableType]:
     """The explanation for the terminal; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
-    parts: list[RenderableType] = [text_line(headline, "bold"), text_line("")]
+    parts: list[list[RenderableType]] = []
     for section in sections(explanation):
-        parts.append(text_line(section.title, "bold"))
-        parts += [text_line(f"- {line}") for line in section.lines]
-        for table in section.tables:
-            parts += [text_line(""), table.on_terminal(), text_line(table.note)]
-        parts.append(text_line(""))
-    return [*parts, text_line(_effort(explanation))]
+        lines = (text_line(f"- {line}") for line in section.lines)
+        parts.append([text_line(section.title, "bold"), *lines])
+        parts += [table.with_note() for table in section.tables]
+    return spaced(text_line(headline, "bold"), *parts, text_line(_effort(explanation)))
 
 
 def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:

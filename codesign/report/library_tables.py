@@ -9,7 +9,7 @@ from rich.table import Table
 
 from codesign.metrics import Metric
 from codesign.report.labels import format_setting, format_value, unit_text
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 from codesign.schema import Record
 from codesign.space.pool_records import LINK_PARAMETERS
 from codesign.space.pools import MACHINES
@@ -270,7 +270,7 @@ def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     counts = summary["parameters_by_part"].items()
     rows = ((part.replace("_", " "), f"{count:,}") for part, count in counts)
     parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"], rows)
-    tables: list[RenderableType] = [pairs_table(summary["name"], facts), text_line(""), parts]
+    tables = spaced(pairs_table(summary["name"], facts), parts)
     if summary.get("counted"):
         tables.append(text_line(f"Counted: {summary['counted']}"))
     tables += [text_line(f"Note: {note}") for note in summary["notes"]]

@@ -12,7 +12,14 @@ from codesign.evaluators.platform.scaling import Scaling
 from codesign.machines.device.expected_error import is_measured
 from codesign.metrics import PLATFORM_METRICS
 from codesign.report.labels import format_metric, metric_title
-from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
+from codesign.report.tables import (
+    format_cell,
+    pairs_table,
+    plain_table,
+    rows_table,
+    spaced,
+    text_line,
+)
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:
@@ -58,17 +65,14 @@ def platform_tables(
         for name in explanation.metrics
     )
     metrics = plain_table("Metrics", ["metric", "value"], ["value"], rows)
-    parts: list[RenderableType] = [pairs_table("Platform", input_words), text_line(""), metrics]
-    if slo:
-        parts += [text_line(""), rows_table("Limits of the use case", slo, width)]
-    parts += [
-        text_line(""),
+    return spaced(
+        pairs_table("Platform", input_words),
+        metrics,
+        [rows_table("Limits of the use case", slo, width)] if slo else [],
         rows_table("Operators and messages", explanation.operators, width, _FIRST),
-        text_line(""),
         rows_table("Memories of one device", explanation.levels, width),
-        text_line(""),
-    ]
-    return parts + [text_line(f"Note: {note}") for note in explanation.notes]
+        [text_line(f"Note: {note}") for note in explanation.notes],
+    )
 
 
 def _value_and_range(explanation: Explanation, name: str) -> str:
@@ -169,18 +173,15 @@ def requirements_tables(
     }
     able = [row for row in rows if row["devices"] is not None]
     unable = [row for row in rows if row["devices"] is None]
-    parts: list[RenderableType] = [
+    served = _STEADY if is_steady else _TOGETHER
+    return spaced(
         pairs_table("Question", question),
-        text_line(""),
         pairs_table("A platform needs, each alone", sizes),
-        text_line(""),
-    ]
-    parts += [_devices_table(able), text_line("")] if able else []
-    parts += [_unable_table(unable), text_line("")] if unable else []
-    parts += [_fleet_table(able), text_line("")] if able else []
-    if is_simulated:
-        return [*parts, text_line(_LEGEND + _SIMULATED)]
-    return [*parts, text_line(_LEGEND + (_STEADY if is_steady else _TOGETHER))]
+        [_devices_table(able)] if able else [],
+        [_unable_table(unable)] if unable else [],
+        [_fleet_table(able)] if able else [],
+        text_line(_LEGEND + (_SIMULATED if is_simulated else served)),
+    )
 
 
 _LEGEND = (
@@ -264,5 +265,5 @@ def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> l
                 f"{row['offloaded_share']:.0%}",
                 "yes" if row["fits"] else "no",
             )
-        parts += [text_line(""), table]
-    return parts
+        parts.append(table)
+    return spaced(*parts)

@@ -10,7 +10,7 @@ from rich.table import Table
 from codesign.problems.problem_records import ProblemRecord
 from codesign.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 from codesign.report.labels import format_value
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -89,7 +89,7 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
     rows = ((name, _values(values)) for name, values in problem.parameters.items())
     table = plain_table("Parameters", ["name", "values"], rows=rows)
     description = problem.definition.definition.description
-    return [pairs_table(record.label, facts), text_line(description), text_line(""), table]
+    return spaced([pairs_table(record.label, facts), text_line(description)], table)
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.report.json_values import to_plain
 from codesign.report.labels import evaluator_words
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 from codesign.text import one_line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
     kinds = sum((Counter(item.failures) for item in status.runs), Counter[str]())
     if set(kinds) - {"failed"}:
         facts["without a result"] = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
-    return [pairs_table(status.name, facts), text_line(""), table]
+    return spaced(pairs_table(status.name, facts), table)
 
 
 def campaigns_tables(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def plain_table(
@@ -64,6 +67,16 @@ def pairs_table(title: str, pairs: Mapping[str, str]) -> Table:
 def text_line(text: str, style: str = "") -> Text:
     """A paragraph, wrapped at words."""
     return Text(text, style=style)
+
+
+def spaced(*parts: RenderableType | Sequence[RenderableType]) -> list[RenderableType]:
+    """Parts with a blank line between them; lines in a list are one part, an empty list is none.
+
+    >>> [str(line) for line in spaced("a", [], ["b", "c"])]
+    ['a', '', 'b', 'c']
+    """
+    lists = [part if isinstance(part, list) else [part] for part in parts]
+    return [item for items in lists if items for item in (text_line(""), *items)][1:]
 
 
 def unit_and_title(name: str) -> tuple[str, str]:

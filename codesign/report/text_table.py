@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from rich.text import Text
 
 from codesign.files import write_text
-from codesign.report.tables import plain_table
+from codesign.report.tables import plain_table, text_line
 from codesign.text import markdown_table
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
 _LATEX = {
@@ -83,6 +84,10 @@ class TextTable:
             styles = ["bold" if isinstance(cell, BestCell) else "" for cell in row]
             drawn.add_row(*map(Text, (cell.replace("± ", "±") for cell in row), styles))
         return drawn
+
+    def with_note(self) -> list[RenderableType]:
+        """As on a terminal, and the note, which may be empty, in lines below."""
+        return [self.on_terminal(), text_line(self.note)]
 
     def on_page(self) -> str:
         """As Markdown, without title, note and alignment."""

@@ -25,7 +25,7 @@ from codesign.report.labels import (
 )
 from codesign.report.plateaus import number_ranges
 from codesign.report.result_tables import design_words, metric_header
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import plain_table, spaced, text_line
 from codesign.units import parse_unit
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def design_tables(
     """Intervals, and what dominates them, for the terminal."""
     known = {name: metric_of(name, evaluated.evaluator.metrics) for name in uncertainty.intervals}
     intervals = _intervals_table(uncertainty, known)
-    parts: list[RenderableType] = [text_line(""), intervals]
-    if any(uncertainty.tornado.values()):
-        parts += [text_line(""), _tornado_table(uncertainty, known)]
+    has_tornado = any(uncertainty.tornado.values())
+    tornado = [_tornado_table(uncertainty, known)] if has_tornado else []
     limits = f"The design keeps every limit in {_percent(uncertainty.feasible_share)} of the draws."
     notes = [f"Note: {words}" for words in (limits, _skew_words(uncertainty, known)) if words]
-    return [*parts, text_line(""), *_notes(uncertainty), *map(text_line, notes)]
+    lines = [*_notes(uncertainty), *map(text_line, notes)]
+    return [text_line(""), *spaced(intervals, tornado, lines)]
 
 
 def _skew_words(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> str:
@@ -202,14 +202,8 @@ def front_tables(
         )
     if len(designs) < len(robust_front.designs):
         table.caption = f"{len(robust_front.designs) - len(designs)} more"
-    return [
-        text_line(""),
-        table,
-        text_line(""),
-        *_notes(robust_front),
-        text_line(_compared(robust_front)),
-        text_line(_kept_words(robust_front)),
-    ]
+    last = map(text_line, (_compared(robust_front), _kept_words(robust_front)))
+    return [text_line(""), *spaced(table, [*_notes(robust_front), *last])]
 
 
 def _worst_words(item: RobustDesign) -> str:

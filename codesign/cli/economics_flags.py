@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codesign.cli.flag_records import flag, token_flag
+from codesign.cli.flags import count, number
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -86,10 +86,8 @@ class GridFlags:
 
 
 def check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> None:
-    if not (math.isfinite(alpha) and alpha >= 0):
-        raise InputError(f"expected a finite number from 0, got {alpha}", "--alpha")
-    if not 2 <= largest.grid <= 2000:
-        raise InputError(f"expected 2 to 2000 points, got {largest.grid}", "--grid")
+    number("--alpha", alpha, least=0)
+    number("--grid", largest.grid, "a number of points", least=2, most=2000)
     counts = {
         "--devices": instance.devices,
         "--batch": instance.batch,
@@ -97,8 +95,8 @@ def check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> 
         "--max-batch": largest.max_batch,
     }
     for name, value in counts.items():
-        if value is not None and not (math.isfinite(value) and value >= 1):
-            raise InputError(f"expected a finite number from 1, got {value}", name)
+        if value is not None:
+            number(name, value, least=1)
 
 
 def request_tokens(request: PromptFlags) -> RequestTokens | None:
@@ -127,8 +125,8 @@ def split_of(instance: InstanceFlags) -> tuple[Fixed, float | None]:
         instance.tp, instance.pp, instance.ep, instance.layout, instance.devices,
     )  # fmt: skip
     for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():
-        if value is not None and value < 1:
-            raise InputError(f"expected a number from 1, got {value}", name)
+        if value is not None:
+            count(name, value)
     if layout is not None and layout not in LAYOUTS:
         raise UnknownNameError("layout", layout, LAYOUTS, "--layout")
     if tp is not None:
@@ -140,10 +138,10 @@ def split_of(instance: InstanceFlags) -> tuple[Fixed, float | None]:
         devices, pp = product, pp or 1
     if (pp, ep) != (None, None) and devices is None:
         raise InputError("a given split needs --devices and --batch")
-    number = None if layout is None else LAYOUTS.index(layout) + 1.0
-    return Fixed(number, None if pp is None else float(pp), None if ep is None else float(ep)), (
-        devices
-    )
+    dimensions = None if layout is None else LAYOUTS.index(layout) + 1.0
+    return Fixed(
+        dimensions, None if pp is None else float(pp), None if ep is None else float(ep)
+    ), (devices)
 
 
 def check_split(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from codesign.errors import InputError, Mistake, mistakes_at
 from codesign.files import ending_of
+
+Number = TypeVar("Number", int, float)
 
 
 def token_count(text: str) -> int:
@@ -29,6 +33,46 @@ def token_count(text: str) -> int:
     except ValueError:
         problem = f"expected a whole number such as 4096 or 32K, got {text!r}"
         raise typer.BadParameter(problem) from None
+
+
+def number(
+    flag: str,
+    value: Number,
+    noun: str = "a finite number",
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+    text: str = "",
+) -> Number:
+    """A flag's number, if it is finite and in its range.
+
+    Raises:
+        InputError: It is not; the message says ``noun``, and what the flag says: ``text``, if any.
+    """
+    if not (above < value < math.inf and least <= value <= most):
+        starts_there = above == -math.inf
+        low = f"from {least:g}" if starts_there else f"above {above:g}"
+        high = "" if most == math.inf else f" {'to' if starts_there else 'and at most'} {most:g}"
+        raise InputError(f"expected {noun} {low}{high}, got {text or f'{value:.15g}'}", flag)
+    return value
+
+
+def count(flag: str, value: int) -> int:
+    """A flag's whole number from 1."""
+    return number(flag, value, "a whole number", least=1)
+
+
+def numbers(flag: str, text: str, *, above: float) -> list[float]:
+    """A flag's numbers, between which there are commas."""
+    values = []
+    for part in text.split(","):
+        try:
+            value = float(part)
+        except ValueError:
+            raise InputError(f"expected numbers such as 1,2,4, got {part!r}", flag) from None
+        values.append(number(flag, value, "finite numbers", above=above))
+    return values
 
 
 def quantity(flag: str, text: str, unit: str) -> float:

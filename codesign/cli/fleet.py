@@ -12,7 +12,7 @@ import typer
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag_names, set_flags
-from codesign.cli.flags import naming
+from codesign.cli.flags import count, naming, number
 from codesign.cli.fleet_flags import EngineFlags, PrefillFlags, StreamFlags
 from codesign.cli.output import AsJson, report
 from codesign.cli.picking import Pick, design_or_pick
@@ -24,7 +24,6 @@ from codesign.cli.platform_flags import (
     Options,
     TokenFlags,
     build,
-    count,
     degrees_of,
 )
 from codesign.errors import InputError, UnknownNameError, mistakes_at
@@ -251,8 +250,7 @@ def _stream(
         return read_arrivals(requests.trace), TokenFlags(None, 1, 1).workload(model)
     if rate is None:
         raise InputError("expected --trace, or --requests-per-s with the tokens of a request")
-    if not 0 < rate < float("inf"):
-        raise InputError(f"expected a rate above 0, got {rate:g}", "--requests-per-s")
+    number("--requests-per-s", rate, "a rate", above=0)
     workload = tokens.workload(model)
     with naming(FLAGS):
         request = to_record(Document("workload", workload, {}), PlatformRequest)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign.cli.flag_records import flag, flag_names
-from codesign.cli.flags import naming, quantity
-from codesign.errors import InputError, UnknownNameError
+from codesign.cli.flags import naming, number, quantity
+from codesign.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.deployments.queueing import EngineLimits
@@ -58,11 +58,8 @@ class EngineFlags:
 
         if self.policy not in POLICIES:
             raise UnknownNameError("policy", self.policy, POLICIES, "--policy")
+        number("--memory-fraction", self.memory_fraction, "a part", above=0, most=1)
         with naming(flag_names(EngineFlags)):
-            if not 0 < self.memory_fraction <= 1:
-                raise InputError(
-                    f"expected a part from 0 to 1, got {self.memory_fraction:g}", "memory"
-                )
             return EngineLimits(
                 max_sequences=self.max_sequences,
                 max_batched_tokens=self.max_batched_tokens,
@@ -92,11 +89,8 @@ class PrefillFlags:
         """
         if self.link_bandwidth is None:
             return None
-        rate = quantity("--link-bandwidth", self.link_bandwidth, "B/s")
-        if rate <= 0:
-            problem = f"expected a rate above 0, got {self.link_bandwidth!r}"
-            raise InputError(problem, "--link-bandwidth")
-        return rate
+        rate, text = quantity("--link-bandwidth", self.link_bandwidth, "B/s"), self.link_bandwidth
+        return number("--link-bandwidth", rate, "a rate", above=0, text=repr(text))
 
     def latency_s(self) -> float:
         """The latency of the link.
@@ -104,7 +98,5 @@ class PrefillFlags:
         Raises:
             InputError: It is no time from 0.
         """
-        value = quantity("--link-latency", self.link_latency, "s")
-        if value < 0:
-            raise InputError(f"expected a time from 0, got {self.link_latency!r}", "--link-latency")
-        return value
+        latency_s, text = quantity("--link-latency", self.link_latency, "s"), self.link_latency
+        return number("--link-latency", latency_s, "a time", least=0, text=repr(text))

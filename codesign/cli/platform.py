@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.flag_records import set_flags
-from codesign.cli.flags import naming
+from codesign.cli.flags import count, naming
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import (
     FLAGS,
@@ -21,7 +21,6 @@ from codesign.cli.platform_flags import (
     PassFlags,
     ReplicaFlags,
     build,
-    count,
     degrees_of,
     limits_of,
     platform_inputs,

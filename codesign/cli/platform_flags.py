@@ -11,7 +11,7 @@ import typer
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import naming, quantity
+from codesign.cli.flags import count, naming, number, quantity
 from codesign.cli.output import say
 from codesign.errors import InputError
 
@@ -167,19 +167,9 @@ _WORKLOAD = {"model": "--model", **flag_names(PassFlags)}
 FLAGS = {**DEGREE_FLAGS, **_WORKLOAD, "batch_size": "--batch"}
 
 
-def count(name: str, value: int) -> int:
-    """A flag's whole number from 1."""
-    if value < 1:
-        raise InputError(f"expected a whole number from 1, got {value}", name)
-    return value
-
-
 def seconds(name: str, text: str) -> float:
     """A flag's time above 0, in seconds."""
-    value = quantity(name, text, "s")
-    if value <= 0:
-        raise InputError(f"expected a time above 0, got {text!r}", name)
-    return value
+    return number(name, quantity(name, text, "s"), "a time", above=0, text=repr(text))
 
 
 def degrees_of(split: GroupFlags | DegreeFlags) -> dict[str, int]:

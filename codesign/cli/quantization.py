@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from codesign.cli.flags import numbers
 from codesign.cli.output import AsJson, report
 
 if TYPE_CHECKING:
@@ -123,22 +124,13 @@ def mix_formats(
         model, text, names, algorithm, context, sequences, calibration, device
     )
     path = output or Path(f"mixtures-{model.resolve().name}.json")
-    limits = [_number(word) for word in average_bits.split(",")] if average_bits else []
+    limits = numbers("--average-bits", average_bits, above=0) if average_bits else []
     with SequenceBar() as bar:
         table = mixture_table(
             settings, limits, divergence, path, bar.start_total, bar.advance_sequence
         )
     document = {**table, "file": str(path)}
     report("mix-formats", as_json, lambda: document, lambda: _mixture_tables(document))
-
-
-def _number(word: str) -> float:
-    from codesign.errors import InputError
-
-    try:
-        return float(word)
-    except ValueError as error:
-        raise InputError(f"--average-bits: expected numbers by commas, got {word!r}") from error
 
 
 def _mixture_tables(document: dict[str, Any]) -> Iterable[RenderableType]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.flags import naming
+from codesign.cli.flags import count, naming, number
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import (
     FLAGS,
@@ -18,7 +18,6 @@ from codesign.cli.platform_flags import (
     Options,
     RequestFlags,
     build,
-    count,
     limits_of,
     platform_inputs,
 )
@@ -174,10 +173,8 @@ def _offered_load(
     from codesign.deployments.queueing.service_levels import ServiceLevel
     from codesign.evaluators.platform.fleet_sizing import OfferedLoad
 
-    if not 0 < requests_per_s < float("inf"):
-        raise InputError(f"expected a rate above 0, got {requests_per_s:g}", "--requests-per-s")
-    if not 0 < attainment <= 1:
-        raise InputError(f"expected a share from 0 to 1, got {attainment:g}", "--attainment")
+    number("--requests-per-s", requests_per_s, "a rate", above=0)
+    number("--attainment", attainment, "a share", above=0, most=1)
     request = evaluator.workload
     if request.n_beams > 1:
         raise InputError(f"expected 1 beam with --requests-per-s, got {request.n_beams}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.flags import check_figure, naming
+from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.platform_flags import (
     DEGREE_FLAGS,
@@ -20,7 +20,6 @@ from codesign.cli.platform_flags import (
     Options,
     RequestFlags,
     build,
-    count,
     degrees_of,
     platform_inputs,
 )
@@ -107,27 +106,18 @@ def _question(evaluator: Any, design: Mapping[str, Any], varied: Any) -> dict[st
 
 def _warn_of_limits(study: Any) -> None:
     for name, values in study.violations.items():
-        count = int((values > 0).sum())
-        if count:
-            say(f"warning: {count} of {len(values)} values break the limit {name!r}")
+        n_broken = int((values > 0).sum())
+        if n_broken:
+            say(f"warning: {n_broken} of {len(values)} values break the limit {name!r}")
 
 
 def _read_factors(text: str | None, axis: Any) -> list[float] | None:
-    import math
-
     if text is None:
         return None
-    values = []
-    for part in text.split(","):
-        try:
-            value = float(part)
-        except ValueError:
-            raise InputError(f"expected numbers such as 1,2,4, got {part!r}", "--factors") from None
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"expected finite numbers above 0, got {part.strip()}", "--factors")
+    values = numbers("--factors", text, above=0)
+    for value in values:
         if axis.parameter == "batch_size" and value != round(value):
-            raise InputError(f"expected whole batch sizes, got {part.strip()}", "--factors")
-        values.append(value)
+            raise InputError(f"expected whole batch sizes, got {value:g}", "--factors")
     return values
 
 

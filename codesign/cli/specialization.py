@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Workers, shown_path
+from codesign.cli.flags import number
 from codesign.cli.output import AsJson, say
 from codesign.cli.study_page import Page, check_page, report_study
 from codesign.errors import InputError
@@ -58,8 +59,7 @@ def specialization(
         check_format(ending_of(figure))
     if formats not in ("8-bit", "all"):
         raise InputError(f"expected '8-bit' or 'all', got {formats!r}", "--formats")
-    if not 0.0 < limit < float("inf"):
-        raise InputError(f"expected a number of watts above 0, got {limit:g}", "--limit")
+    number("--limit", limit, "a number of watts", above=0)
     load_model(model)
     names = list(dict.fromkeys(traces or list_traces()))
     for name in names:

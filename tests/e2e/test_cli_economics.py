@@ -280,7 +280,7 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--option", "bandwidth_cap=0"], "bandwidth_cap: input should be greater than 0"),
         (["--acceptance", "1"], "acceptance: input should be less than 1"),
         (["--alpha", "nan"], "--alpha: expected a finite number from 0, got nan"),
-        (["--grid", "1"], "--grid: expected 2 to 2000 points, got 1"),
+        (["--grid", "1"], "--grid: expected a number of points from 2 to 2000, got 1"),
         (["--weight-format", "int3"], "unknown number format 'int3'. Did you mean 'int8'?"),
         (["--layout", "3d"], "unknown layout '3d'"),
         (["--figure", "front.gif"], "unknown figure format 'gif'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from codesign.cli.flags import naming
+from codesign.cli.flags import naming, number
 from codesign.errors import InputError, Mistake
 
 FLAGS = {"power_watts": "--power", "capital_cost_usd": "--capital-cost"}
@@ -27,3 +29,24 @@ def test_flags_stand_where_a_mistake_says_that_it_names_keys(mistake, words):
     with pytest.raises(InputError) as caught, naming(FLAGS):
         raise InputError(mistake)
     assert str(caught.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "words"),
+    [
+        (0.0, {"above": 0}, "a rate above 0, got 0"),
+        (math.nan, {"above": 0}, "a rate above 0, got nan"),
+        (math.inf, {"least": 0}, "a rate from 0, got inf"),
+        (1.5, {"above": 0, "most": 1}, "a rate above 0 and at most 1, got 1.5"),
+        (3_000_000, {"least": 2, "most": 2000}, "a rate from 2 to 2000, got 3000000"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused_with_the_range(value, bounds, words):
+    with pytest.raises(InputError) as caught:
+        number("--rate", value, "a rate", **bounds)
+    assert str(caught.value) == f"--rate: expected {words}"
+
+
+@pytest.mark.parametrize(("value", "bounds"), [(1, {"above": 0, "most": 1}), (0, {"least": 0})])
+def test_a_number_in_its_range_is_kept(value, bounds):
+    assert number("--rate", value, **bounds) == value

@@ -140,12 +140,12 @@ def _is_possible(scene: Scene, variant: str) -> bool:
 
 
 def _ratio(scene: Scene) -> Figure:
-    grid, gigabyte = ratio_grid(scene), scene.inference.conventions.gigabyte
+    grid, gigabyte = ratio_grid(scene), scene.inference.rules.gigabyte
     bandwidths = [f"{value / gigabyte:,.4g}" for value in grid["bandwidth_bytes_per_s"]]
     return _heat_map(
         scene,
         np.array(grid["ratio"]),
-        (bandwidths, f"Bandwidth ({scene.inference.conventions.gigabyte_name}/s)"),
+        (bandwidths, f"Bandwidth ({scene.inference.rules.gigabyte_name}/s)"),
         ([f"{value / 1e12:,.4g}" for value in grid["peak_ops_per_s"]], "Peak (10¹² op/s)"),
     )
 

@@ -95,7 +95,7 @@ def timeline(
     steps = inference.decode(prompt_tokens + token, batch_size)
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
     times = machine.phase_times(steps)
-    bound_by_memory = inference.conventions.is_decode_memory_bound
+    bound_by_memory = inference.rules.is_decode_memory_bound
     return DecodeTimeline(
         token=token,
         context_tokens=prompt_tokens + token,

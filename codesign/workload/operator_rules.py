@@ -75,6 +75,11 @@ class OperatorRule:
     scope: Scope = "tokens"
     is_windowed: bool = False
 
+    @property
+    def divides_weights(self) -> bool:
+        """Whether a device has a part of the weights; of a norm every device has them all."""
+        return self.kernel != "rowwise"
+
 
 _REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
 _ATTENTION = OperatorRule("heads", "query_heads", "attention", scope="phase")

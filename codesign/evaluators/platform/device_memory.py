@@ -101,9 +101,8 @@ def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, Floa
     layers = zero = np.zeros_like(platform.tp)
     for i in np.flatnonzero(table.is_in_layers):
         held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
-        # Every rank has all weights of a norm.
-        is_whole, rule = table.rules[i].kernel == "rowwise", table.rules[i]
-        part = np.ones_like(zero) if is_whole else sharding.share(rule).work
+        rule = table.rules[i]
+        part = sharding.share(rule).work if rule.divides_weights else np.ones_like(zero)
         routed = platform.ep if table.is_routed[i] else 1.0
         layers = layers + held * part / routed
     words = model.vocab_size * model.embedding_width

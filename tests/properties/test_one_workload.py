@@ -60,6 +60,7 @@ from codesign.deployments.parallelism import Parallelism
 from codesign.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import ModelShape, shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
@@ -71,7 +72,6 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.pass_messages import list_messages
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.hardware.nccl import Fabric
 from codesign.workload import list_models, load_model, parameter_count
 from codesign.workload.model import describe_unlike_attention
 from codesign.workload.model_size import kv_elements, state_bytes

@@ -30,9 +30,9 @@ from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.frontier import Grid, Points, misfit_of, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.evaluators.economics.sustained_device import SustainedDevice
-from codesign.hardware.nccl import Fabric
 
 _Fields = TypeVar("_Fields", SustainedDevice, ElementBytes, Fabric)
 

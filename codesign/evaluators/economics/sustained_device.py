@@ -11,10 +11,10 @@ from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import Profile
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import Device, load_device
-from codesign.hardware.nccl import Fabric
 from codesign.schema import Fraction, Record, quantity, read_document, to_record
 from codesign.workload.precision import bits_per_element
 
@@ -36,9 +36,9 @@ class PaperDevice(Record):
     bandwidth: Annotated[float, quantity("GB/s")]
     capacity: Annotated[float, quantity("GB")]
     link_bandwidth: Annotated[float, quantity("GB/s")]
-    """Bandwidth within a node, as :class:`codesign.hardware.nccl.Fabric` takes it."""
+    """Bandwidth within a node, as :class:`.nccl.Fabric` takes it."""
     network_bandwidth: Annotated[float, quantity("GB/s")]
-    """Bandwidth between nodes, as :class:`codesign.hardware.nccl.Fabric` takes it."""
+    """Bandwidth between nodes, as :class:`.nccl.Fabric` takes it."""
     node_size: Annotated[int, Field(ge=1, strict=True)]
     compute_cap: Fraction
     bandwidth_cap: Fraction

@@ -62,8 +62,6 @@ def design_uncertainty(
 
     Args:
         evaluated: As ``codesign.evaluate`` gives it.
-        samples: Draws.
-        seed: Of the draws.
 
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
@@ -221,7 +219,6 @@ def design_swings(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs.
-        metrics: Whose swings.
 
     Returns:
         One mapping per design, by metric; a metric that no number moves has none.
@@ -286,8 +283,6 @@ def front_shares(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs of its space that meet all that is known without evaluation.
-        samples: Draws.
-        seed: Of the draws.
 
     Returns:
         (n,) share of the draws in which a design is feasible and no feasible one of ``rows``
@@ -312,9 +307,6 @@ def front_spread(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs of its space that meet all that is known without evaluation.
-        metrics: Whose intervals.
-        samples: Draws.
-        seed: Of the draws.
 
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
@@ -354,9 +346,7 @@ def metric_quantiles(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs of its space that meet all that is known without evaluation.
-        metrics: Whose quantiles.
         levels: In percent: 5 is what 5 % of the draws are below.
-        samples: Draws.
 
     Returns:
         (n, q) by metric, of those that a number with a range moves.
@@ -387,9 +377,6 @@ def robust_front(
     than ``most`` distinct ones, those are taken that are feasible and nearest to the front.
 
     Args:
-        results: Of a campaign.
-        samples: Draws.
-        seed: Of the draws.
         most: Designs to compare; the front is always among them.
 
     Raises:

@@ -74,12 +74,10 @@ class WorkerSetup:
     """What a worker needs to build the plan for itself.
 
     Attributes:
-        path: The definition's file.
         identity: What the parent made of the file; the worker must find the same.
         execution: How designs are evaluated, whatever the file says.
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
-        folder: Of the campaign.
     """
 
     path: Path

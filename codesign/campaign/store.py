@@ -66,7 +66,6 @@ class RunCounts:
     """How far a run has come.
 
     Attributes:
-        run: Optimizer and seed.
         done: Observations in the store.
         feasible: Those that met every constraint.
         failures: Those without a result, by the word for it.
@@ -92,8 +91,6 @@ class BatchTiming:
         run: Index of the run.
         batch: Number of the batch within the run; the initial designs are batch 0.
         n_designs: Observations in it.
-        ask_seconds: The optimizer's.
-        evaluate_seconds: The evaluator's.
     """
 
     run: int
@@ -122,7 +119,6 @@ class Store:
     """An open store; use ``create_store`` and ``open_store`` of ``store_file.py``.
 
     Args:
-        path: The file.
         connection: In autocommit mode.
         version: Of its schema.
         notice: What whoever reads it should know of the file.

@@ -88,7 +88,6 @@ def enumerate_front(
 
     Args:
         problem: Its space must be small enough to be numbered.
-        workers: Processes.
         rebuild: How a worker gets the problem; without it there is one process.
         checkpoint: A file that an interrupted enumeration goes on from; removed at the end.
         progress: Told of every block.

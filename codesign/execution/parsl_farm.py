@@ -71,7 +71,6 @@ class ParslFarm(Executor):
     """Parsl's High-Throughput Executor as a plain executor that ends what it started.
 
     Args:
-        description: Of the farm.
         folder: For Parsl's logs and scripts.
     """
 

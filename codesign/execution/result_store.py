@@ -83,7 +83,6 @@ class Holding:
     """What a cache holds of one source.
 
     Attributes:
-        evaluator: Its name.
         source: First digits of its digest.
         results: Number of answers.
         size_bytes: Text of the answers and their designs.

@@ -162,7 +162,6 @@ class GaussianProcess:
         features: (n, f) where it was observed, warped.
         values: (n,) what was observed, with mean about 0 and variance about 1.
         mean: Prior mean.
-        hyperparameters: Of the kernel.
         factor: (n, n) lower Cholesky factor of the covariance of the observations.
         weights: (n,) that covariance's inverse times ``values - mean``.
     """
@@ -391,7 +390,6 @@ class Fitting:
 
         Args:
             values: (n,), standardized.
-            fitted: What they taught.
         """
         first = 1 + self._n_groups + len(self._alike)
         scales, warps, added = np.split(fitted.logs, [first, first + 2 * len(fitted.warpable)])

@@ -112,8 +112,6 @@ def with_float_scale(name: str, element: ElementType, group_size: int = 0) -> Bl
     """Elements that share a float16 scale, which maps the largest of them to the type's largest.
 
     Args:
-        name: Of the format.
-        element: Their type.
         group_size: Elements along the last axis; 0: all of a row.
     """
     return BlockFormat(name, element, group_size, float_type(5, 10), nominal_bits=element.bits)

@@ -116,7 +116,6 @@ def new_figure(width_mm: float | None, height_mm: float, title: str, results: Re
 
     Args:
         width_mm: How wide it will be printed; both columns of a page if None.
-        height_mm: Its height.
         title: Its lines are broken where they do not fit.
         results: Of the campaign that it shows.
     """

@@ -58,7 +58,6 @@ class Section:
     """A part of the explanation before it takes a form.
 
     Attributes:
-        title: What it is about.
         lines: Sentences.
         tables: After the sentences.
     """

@@ -101,7 +101,6 @@ class _Slackened:
     """An evaluator whose limits are moved; its metrics stay as they are.
 
     Args:
-        inner: The evaluator.
         slack: Relative excess to let pass, by limit.
         is_only_new: Whether designs that keep these limits as they are are refused.
     """
@@ -208,9 +207,7 @@ class Fronts:
     """Exact fronts of variations of a problem.
 
     Attributes:
-        problem: The problem.
         folder: Where fronts are kept; None: nowhere.
-        workers: Processes.
         rebuild: How a worker gets the problem; without it there is one process.
         progress: Told of every enumeration.
         n_enumerated: Fronts asked for so far.

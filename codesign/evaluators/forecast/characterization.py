@@ -30,7 +30,6 @@ def characterize(
 
     Args:
         table: The pass, lowered; under ``life`` as a prefill of its tokens.
-        model: Model that was lowered.
         variant: Formats, fusion and the rest.
         profile: ``plain`` or ``life``.
         past_tokens: Tokens in the cache before the pass.

@@ -65,7 +65,6 @@ class Conventions:
     """The choices that a profile makes.
 
     Attributes:
-        name: Name of the profile.
         is_causal: Whether masked scores are skipped.
         logits: Tokens that go through the LM head in a prefill.
         is_decode_memory_bound: Whether the time of a decode step is that of its traffic alone,

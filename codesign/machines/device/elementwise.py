@@ -65,8 +65,6 @@ def stream_time_s(
 
     Args:
         traffic_bytes: Bytes read and written.
-        rates: Of the devices.
-        constants: Of their class.
         is_cached: Whether the kernel before wrote or read the same data.
     """
     moved = np.asarray(traffic_bytes, dtype=np.float64)
@@ -88,8 +86,6 @@ def row_time_s(
     Args:
         rows: Rows: tokens, or heads times tokens.
         row_bytes: Bytes of a row, read and written.
-        rates: Of the devices.
-        constants: Of their class.
         is_cached: Whether the kernel before wrote or read the same data.
     """
     moved = np.asarray(rows * row_bytes, dtype=np.float64)
@@ -114,11 +110,8 @@ def hyper_connection_time_s(
 
     Args:
         kind: Before or after the block.
-        tokens: Tokens.
         hidden: Elements of a token in one stream.
         streams: Residual streams.
-        rates: Of the devices.
-        constants: Of their class.
         is_cached: Whether the kernel before wrote or read the same data.
 
     Raises:

@@ -150,10 +150,7 @@ def experts_time_s(
     whole product, not the cores that fill and drain tiles.
 
     Args:
-        work: What the device computes.
         peak_flop_per_s: Dense peak of the precision in which the weights multiply.
-        rates: Of the devices.
-        constants: Of their class.
     """
     clock_hz = np.asarray(rates.clock_hz)
     bits = by_kind(work.core_limit, _MULTIPLY_BITS, 16.0)
@@ -245,7 +242,6 @@ def rank_load(
 
     Args:
         tokens: Tokens that enter the group.
-        experts: Experts of the layer.
         top_k: Experts of a token.
         ep: Devices over which the experts are spread.
         power: Exponent of the skew.

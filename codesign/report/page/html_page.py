@@ -70,9 +70,7 @@ def write_page(
     """Write a campaign as one HTML page.
 
     Args:
-        path: Of the page.
         results: Of the campaign, as searched.
-        status: Of the campaign.
         named: Designs to mark by name.
         explainer: How designs are explained; without it there are no diagrams and breakdowns.
         every_s: A page that is written anew this often reloads itself while the campaign runs.

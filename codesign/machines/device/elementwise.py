@@ -77,7 +77,6 @@ def row_time_s(
     row_bytes: Floats,
     rates: DeviceRates,
     constants: ElementwiseConstants,
-    is_cached: BoolArray | bool = True,
 ) -> FloatArray:
     """Seconds of a norm, a softmax, a rotation or a gated activation.
 
@@ -86,12 +85,13 @@ def row_time_s(
     Args:
         rows: Rows: tokens, or heads times tokens.
         row_bytes: Bytes of a row, read and written.
-        is_cached: Whether the kernel before wrote or read the same data.
     """
     moved = np.asarray(rows * row_bytes, dtype=np.float64)
     turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
     cores = turns * row_bytes / constants.row_core
-    return constants.row_start + np.maximum(cores, _memory_s(moved, rates, constants, is_cached))
+    return constants.row_start + np.maximum(
+        cores, _memory_s(moved, rates, constants, is_cached=True)
+    )
 
 
 def hyper_connection_time_s(
@@ -101,7 +101,6 @@ def hyper_connection_time_s(
     streams: Floats,
     rates: DeviceRates,
     constants: ElementwiseConstants,
-    is_cached: BoolArray | bool = True,
 ) -> FloatArray:
     """Seconds of the mixing of residual streams before or after a block.
 
@@ -112,7 +111,6 @@ def hyper_connection_time_s(
         kind: Before or after the block.
         hidden: Elements of a token in one stream.
         streams: Residual streams.
-        is_cached: Whether the kernel before wrote or read the same data.
 
     Raises:
         UnknownNameError: No such mixing.
@@ -122,7 +120,7 @@ def hyper_connection_time_s(
     before = kind == "hyper_connection_pre"
     moved = mixing_bytes(tokens, hidden, streams)
     cores = moved / (constants.stream_core * rates.n_cores)
-    memory = _memory_s(moved, rates, constants, is_cached)
+    memory = _memory_s(moved, rates, constants, is_cached=True)
     start = constants.projection_start if before else constants.mixing_start
     return np.asarray(start + np.maximum(cores, memory))
 

@@ -171,35 +171,23 @@ class FrontsProgress(Protocol):
 
     def expect(self, n: int) -> None:
         """``n`` more enumerations may come."""
-        ...
+        return
 
     def begin(self, label: str, n_designs: int) -> None:
         """One begins."""
-        ...
+        return
 
     def end(self) -> None:
         """One is done, or turned out not to be needed."""
-        ...
+        return
 
     def finish(self) -> None:
         """No further call comes."""
-        ...
+        return
 
 
-class QuietFronts:
-    """Tells nobody."""
-
-    def expect(self, n: int) -> None:
-        """Nothing."""
-
-    def begin(self, label: str, n_designs: int) -> None:
-        """Nothing."""
-
-    def end(self) -> None:
-        """Nothing."""
-
-    def finish(self) -> None:
-        """Nothing."""
+class QuietFronts(FrontsProgress):
+    """Progress that nobody watches."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.optimizers.additive import (
     AdditiveFitting,
     Contributions,
@@ -92,10 +92,8 @@ def load_libraries() -> None:
 
 def require_libraries(optimizer: str) -> None:
     """:func:`load_libraries`; raises MissingExtraError if one is not installed."""
-    try:
+    with needing_extra(f"optimizer {optimizer}", "gp"):
         load_libraries()
-    except ImportError as error:
-        raise MissingExtraError(f"optimizer {optimizer}", "gp") from error
 
 
 @contextmanager

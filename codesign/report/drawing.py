@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.errors import InputError, MissingExtraError, describe_unknown
+from codesign.errors import InputError, describe_unknown, needing_extra
 from codesign.files import ending_of, replacing
 from codesign.report import palette
 from codesign.report.exports.observed import progress_words
@@ -76,10 +76,8 @@ def drawing_style(width_mm: float | None = None) -> Any:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
+    with needing_extra("a figure", "report"):
         import matplotlib.style
-    except ImportError as error:
-        raise MissingExtraError("a figure", "report") from error
     more: dict[str, Any] = {}
     if width_mm is not None:
         more["savefig.dpi"] = _PRINT_DPI

@@ -31,7 +31,6 @@ def write_page(
     """Write the page, if one is asked for.
 
     Args:
-        output: Its file.
         words: The command without ``codesign`` and ``--output``; both are added.
         to_markdown: The page, from the command that writes it.
     """

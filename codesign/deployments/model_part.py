@@ -36,7 +36,6 @@ class ModelPart:
     """What one device has of a model.
 
     Attributes:
-        parallelism: Degrees of parallelism.
         table: Operators of one pass of one stage, as far as this device does them.
         weight_elements: Elements of weights that it holds.
         kv_elements_per_request: Elements of the KV cache of one request, of those that a stage

@@ -43,7 +43,6 @@ class Scene:
     Attributes:
         model: As it was published; the figures that compare variants make their own of it.
         inference: The model under the variant that was asked for.
-        machine: That would run it.
         prompt_tokens: Of one request.
         generated_tokens: After it.
     """

@@ -55,7 +55,6 @@ class ForecastReport:
         lora_update: Operations and time of merging adapters once, if there are any.
         timeline: Steps of the generation, if asked for.
         ratios: Compute over memory time of the prefill by machine, if asked for.
-        files: Figures that were written.
     """
 
     model: str

@@ -41,7 +41,6 @@ class PaperTable:
     """A table before it takes a form.
 
     Attributes:
-        title: What the numbers are.
         columns: Headers; the first column is of words, the others of numbers.
         rows: One list of cells per line.
         note: What a reader must know.
@@ -123,7 +122,6 @@ def write_forms(
 
     Args:
         tables: In their order.
-        folder: Where they are written.
         name: Of the files, without ending.
         head: Lines above the tables, in Markdown.
 

@@ -177,7 +177,6 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
     """The largest part of each dimension that one of ``n_ranks`` devices has, as a share.
 
     Args:
-        model: The language model.
         n_ranks: (...) devices over which the dimensions are cut.
 
     Returns:

@@ -123,7 +123,6 @@ def buildable_points(
 
     Args:
         decoding: Model, machine, precision, speculation; what it fixes of the split is kept.
-        usd_per_hour: Price of a device.
         grid: The largest instance, and the batches.
         context_tokens: Tokens that every request attends to.
         demand_tokens_per_s: Tokens per second that all users together ask for.

@@ -62,7 +62,6 @@ class EconomicsEvaluator:
 
     Args:
         workload: The model and its draft.
-        options: Conventions, figures, prices.
 
     Raises:
         InputError: A model cannot be loaded, or does not decode.
@@ -234,7 +233,6 @@ class _PreparedDesigns:
 
     Attributes:
         load: Devices, requests and context of the designs.
-        decoding: Decoding of the designs.
         usd_per_hour: (n,) price of an hour of one device.
     """
 

@@ -131,7 +131,6 @@ class ForwardPass:
     """Forward passes of one model on one machine.
 
     Args:
-        shape: The model.
         machine: The devices; its arrays broadcast with those of the loads.
         precision: Bytes of an element; its arrays broadcast in the same way.
         fixed: Parts of the split that are not searched.

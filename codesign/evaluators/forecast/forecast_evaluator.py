@@ -51,7 +51,6 @@ class ForecastEvaluator:
     rate depends on the format is several values of ``peak_ops_per_s``.
 
     Args:
-        workload: Model and token counts.
         options: Conventions of counting, efficiencies, software.
 
     Raises:

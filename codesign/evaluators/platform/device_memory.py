@@ -20,7 +20,6 @@ class DeviceFootprint:
     """Bytes of one device, (n,) each.
 
     Attributes:
-        weight_bytes: Bytes of weights.
         kv_bytes: Bytes of the KV cache of the batch that is served.
         room_bytes: Capacity of the fast memory for these bytes.
         stages: Stages of the pipeline whose bytes are counted together.
@@ -44,7 +43,6 @@ class CachedTokens:
     Sliding layers hold no more than their window; the counts are means over all layers.
 
     Attributes:
-        of_prompt: Tokens of a prompt.
         of_beam: Tokens that a beam generated.
         beams: Beams of a request.
         next_prompts: Prompts of further requests, which are being prefilled.

@@ -60,8 +60,6 @@ class PlatformEvaluator:
     """Time to first token, time per output token, throughput and memory of several devices.
 
     Args:
-        workload: Model, tokens, beams, chunks.
-        options: Modelling choices.
         devices: Devices by the names that designs use; the bundled ones, and the options'
             files, if None.
 

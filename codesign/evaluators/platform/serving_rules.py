@@ -36,11 +36,7 @@ from codesign.workload.operators import OperatorTable
 
 @dataclass(frozen=True)
 class ServingRules:
-    """The physical rules, and the bound that rooflines give.
-
-    Attributes:
-        options: Resolved options.
-    """
+    """The physical rules, and the bound that rooflines give."""
 
     options: PlatformOptions
 
@@ -195,7 +191,6 @@ class ServingRules:
 
         Args:
             device: Key of the device.
-            metrics: Their values.
         """
         return {}
 

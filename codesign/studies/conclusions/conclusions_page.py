@@ -48,7 +48,6 @@ def markdown(answers: Sequence[Answer], command: str) -> str:
 
     Args:
         answers: Of every claim, one profile after the other.
-        command: What makes the page.
     """
     parts = [
         "# Which of MemExplorer's conclusions hold",

@@ -98,7 +98,6 @@ def markdown(answers: Sequence[TraceAnswer], command: str, figure: str | None) -
 
     Args:
         answers: One for each workload.
-        command: What makes the page.
         figure: Path of the figure from the page, if there is one.
     """
     first = answers[0].setting

@@ -45,7 +45,6 @@ class LifeCell:
         table: Number of the printed table.
         kind: What its rows are; one of ``_ROWS``.
         quantity: What its column is.
-        printed: The number.
         digits: Printed after the point.
         row: What the row says of the case.
         slack: How much more than half a digit ours may be off, where the paper computed with

@@ -111,7 +111,6 @@ def evaluate(
         workload: A named trace, or the keys of the evaluator's workload.
         phase: ``prefill`` or ``decode``.
         evaluator: An evaluator, or the name of one; a built one takes no workload.
-        options: Options of the evaluator.
 
     Raises:
         InputError: Something that was given is unknown or does not fit together.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _SHARED_FILE_SYSTEMS = frozenset(
@@ -30,6 +31,19 @@ def prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
         if wanted == "TRUNCATE":
             raise
         connection.execute("PRAGMA journal_mode = TRUNCATE")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is written within, or nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:  # Ctrl-C too
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def settle(connection: sqlite3.Connection) -> None:

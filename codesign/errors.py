@@ -189,6 +189,19 @@ class MissingExtraError(CodesignError):
         super().__init__(f"{feature} needs an optional part: pip install 'codesign[{extra}]'")
 
 
+@contextmanager
+def needing_extra(feature: str, extra: str) -> Iterator[None]:
+    """Around imports of optional libraries without which a feature is not there.
+
+    Raises:
+        MissingExtraError: One of them is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(feature, extra) from error
+
+
 class JobError(CodesignError):
     """The job ran and failed."""
 

@@ -69,7 +69,6 @@ class EvaluatedDesign(_LimitedDesign):
 
     Attributes:
         space: Where the design comes from.
-        evaluator: What evaluated it.
         inputs: Name of the evaluator, its workload and options as the caller stated them; the
             campaign too if the design is evaluated as that campaign does.
         design: Value by parameter; None where absent.

@@ -1,9 +1,9 @@
 """Evaluators, optimizers, export formats by name: one door for ours and for strangers'.
 
 Everything registers through entry points, the built-in parts too, in the groups
-``codesign.evaluators``, ``codesign.conventions`` (profiles of the evaluator ``platform``),
-``codesign.optimizers``, ``codesign.exports`` (of a campaign), ``codesign.design_exports`` (of one
-design) and ``codesign.executors`` (where tasks run).
+``codesign.evaluators``, ``codesign.conventions`` (``EVALUATOR.PROFILE``, see
+``codesign/evaluators/profiles.py``), ``codesign.optimizers``, ``codesign.exports`` (of a campaign),
+``codesign.design_exports`` (of one design) and ``codesign.executors`` (where tasks run).
 """
 
 from __future__ import annotations

@@ -75,7 +75,6 @@ class Constraint:
 
     Attributes:
         text: As written; names the violation.
-        expression: Its meaning.
         is_known: It involves no metric, so it is checked before a design is evaluated.
         bound: The number by which it bounds one metric from its bad side, as ``tdp_watts <= 700``
             does: a better value of the metric never violates it more. None: it is no such limit.
@@ -138,8 +137,6 @@ class Problem:
     """Designs in, observations out; see :func:`codesign.problem_builder.build_problem`.
 
     Attributes:
-        space: Where designs come from.
-        evaluator: What they are worth.
         objectives: At least one, on distinct metrics.
         constraints: Conditions besides those of the space and of the evaluator.
         evaluator_name: Under which the evaluator is registered, for messages and provenance.
@@ -315,7 +312,6 @@ class Problem:
 
         Args:
             rows: (n, d) designs.
-            evaluation: Of these designs.
 
         Raises:
             JobError: The answer has the wrong shape or lacks an objective.

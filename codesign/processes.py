@@ -56,7 +56,6 @@ class WorkerProcess:
         environment: Variables besides those of the parent.
 
     Attributes:
-        connection: To the process.
         is_alive: Whether it was so when last spoken to.
     """
 

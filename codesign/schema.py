@@ -217,7 +217,6 @@ def read_document(path: Path | str, most_nodes: int = MOST_NODES) -> Document:
     """Read a YAML file whose root is a mapping.
 
     Args:
-        path: Of the file.
         most_nodes: Keys, values and items that it may have.
 
     Raises:

@@ -103,7 +103,6 @@ def check_optimizer(
     Args:
         factory: The class as it is registered.
         space: Where to try it; a small space of ours if not given.
-        seed: Given to the optimizer.
         options: Given to it; its defaults if not given.
 
     Raises:

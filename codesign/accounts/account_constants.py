@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.errors import InputError
 from codesign.hardware.power import OperationEnergies
-from codesign.memtech import Level
-from codesign.schema import Record, read_document, to_record
+from codesign.memtech import Level, Range
+from codesign.schema import read_document, to_record
 from codesign.units import parse_quantity, parse_unit
 
 Process: TypeAlias = Literal["n7", "n5", "n3e"]
@@ -129,26 +129,13 @@ ENERGIES = ("mac_energy_joules", "lane_energy_joules")
 _UNITS = {item.name: str(item.metadata["unit"]) for item in fields(Constants)}
 
 
-class SourcedRange(Record):
+class SourcedRange(Range):
     """Low, typical and high value of one constant, in the unit of its name."""
 
-    low: float
-    typical: float
-    high: float
     date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")]
     """Year and month for which it holds."""
     source: Annotated[str, Field(min_length=1)]
     """Where it was read."""
-
-    @model_validator(mode="after")
-    def _is_ordered(self) -> Self:
-        if not 0 <= self.low <= self.typical <= self.high:
-            raise ValueError("0 <= low <= typical <= high must hold")
-        return self
-
-    def value_at(self, level: Level) -> float:
-        """The value at one of the three levels."""
-        return float(getattr(self, level))
 
 
 @cache

@@ -110,7 +110,6 @@ def blocks_of(
         interfaces: Area in mm2 of the PHYs of each tier.
         layer_mm2: Of one stacked layer; 0 without.
         link_bytes_per_s: To other devices, one way; 0 without.
-        constants: Of the process.
     """
     logic = constants.logic_mm2_per_mtransistor
     macs, lanes, planar_bytes = hardware
@@ -138,10 +137,8 @@ def floorplan(
     """The blocks of ``n`` accelerators.
 
     Args:
-        hardware: The designs.
         first_bits: (n,) width of the array's one operand.
         second_bits: (n,) width of the other.
-        constants: Of the process.
         link_bytes_per_s: To other devices, one way; 0 without.
 
     Returns:

@@ -108,8 +108,6 @@ def cut_areas(
     Args:
         n_dies: Of the base, and of each layer.
         whole_mm2: Of the base.
-        layer_mm2: Of a layer.
-        constants: Of the process.
 
     Returns:
         The base's is NaN where it is not known, or a die does not fit the reticle.
@@ -137,7 +135,6 @@ def bonded(
         n_layers: Stacked layers.
         layer_usd: Of a tested die of a layer, good or bad.
         kept_share: Part of the stacks that bonding does not lose.
-        constants: Of the process.
     """
     (base, layer), (base_yield, layer_yield) = areas_mm2, yields
     base_usd = n_dies * die_usd(base, constants) / base_yield

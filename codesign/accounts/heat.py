@@ -28,7 +28,6 @@ class Heat:
 
     Attributes:
         base_watts: Of the base dies.
-        layer_watts: Of all layers.
         footprint_mm2: Of the base dies, through which all leaves.
         n_layers: Stacked layers.
     """
@@ -70,10 +69,8 @@ def heat_of(
     interface is on the die.
 
     Args:
-        hardware: The designs.
         watts: (n,) by component, as :func:`codesign.hardware.power.thermal_design_watts` has them.
         footprint_mm2: (n,) of all base dies.
-        constants: Their values.
     """
     stacked = hardware.layer_bytes * hardware.n_layers
     on_chip = stacked + hardware.planar_sram_bytes

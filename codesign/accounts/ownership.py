@@ -60,7 +60,6 @@ def owned_usd_per_hour(
         watts: What it draws while it serves.
         years: Over which it is written off.
         busy_share: Share of them in which it serves; these hours pay for the idle ones.
-        electricity_usd_per_kwh: Price of electricity.
         pue: Power of the data center over that of its machines.
     """
     capital = written_off_per_hour(capital_usd, years, busy_share)

@@ -34,7 +34,6 @@ class PricedAccelerators:
     """``n`` accelerators as they are made; every array is (n,).
 
     Attributes:
-        stacks: Their dies.
         package_usd: Interposer or substrate.
         memory_usd: (t, n) the memories of each tier.
         assembly_usd: Final test and assembly.
@@ -77,11 +76,6 @@ def cheapest_unit(
 
     Memories beside the die, or several dies, stand on an interposer; any other design has an
     organic substrate. A part that fails as it is attached loses all that is on the package.
-
-    Args:
-        plan: Their areas.
-        levels: Their memories.
-        constants: Of the process.
     """
     whole_mm2 = plan.base_mm2
     memory_usd = levels.price_usd[1:] * constants.memory_price_factor
@@ -132,10 +126,8 @@ def bill_of(memory_usd: Places, area_mm2: Places, units: Places, constants: Cons
     """Memories on the package, each argument by tier.
 
     Args:
-        memory_usd: Price of the memories.
         area_mm2: Area that they take on the package; 0 on the board.
         units: How many of them stand on it.
-        constants: Of the process.
     """
     packaged_usd = sum_of(_packaged(memory_usd, area_mm2))
     return Bill(sum_of(area_mm2), sum_of(units), packaged_usd + constants.assembly_usd)
@@ -158,11 +150,9 @@ def assembled(
 
     Args:
         n_dies: Base dies of one accelerator.
-        stacks: Its dies.
         beside_mm2: Area of the memories that stand on the package.
         beside_usd: See ``at_stake_usd`` of :class:`Bill`.
         kept_share: Part of the packages on which no part fails.
-        constants: Of the process.
     """
     die_mm2 = n_dies * stacks.base_mm2
     per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.hardware.device import list_devices, load_device
-from codesign.schema import Record, quantity, read_records
+from codesign.memtech import Range
+from codesign.schema import quantity, read_records
 
 _FILE = Path(__file__).parent / "rents.yaml"
 Dollars = Annotated[float, quantity("USD"), Field(gt=0)]
 
 
-class Rent(Record):
+class Rent(Range):
     """Rents of one device per hour that somebody listed, in dollars."""
 
     low: Dollars
@@ -30,12 +31,6 @@ class Rent(Record):
     """Year and month of the lists."""
     source: str
     """Where the rents were read; see ``docs/sources.md``."""
-
-    @model_validator(mode="after")
-    def _is_ordered(self) -> Self:
-        if not self.low <= self.typical <= self.high:
-            raise ValueError("low <= typical <= high must hold")
-        return self
 
     @property
     def words(self) -> str:

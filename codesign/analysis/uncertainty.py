@@ -62,8 +62,6 @@ def design_uncertainty(
 
     Args:
         evaluated: As ``codesign.evaluate`` gives it.
-        samples: Draws.
-        seed: Of the draws.
 
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
@@ -103,14 +101,8 @@ def design_intervals(
     """
     space, sweep = evaluated.space, Sweep.of_design(evaluated)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
-    observed = [sweep.observe(row, values).metrics for values in draw(sweep.numbers, samples)]
-    intervals: dict[str, FloatArray] = {}
-    for name in sweep.metrics:
-        values = np.array([metrics[name][0] for metrics in observed])
-        if np.isfinite(values).all():
-            ends = np.percentile(values, [5, 95])
-            intervals |= {name: ends} if has_width(ends) else {}
-    return intervals
+    quantiles = _quantiles(sweep, row, sweep.metrics, (5, 95), samples)
+    return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
 
 
 @dataclass(frozen=True)
@@ -221,7 +213,6 @@ def design_swings(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs.
-        metrics: Whose swings.
 
     Returns:
         One mapping per design, by metric; a metric that no number moves has none.
@@ -278,28 +269,6 @@ def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterv
     )
 
 
-def front_shares(
-    problem: Problem, rows: IntArray, samples: int = SAMPLES, seed: int = 0
-) -> tuple[FloatArray, FloatArray]:
-    """How often designs of one problem are non-dominated among one another.
-
-    Args:
-        problem: With an evaluator whose technologies can be replaced.
-        rows: (n, d) designs of its space that meet all that is known without evaluation.
-        samples: Draws.
-        seed: Of the draws.
-
-    Returns:
-        (n,) share of the draws in which a design is feasible and no feasible one of ``rows``
-        dominates it, and (n,) share in which it is feasible.
-
-    Raises:
-        InputError: An evaluator without technologies, no sample, a negative seed.
-    """
-    spread = front_spread(problem, rows, (), samples, seed)
-    return spread.non_dominated_share, spread.feasible_share
-
-
 def front_spread(
     problem: Problem,
     rows: IntArray,
@@ -312,9 +281,6 @@ def front_spread(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs of its space that meet all that is known without evaluation.
-        metrics: Whose intervals.
-        samples: Draws.
-        seed: Of the draws.
 
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
@@ -354,9 +320,7 @@ def metric_quantiles(
     Args:
         problem: With an evaluator whose technologies can be replaced.
         rows: (n, d) designs of its space that meet all that is known without evaluation.
-        metrics: Whose quantiles.
         levels: In percent: 5 is what 5 % of the draws are below.
-        samples: Draws.
 
     Returns:
         (n, q) by metric, of those that a number with a range moves.
@@ -365,6 +329,13 @@ def metric_quantiles(
         InputError: An evaluator without technologies, no sample.
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
+    return _quantiles(sweep, rows, metrics, levels, samples)
+
+
+def _quantiles(
+    sweep: Sweep, rows: IntArray, metrics: Sequence[str], levels: Sequence[float], samples: int
+) -> dict[str, FloatArray]:
+    """(n, q) by metric that a number moves and that has a value in every draw."""
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
     for drawn in draw(sweep.numbers, samples):
         observed = sweep.observe(rows, drawn)
@@ -387,9 +358,6 @@ def robust_front(
     than ``most`` distinct ones, those are taken that are feasible and nearest to the front.
 
     Args:
-        results: Of a campaign.
-        samples: Draws.
-        seed: Of the draws.
         most: Designs to compare; the front is always among them.
 
     Raises:
@@ -399,7 +367,8 @@ def robust_front(
     _, first = np.unique(results.problem.space.keys(results.rows), return_index=True)
     distinct = first[~results.failed[first]]
     compared = _nearest(results, distinct, front, most)
-    shares, feasible = front_shares(results.problem, results.rows[compared], samples, seed)
+    spread = front_spread(results.problem, results.rows[compared], (), samples, seed)
+    shares, feasible = spread.non_dominated_share, spread.feasible_share
     number = {position: i for i, position in enumerate(front.tolist(), start=1)}
     listed = np.flatnonzero(np.isin(compared, front) | (shares >= OFTEN))
     worst = worst_excess(results.problem, results.rows[compared[listed]])

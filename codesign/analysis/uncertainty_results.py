@@ -22,7 +22,6 @@ class RangedNumber:
     """A number of a technology whose source gives a range; SI units.
 
     Attributes:
-        technology: Name of the technology.
         number: Such as ``background_power``.
         low: Lower end.
         typical: What is used where nothing varies.
@@ -81,7 +80,6 @@ class Swing:
     """What one number alone does to one metric, the others at their typical values.
 
     Attributes:
-        technology: Name of the technology.
         number: Such as ``background_power``.
         at_low: The metric with the number at the lower end of its range.
         at_high: The metric with it at the upper end.
@@ -102,8 +100,6 @@ class DesignUncertainty:
     """One design over the ranges of the technologies.
 
     Attributes:
-        samples: Draws.
-        seed: Of the draws.
         numbers: Every number with a range, also of technologies that the design does not have.
         feasible_share: Share of the draws in which the design keeps every limit.
         intervals: By metric.
@@ -151,8 +147,6 @@ class RobustFront:
     """The front of a campaign over the ranges of the technologies.
 
     Attributes:
-        samples: Draws.
-        seed: Of the draws.
         numbers: Every number with a range.
         n_compared: Designs that were evaluated anew in every draw.
         n_distinct: Distinct designs with a result that the campaign has.
@@ -174,7 +168,6 @@ class FrontSpread:
     """Designs of one problem over the ranges, compared with one another in every draw.
 
     Attributes:
-        samples: Draws.
         n_numbers: Numbers with a range.
         non_dominated_share: (n,) share of the draws in which a design is feasible and no feasible
             one of the others dominates it.

@@ -65,8 +65,6 @@ class Campaign:
     """The runs of a definition; everything that is kept is in its folder.
 
     Args:
-        resolved: The definition.
-        folder: Of this campaign.
         asked_as: What the user called it, for messages.
         error: Why the definition cannot be used today; it is that of the store then, which can be
             read, and no more.

@@ -184,7 +184,6 @@ class ConfiguredOptimizer:
         label: Its name in this campaign.
         name: Under which it is registered.
         factory: Its class.
-        options: Its checked options.
         hints: Whether it is told what the evaluator knows in advance.
         start: Where its initial designs are from.
     """
@@ -226,8 +225,6 @@ class ResolvedDefinition:
     """A definition with everything that it names loaded and checked.
 
     Attributes:
-        path: Of the file.
-        definition: What the file says.
         problem: Space, evaluator, objectives and constraints.
         optimizers: In the order of the file.
         reference_point: The bound that the file gives, by metric, in natural sign.

@@ -45,7 +45,6 @@ class CurrentInputs:
     """What the results of a campaign depend on, as it is today.
 
     Attributes:
-        resolved: The definition.
         store_path: Of the store that they are compared with.
         error: Why the definition cannot be used today, if it cannot.
     """

@@ -33,8 +33,6 @@ def front_results(
     Args:
         front: The front, whose objectives the designs must have.
         rows: (k, d) such as ``front.rows``, or ``front.representatives()`` for one per point.
-        definition: The campaign's.
-        problem: The campaign's.
         reference_point: By objective, in natural sign.
         versions: Of the libraries.
     """
@@ -71,7 +69,6 @@ def joined(searched: Results, exact: Results) -> Results:
     design that a search found, too, is that search's.
 
     Args:
-        searched: Of a campaign.
         exact: Of the same campaign, by :func:`front_results`.
     """
     n = len(exact)

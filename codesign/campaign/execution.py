@@ -32,8 +32,6 @@ class Job:
     A context manager: an executor is started when it is first needed, and ends with the block.
 
     Args:
-        resolved: The campaign.
-        folder: Of the campaign.
         workers: Processes, or places of an executor.
     """
 

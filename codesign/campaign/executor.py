@@ -38,35 +38,23 @@ class Progress(Protocol):
 
     def sample(self, total: int, done: int) -> None:
         """So many designs of the reference sample of a slow evaluator are durable."""
-        ...
+        return
 
     def start(self, total: int, done: int) -> None:
         """Evaluations of the whole campaign, and how many are in the store already."""
-        ...
+        return
 
     def advance(self, run: Run, n: int, hypervolume: float) -> None:
         """``n`` more observations of a run are durable; its hypervolume so far."""
-        ...
+        return
 
     def finish(self) -> None:
         """No further call comes, whether the campaign is complete or not."""
-        ...
+        return
 
 
-class Quiet:
+class Quiet(Progress):
     """Progress that nobody watches."""
-
-    def sample(self, total: int, done: int) -> None:
-        """Say nothing."""
-
-    def start(self, total: int, done: int) -> None:
-        """Say nothing."""
-
-    def advance(self, run: Run, n: int, hypervolume: float) -> None:
-        """Say nothing."""
-
-    def finish(self) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +62,10 @@ class WorkerSetup:
     """What a worker needs to build the plan for itself.
 
     Attributes:
-        path: The definition's file.
         identity: What the parent made of the file; the worker must find the same.
         execution: How designs are evaluated, whatever the file says.
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
-        folder: Of the campaign.
     """
 
     path: Path

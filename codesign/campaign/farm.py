@@ -38,7 +38,6 @@ class Farm:
     """Where the designs of all runs are evaluated.
 
     Attributes:
-        executor: Runs tasks.
         task: What is run for a design.
         in_flight: Designs of one run at the same time.
         runs: Runs at the same time.
@@ -95,7 +94,6 @@ class Farm:
         """What came of a design; None if it was lost and is to be tried again.
 
         Args:
-            problem: Whose design it is.
             future: That of :meth:`submit`, which is done.
             row: (d,) the design.
             losses: How often each design was lost; this loss is counted.

@@ -25,9 +25,6 @@ def feasible_objectives(
     """(k, m) objectives of the feasible designs that are met, minimized.
 
     Args:
-        problem: The problem.
-        start: Observations to begin with.
-        evaluate: Evaluates designs.
         enough: Feasible designs after which no more are looked for.
     """
     search = _Search(problem, start, evaluate)

@@ -52,7 +52,6 @@ def evaluation(
     campaign says so; our own are faster than the way to another process or to a file.
 
     Args:
-        resolved: The campaign.
         folder: Of the campaign; None: no log is kept, and no reference sample is known.
         build: Builds the problem in a process of its own, if it is not the one of the campaign's
             file; no reference sample is known of it.
@@ -76,10 +75,6 @@ def screening_evaluation(resolved: ResolvedDefinition, folder: Path) -> Iterator
     """The evaluation of designs by a campaign's cheaper evaluator; None without one.
 
     Guarded and cached as :func:`evaluation` says.
-
-    Args:
-        resolved: The campaign.
-        folder: Of the campaign.
     """
     if resolved.screening is None:
         yield None

@@ -52,7 +52,6 @@ class Plan:
         resolved: The definition with its problem and optimizers.
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
-        evaluate: Evaluates designs.
         screen: Evaluates them by the cheaper evaluator; None without one.
     """
 
@@ -70,8 +69,6 @@ def run_batches(plan: Plan, index: int, history: Table) -> Iterator[ObservationB
     mean that no further design exists.
 
     Args:
-        plan: Of the campaign.
-        index: Of the run.
         history: What the store holds of the run.
 
     Raises:
@@ -354,8 +351,7 @@ def search_space(
     """Where optimizers look, with all that the evaluator knows in advance.
 
     Args:
-        problem: The problem.
-        screening: The same of a cheaper evaluator; what predicts its results stands for the
+        screening: The problem of a cheaper evaluator; what predicts its results stands for the
             problem's if nothing predicts those.
         terms: What the cheaper evaluator costs.
     """

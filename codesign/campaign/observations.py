@@ -81,7 +81,6 @@ class Layout:
         metrics: Names of the first columns.
         violations: Names of the columns after them.
         objectives: Metrics that are objectives, in the problem's order.
-        senses: Of the objectives.
     """
 
     metrics: tuple[str, ...]

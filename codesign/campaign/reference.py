@@ -58,7 +58,6 @@ class Reference:
         is_provisional: Whether too few feasible designs are known to rely on the point.
         is_of_feasible: Whether feasible designs are behind it; if not, it is a scale for optimizers
             and bounds no result.
-        sample: The observations behind it.
     """
 
     point: Mapping[str, float]
@@ -78,7 +77,6 @@ def find_reference(
     """The reference point of a problem.
 
     Args:
-        problem: The problem.
         rows: (k, d) the sample. If the definition gives the point, they are evaluated until one has
             a result, to learn which limits the evaluator reports.
         stated_point: The point, if the definition gives it.
@@ -122,8 +120,7 @@ def settled(
     As stored, but where the stored point is provisional and feasible designs are known by now.
 
     Args:
-        store: Of a campaign.
-        table: Its observations of all runs.
+        table: The campaign's observations of all runs.
         exact_front: (p, m) the exact front, if it is known: it settles the point where neither the
             sample nor a run has a feasible design.
     """

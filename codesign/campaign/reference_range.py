@@ -45,7 +45,6 @@ def beyond_words(results: Results, points: FloatArray) -> str:
     """That no feasible design is better than the reference point, and which point would serve.
 
     Args:
-        results: Of a campaign.
         points: (p, m) minimized objectives of feasible designs, of which none is within.
     """
     reference = minimized(results.problem, results.reference_point)
@@ -69,7 +68,6 @@ def far_words(results: Results, best: float) -> str | None:
     """That a stated point is so far from all feasible designs that the first has nearly everything.
 
     Args:
-        results: Of a campaign.
         best: The most hypervolume that is known to be possible.
 
     Returns:

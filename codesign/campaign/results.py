@@ -28,8 +28,6 @@ class Results:
     """All observations of a campaign at one moment, in the order of runs and steps.
 
     Attributes:
-        definition: The campaign's.
-        problem: The campaign's.
         reference_point: Bound of the hypervolume by objective, in natural sign.
         runs: Every optimizer with every seed.
         run_index: (n,) index into ``runs``.

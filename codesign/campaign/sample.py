@@ -44,7 +44,6 @@ def make_reference(
     """The reference point of a campaign.
 
     Args:
-        resolved: The campaign.
         job: Evaluates the designs of slow evaluators, which become durable in its folder one by
             one, so that an interrupted sample goes on. None: nothing is kept.
         retries_failed: Evaluate designs again that are stored there as failed.

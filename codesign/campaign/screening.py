@@ -68,10 +68,7 @@ def screening_problem(
     """The campaign's problem as the cheaper evaluator has it.
 
     Args:
-        document: The campaign file.
         screening: What it says of the cheaper evaluator.
-        workload: Of the campaign.
-        target: The campaign's problem.
 
     Raises:
         InputError: The evaluator cannot be used; a metric that decides is missing or has another

@@ -27,8 +27,6 @@ class RunStatus:
     """How far a run has come.
 
     Attributes:
-        run: Optimizer and seed.
-        state: What it is doing.
         done: Designs evaluated.
         feasible: Of those, within every limit.
         failed: Of those, without a result.
@@ -52,8 +50,6 @@ class CampaignStatus:
     """How far a campaign has come.
 
     Attributes:
-        name: Of the campaign.
-        folder: Where its results are.
         state: Of the whole.
         budget: Designs per run.
         runs: Each run; empty if the store cannot be read.

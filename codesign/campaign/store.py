@@ -56,6 +56,7 @@ from codesign.campaign.store_format import (
     to_json,
 )
 from codesign.columns import IntArray
+from codesign.databases import transaction
 
 CHUNK = 20_000
 """Observations read at a time: enough to be fast, few enough to need little memory."""
@@ -66,7 +67,6 @@ class RunCounts:
     """How far a run has come.
 
     Attributes:
-        run: Optimizer and seed.
         done: Observations in the store.
         feasible: Those that met every constraint.
         failures: Those without a result, by the word for it.
@@ -92,8 +92,6 @@ class BatchTiming:
         run: Index of the run.
         batch: Number of the batch within the run; the initial designs are batch 0.
         n_designs: Observations in it.
-        ask_seconds: The optimizer's.
-        evaluate_seconds: The evaluator's.
     """
 
     run: int
@@ -122,7 +120,6 @@ class Store:
     """An open store; use ``create_store`` and ``open_store`` of ``store_file.py``.
 
     Args:
-        path: The file.
         connection: In autocommit mode.
         version: Of its schema.
         notice: What whoever reads it should know of the file.
@@ -155,7 +152,7 @@ class Store:
         Raises:
             JobError: The disk is full or fails; what was stored before is intact.
         """
-        with explained(self.path), self._transaction():
+        with explained(self.path), transaction(self._connection):
             for batch in batches:
                 self._connection.executemany(INSERT, records(batch))
                 timing = self._timing_with(batch)
@@ -180,7 +177,7 @@ class Store:
         Raises:
             JobError: The disk is full or fails; what was stored before is intact.
         """
-        with explained(self.path), self._transaction():
+        with explained(self.path), transaction(self._connection):
             for item in proposals:
                 design = np.ascontiguousarray(item.row, dtype="<i4").tobytes()
                 row = (item.run, item.number, item.batch, item.n_told, design)
@@ -216,7 +213,7 @@ class Store:
             JobError: The disk is full or fails; what was stored before is intact.
         """
         seconds = batch.seconds / max(len(batch.rows), 1)
-        with explained(self.path), self._transaction():
+        with explained(self.path), transaction(self._connection):
             self._connection.execute(SCREENINGS)
             for i, (design, numbers) in enumerate(zip(batch.rows, batch.numbers, strict=True)):
                 row = (
@@ -266,7 +263,7 @@ class Store:
 
     def end_run(self, run: int, ended: str) -> None:
         """Record that a run needs no further batch."""
-        with explained(self.path), self._transaction():
+        with explained(self.path), transaction(self._connection):
             described = self.runs[run]
             checksum = row_checksum((run, described.optimizer, described.seed, ended))
             self._connection.execute(
@@ -287,7 +284,7 @@ class Store:
         """
         first_steps = [count.done for count in self.counts()]
         row = (len(self.epochs) + 1, *map(to_json, (first_steps, list(changes), dict(inputs))))
-        with explained(self.path), self._transaction():
+        with explained(self.path), transaction(self._connection):
             self._connection.execute(
                 "INSERT INTO epochs VALUES (?, ?, ?, ?, ?)", (*row, row_checksum(row))
             )
@@ -429,17 +426,6 @@ class Store:
         if any(len(blob) != width * dtype.itemsize for blob in blobs):
             raise DamagedStoreError(self.path, "an observation has the wrong length")
         return np.frombuffer(b"".join(blobs), dtype=dtype).reshape(len(blobs), width)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:  # Ctrl-C too must leave the last whole batch
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:

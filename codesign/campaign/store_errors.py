@@ -14,7 +14,6 @@ class DamagedStoreError(StoreError):
     """The file is not what was written.
 
     Args:
-        path: Of the file.
         reason: What does not fit.
     """
 

@@ -51,7 +51,6 @@ def create_store(
     """Write a new, empty store; it appears whole or not at all.
 
     Args:
-        path: The file to make.
         meta: JSON values; at least ``layout`` and ``parameters``.
         runs: All runs of the campaign.
         sample: Observations of run :data:`~codesign.campaign.observations.SAMPLE`.
@@ -89,7 +88,6 @@ def open_store(path: Path, writing: bool = False, is_ours: bool = False) -> Iter
     """An existing store, closed at the end of the block.
 
     Args:
-        path: The file.
         writing: For the one process that holds the campaign's lock.
         is_ours: To be read by that process, so that nobody writes.
 

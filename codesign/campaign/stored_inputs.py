@@ -58,7 +58,6 @@ def stored_problem(store: Store, current: Problem | None) -> Problem:
     """The problem of a store.
 
     Args:
-        store: Of a campaign.
         current: The problem as it is today, whose space is taken if it has the same parameters:
             it knows derived quantities and named designs too.
     """

@@ -35,7 +35,6 @@ class Site:
     """A campaign, for workers that are to find the same.
 
     Attributes:
-        path: Of its file.
         identity: Digest of all that its results depend on.
         execution: How designs are evaluated, whatever the file says.
         folder: Of its results, for logs; None: no log is kept.
@@ -124,7 +123,6 @@ class SliceResult:
     Attributes:
         run: Index of the run.
         n_before: Observations of the run on which it follows.
-        batches: To be stored.
         error: What stopped the run, or None.
         is_over: The run needs no further slice.
     """

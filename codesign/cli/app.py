@@ -51,7 +51,7 @@ from codesign.cli import (
 )
 from codesign.cli.flag_records import spread
 from codesign.cli.output import report_stream, reports_only, say
-from codesign.cli.panels import HIDDEN, PanelGroup
+from codesign.cli.panels import PanelGroup
 from codesign.errors import CodesignError, InfeasibleError, JobError, UnattainableError
 from codesign.text import printable
 
@@ -116,7 +116,7 @@ for _module in (
     schema,
 ):
     for _command in _module.COMMANDS:
-        app.command(hidden=_command.__name__ in HIDDEN)(_command)
+        app.command()(_command)
 
 
 @cache

@@ -66,7 +66,6 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     """What a file says of the execution, with what flags say in its place.
 
     Args:
-        execution: Of the file.
         flags: By the file's keys; None: not given.
 
     Raises:

@@ -18,9 +18,7 @@ class SchemaFile(NamedTuple):
     """A published schema.
 
     Attributes:
-        name: Of the document.
         version: 1 and up; the highest is the one that is printed.
-        path: Of the file.
     """
 
     name: str

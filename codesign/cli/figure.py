@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli import completion
-from codesign.cli.campaigns import Folder, Name, front_to_draw, shown_path
+from codesign.cli.campaigns import Folder, front_to_draw, shown_path
 from codesign.cli.export import check_ended
 from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report, say
@@ -76,7 +76,7 @@ def figure(
         flags = [flag for flag, value in options.items() if value is not None]
         if flags:
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
-        _draw_both("figure", words[0], form or "pdf", output, folder, as_json)
+        _draw_both(words[0], form or "pdf", output, folder, as_json)
         return
     kind, name = _kind_and_name(words)
     ending = _ending(form, output)
@@ -115,21 +115,8 @@ def figure(
     )
 
 
-def plot(
-    name: Name,
-    form: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
-    output: Annotated[
-        Path | None, typer.Option(help="Folder for the figures. [the campaign's]")
-    ] = None,
-    folder: Folder = None,
-    as_json: AsJson = False,
-) -> None:
-    """Draw what 'codesign figure CAMPAIGN' draws, as PNG: the earlier word for it."""
-    _draw_both("plot", name, form, output, folder, as_json)
-
-
 def _draw_both(
-    command: str, name: str, form: str, output: Path | None, folder: Path | None, as_json: bool
+    name: str, form: str, output: Path | None, folder: Path | None, as_json: bool
 ) -> None:
     """Hypervolume against evaluations, and the front, as far as the campaign has come."""
     from codesign import api
@@ -148,7 +135,7 @@ def _draw_both(
     ]
     paths = [shown_path(path) for path in written]
     report(
-        command,
+        "figure",
         as_json,
         lambda: {"files": paths},
         lambda: [text_line(f"wrote {path}") for path in paths],
@@ -249,4 +236,4 @@ def _draw_all(
         return save_contact_sheet(pictures, sheet)
 
 
-COMMANDS: list[Callable[..., Any]] = [figure, plot]
+COMMANDS: list[Callable[..., Any]] = [figure]

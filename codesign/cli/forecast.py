@@ -76,7 +76,7 @@ class SoftwareFlags:
         key="variant",
         metavar="KEY=VALUE",
     )
-    profile: str = flag("plain (as the other evaluators count), or life.", "plain")
+    profile: str = flag("plain (as the other evaluators count), life, or a plug-in's.", "plain")
     compute_efficiency: str = flag("Share of the peak: 0.5, or linear=0.6,bmm=0.3.", "1")
     memory_efficiency: str = flag("Share of the bandwidth, in the same form.", "1")
     dispatch_latency: str = flag(
@@ -176,13 +176,13 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachine:
-    from codesign.evaluators.forecast.conventions import CONVENTIONS
     from codesign.evaluators.forecast.performance import ForecastMachine
+    from codesign.evaluators.forecast.plain import rules_of
     from codesign.hardware.device import load_device
 
     options = evaluator.options
     peak = None if rates.tops is None else _positive("--tops", rates.tops) * 1e12
-    gigabyte = CONVENTIONS[options.profile].gigabyte
+    gigabyte = rules_of(options.profile).gigabyte
     bandwidth = None if rates.gbps is None else _positive("--gbps", rates.gbps) * gigabyte
     if rates.device is not None:
         sheet = load_device(rates.device, "--device")

@@ -21,7 +21,6 @@ class Heartbeat:
 
     Args:
         command: What it is called.
-        say: Prints a line.
         every_s: Seconds between two lines.
     """
 

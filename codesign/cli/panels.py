@@ -24,8 +24,6 @@ PANELS = {
 }  # fmt: skip
 """Commands by panel, in the order in which both are listed."""
 _REST = "More"
-HIDDEN = ("plot",)
-"""Earlier words for a command; they work and are not listed."""
 
 
 def panel_of(command: str) -> str:
@@ -51,7 +49,7 @@ class PanelGroup(typer.core.TyperGroup):
             rows = [
                 (name, command.get_short_help_str(width))
                 for name, command in commands.items()
-                if command is not None and not command.hidden and panel_of(name) == panel
+                if command is not None and panel_of(name) == panel
             ]
             if rows:
                 with formatter.section(panel):

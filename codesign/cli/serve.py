@@ -13,7 +13,7 @@ from codesign.cli.campaigns import Folder
 from codesign.cli.flags import naming
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import report, say
-from codesign.errors import InputError, MissingExtraError
+from codesign.errors import InputError, needing_extra
 
 if TYPE_CHECKING:
     from codesign.serve.session import Session
@@ -56,10 +56,8 @@ def serve(
     own = [flag for flag, value in flags.items() if value is not None]
     if campaign is not None and own:
         raise InputError(f"expected no {', '.join(own)}: the campaign {campaign} says all of it")
-    try:
+    with needing_extra("a served page", "serve"):
         from codesign.serve import server
-    except ImportError as error:
-        raise MissingExtraError("a served page", "serve") from error
     session = _session(campaign, folder, space, model, workload, phase)
     if measure is not None:
         _report_times(session, measure)

@@ -59,7 +59,6 @@ class Messages:
     """What one device takes part in, in one pass of one stage.
 
     Attributes:
-        parallelism: Degrees of parallelism.
         all_reduce_elements: (a,) elements of every all-reduce, of one request.
         all_reduce_count: (a,) times that it occurs.
         all_gather_elements: (g,) elements of every all-gather once gathered, of one request.

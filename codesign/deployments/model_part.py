@@ -36,7 +36,6 @@ class ModelPart:
     """What one device has of a model.
 
     Attributes:
-        parallelism: Degrees of parallelism.
         table: Operators of one pass of one stage, as far as this device does them.
         weight_elements: Elements of weights that it holds.
         kv_elements_per_request: Elements of the KV cache of one request, of those that a stage
@@ -109,6 +108,9 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     narrower = np.where(columns | heads, part, 1.0)
     has_matrices = table.n_experts == table.experts_per_token
     matrices = np.where(heads & has_matrices & (table.n_experts > 1), part, 1.0)
+    # Of a matrix for each head, a device has fewer; of one weight for each, a part.
+    divides = np.array([rule.divides_weights for rule in rules])
+    weights = np.where(divides, part, 1.0) / matrices
     written = table.kv_written_elements_per_request
     outputs = table.output_elements_per_request
     outputs = np.where(
@@ -122,7 +124,7 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
         products_per_request=table.products_per_request * np.where(heads, products, 1.0),
         n_experts=table.n_experts * matrices,
         experts_per_token=table.experts_per_token * matrices,
-        weight_elements=table.weight_elements * np.where(columns | rows, part, 1.0),
+        weight_elements=table.weight_elements * weights,
         lookup_elements_per_request=table.lookup_elements_per_request * np.where(rows, part, 1.0),
         input_elements_per_request=table.input_elements_per_request
         * np.where(rows | heads, part, 1.0),

@@ -49,26 +49,19 @@ class EnumerationProgress(Protocol):
 
     def start(self, total: int, done: int) -> None:
         """Designs of the space, and how many an earlier run has settled."""
-        ...
+        return
 
     def advance(self, n: int) -> None:
         """``n`` more designs are settled: evaluated, or shown to be off the front."""
-        ...
+        return
 
     def finish(self) -> None:
         """No further call comes."""
-        ...
+        return
 
 
-class _Quiet:
-    def start(self, total: int, done: int) -> None:
-        pass
-
-    def advance(self, n: int) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
+class _Quiet(EnumerationProgress):
+    """Progress that nobody watches."""
 
 
 def enumerate_front(
@@ -88,7 +81,6 @@ def enumerate_front(
 
     Args:
         problem: Its space must be small enough to be numbered.
-        workers: Processes.
         rebuild: How a worker gets the problem; without it there is one process.
         checkpoint: A file that an interrupted enumeration goes on from; removed at the end.
         progress: Told of every block.

@@ -25,7 +25,6 @@ class SearchSetup:
     """What a worker needs before its first block.
 
     Attributes:
-        rebuild: Builds the problem.
         barriers: (b, m) points; what they dominate is left out.
         working_folder: In which the problem's files are looked up.
     """

@@ -35,7 +35,6 @@ class ExactFront:
         counts: (p,) designs that have exactly these objectives.
         rows: (k, d) the designs of each point with the lowest numbers, up to ``MOST_LISTED``.
         point: (k,) which point each has, ascending.
-        n_designs: Designs of the space.
         n_evaluated: Designs whose objectives were computed.
         n_repeated: Designs that no metric can tell from an evaluated one.
         n_excluded: Designs that a bound showed to be infeasible or dominated.

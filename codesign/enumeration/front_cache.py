@@ -145,10 +145,7 @@ def kept_front(
     Stored, found again and resumed as :func:`exact_front`, whose arguments and errors it has.
 
     Args:
-        problem: Of a campaign.
         names: Metrics to keep; see :func:`~codesign.enumeration.kept.keeping`.
-        folder: Of the files.
-        workers: Processes.
         rebuild: How a worker gets the problem.
         progress: Told of every block.
         executor: Where it is done; see :func:`exact_front`.

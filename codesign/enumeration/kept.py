@@ -45,7 +45,6 @@ class KeptFront:
 
     Attributes:
         problem: With the kept metrics as further objectives.
-        front: Its exact front.
         n_objectives: How many of these objectives are those of the campaign.
     """
 
@@ -96,7 +95,6 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
     """The problem whose exact front is that of :class:`KeptFront`.
 
     Args:
-        problem: Of a campaign.
         names: Metrics to keep, in any order; objectives among them are left out.
         where: Begins every message.
 

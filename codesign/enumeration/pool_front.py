@@ -17,7 +17,6 @@ class PoolFront:
     """Non-dominated designs of a pool, halved again and again.
 
     Attributes:
-        name: Of the pool.
         metrics: The ``k`` metrics that decide on systems.
         columns: Entries of a system's row that a design of the pool sets.
         values: (p, k) metrics, minimized.

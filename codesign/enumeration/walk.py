@@ -67,7 +67,6 @@ class Walk:
     """The search of parts of a space, one after the other.
 
     Args:
-        problem: Space, evaluator, objectives, constraints.
         barriers: (b, m) objectives of feasible designs that are known, and what else cuts off
             (see ``wanted.py``), non-dominated, in lexicographic order; the better they are, the
             more is left out.

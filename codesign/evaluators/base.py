@@ -64,7 +64,6 @@ class Explanation:
     ``explanation_rows.py`` has the keys of the rows.
 
     Attributes:
-        metrics: All metrics.
         violations: Limits; ``<= 0`` is within.
         operators: One row per operator: work, time, bound, traffic by level, energy.
         levels: One row per memory level: what it is, what lives there, what crosses it.
@@ -187,7 +186,6 @@ def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> d
 
     Args:
         name: Name under which the evaluator is registered.
-        evaluator: The evaluator.
         options: Options that the caller stated; the evaluator or its profile chooses the others.
     """
     profile = {"profile": evaluator.profile} if isinstance(evaluator, HasProfile) else {}
@@ -318,7 +316,6 @@ class PoolDescription:
 
     Attributes:
         name: Stands before the names of its parameters in the system's designs.
-        role: What its machines do.
         parameters: The parameters of one machine, without the pool's name.
         choices: Values that each of them may have.
     """
@@ -334,7 +331,6 @@ class LinkDescription:
     """What joins two pools; its parameters begin with its name.
 
     Attributes:
-        name: Of the link.
         sender: Name of a pool.
         receiver: Name of a pool.
     """

@@ -51,7 +51,6 @@ def answer(
         method: Name of the method, for messages.
         kind: Kind of quantity that each array holds, for messages.
         ask: Calls the method.
-        designs: A batch of designs.
     """
     before = copied(designs)
     try:

@@ -46,7 +46,6 @@ def check_optional(
 
     Args:
         evaluator: An evaluator that keeps the contract of every evaluator.
-        designs: A batch of designs.
         reference: Results of the evaluator on that batch.
         admissible: The designs that keep every limit known before evaluation; hints are for these
             designs alone.

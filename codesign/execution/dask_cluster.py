@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from codesign.errors import InputError, MissingExtraError
+from codesign.errors import InputError, needing_extra
 
 
 class DaskExecutor(Executor):
@@ -40,9 +40,7 @@ def dask_cluster(argument: str | None, places: int) -> Executor:
     """
     if argument is None:
         raise InputError("executor 'dask': expected dask:ADDRESS, such as dask:tcp://HOST:8786")
-    try:
+    with needing_extra("executor 'dask'", "dask"):
         from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError("executor 'dask'", "dask") from error
     client: Any = Client  # Dask has no types here
     return DaskExecutor(client(argument, set_as_default=False))

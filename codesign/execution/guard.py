@@ -125,9 +125,7 @@ class Guard:
     """Evaluates a problem's designs in a process of its own; for one thread at a time.
 
     Args:
-        problem: Whose designs are evaluated.
         build: Builds the same problem in the process.
-        limits: Patience with one design.
         log: File for what the process writes; discarded if None.
         scratch: Folder in which evaluators may work; the system's for temporary files if None.
     """

@@ -25,12 +25,7 @@ from codesign.problem import Observations, Problem
 
 
 class KnownAnswers:
-    """Designs whose answers are known, failures among them: they are not asked again.
-
-    Args:
-        problem: Whose evaluator answered.
-        observations: Of the known designs.
-    """
+    """Designs whose answers are known, failures among them: they are not asked again."""
 
     def __init__(self, problem: Problem, observations: Observations) -> None:
         self._problem = problem
@@ -58,8 +53,6 @@ class AnswerFile:
     problem.
 
     Args:
-        path: Of the file.
-        problem: Whose designs are evaluated.
         retries_failed: Evaluate designs again that failed before.
     """
 

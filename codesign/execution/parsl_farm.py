@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from codesign.errors import InputError, MissingExtraError
+from codesign.errors import InputError, needing_extra
 from codesign.processes import ONE_THREAD
 from codesign.schema import Record, read_document, to_record
 
@@ -71,7 +71,6 @@ class ParslFarm(Executor):
     """Parsl's High-Throughput Executor as a plain executor that ends what it started.
 
     Args:
-        description: Of the farm.
         folder: For Parsl's logs and scripts.
     """
 
@@ -198,8 +197,6 @@ def parsl_farm(argument: str | None, places: int) -> Executor:
         raise InputError("executor 'parsl': expected parsl:FILE.yaml, the description of a farm")
     document = read_document(Path(argument))
     description = to_record(document, FarmDescription, document.data)
-    try:
+    with needing_extra("executor parsl", "cluster"):
         importlib.import_module("parsl")
-    except ImportError as error:
-        raise MissingExtraError("executor parsl", "cluster") from error
     return ParslFarm(description, Path(tempfile.mkdtemp(prefix="codesign-farm-")))

@@ -38,8 +38,6 @@ class ResultCache:
     """Answers for a problem's designs, from the cache where it has them.
 
     Args:
-        problem: Whose evaluator answers.
-        store: Of the cache.
         stale_s: After how long without a beat a claim is taken over.
     """
 
@@ -54,7 +52,6 @@ class ResultCache:
 
         Args:
             rows: (n, d) designs.
-            inner: Evaluates designs.
 
         Raises:
             InputError: The cache's file cannot be used.

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from codesign.databases import prepare_writer
+from codesign.databases import prepare_writer, transaction
 from codesign.errors import InputError
 from codesign.evaluators.base import Failure
 from codesign.execution.answers import Answer, plain_answer, read_answer
@@ -83,7 +83,6 @@ class Holding:
     """What a cache holds of one source.
 
     Attributes:
-        evaluator: Its name.
         source: First digits of its digest.
         results: Number of answers.
         size_bytes: Text of the answers and their designs.
@@ -125,7 +124,7 @@ class ResultStore:
         Of claims whose owner is a dead process of this machine, the claim is the caller's.
         """
         claimed = []
-        with self._connected() as connection, _transaction(connection):
+        with self._connected() as connection, transaction(connection):
             for key in keys:
                 if _intact_row(connection, key) is not None:
                     continue
@@ -150,19 +149,19 @@ class ResultStore:
 
     def beat(self, owner: str) -> None:
         """Show that an owner of claims is alive."""
-        with self._connected() as connection, _transaction(connection):
+        with self._connected() as connection, transaction(connection):
             connection.execute("UPDATE claims SET beat = beat + 1 WHERE owner = ?", (owner,))
 
     def drop(self, key: str, claim: tuple[str, int]) -> None:
         """Free a claim if its owner and beat are still these."""
-        with self._connected() as connection, _transaction(connection):
+        with self._connected() as connection, transaction(connection):
             connection.execute(
                 "DELETE FROM claims WHERE key = ? AND owner = ? AND beat = ?", (key, *claim)
             )
 
     def release(self, owner: str) -> None:
         """Free all claims of an owner."""
-        with self._connected() as connection, _transaction(connection):
+        with self._connected() as connection, transaction(connection):
             connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
 
     def store(self, source: Source, answers: Mapping[str, Answer | Failure]) -> None:
@@ -172,7 +171,7 @@ class ResultStore:
         is damaged.
         """
         now = int(time.time())  # for people and for prune; nothing else looks at it
-        with self._connected() as connection, _transaction(connection):
+        with self._connected() as connection, transaction(connection):
             connection.execute(
                 "INSERT OR IGNORE INTO sources VALUES (?, ?, ?)",
                 (source.digest, source.evaluator, source.description),
@@ -244,7 +243,7 @@ class ResultStore:
         if not self.path.is_file():
             return 0
         with self._connected() as connection:
-            with _transaction(connection):
+            with transaction(connection):
                 doomed = _damaged_keys(connection)
                 if evaluator is not None or older_than_days is not None or max_bytes is not None:
                     doomed |= _surplus(connection, evaluator, older_than_days, max_bytes)
@@ -331,23 +330,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if (application, version) != (0, 0):
         raise sqlite3.DatabaseError("it is no cache of results that this codesign reads")
     prepare_writer(connection, path)
-    with _transaction(connection):
+    with transaction(connection):
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {_VERSION}")
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _damaged_keys(connection: sqlite3.Connection) -> set[str]:

@@ -59,7 +59,6 @@ class MemoryLevels:
     bandwidths add (bytes spread over them in proportion to bandwidth).
 
     Attributes:
-        capacity_bytes: Capacity of the level.
         bandwidth_bytes_per_s: Peak bandwidth of the level's one port.
         latency_s: Time from request to first byte; on chip that of the faster of the two memories,
             which serves it.
@@ -114,7 +113,6 @@ class AcceleratorBatch:
         array_width: (n,) BLEN, rows and columns of a result tile (or its columns).
         vector_length: (n,) elements of a vector instruction.
         clock_hz: (n,) clock of array and vector unit.
-        levels: On-chip memory and tiers.
         stated_tdp_watts: (n,) TDP of the datasheet; 0 where it is to be modelled.
         planar_sram_bytes: (n,) on-chip memory beside the compute; NaN where it is that of a whole
             shipped device, of which nobody knows the area.
@@ -201,7 +199,6 @@ def take(
     """The accelerators at these positions of the batch.
 
     Args:
-        accelerators: All of them.
         positions: (p,) those wanted.
         order: (t, p) which of the tiers, from 0, comes at each place; as they are if None.
     """

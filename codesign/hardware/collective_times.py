@@ -149,11 +149,9 @@ def wire_bytes(
     node bring more ports, so that their collectives between nodes can take less time.
 
     Args:
-        kind: Which collective.
         message_bytes: As nccl-tests counts: the buffer of an all-reduce, the whole output of an
             all-gather, the whole input of one device for a reduce-scatter or an all-to-all.
         n_ranks: Devices, of all nodes.
-        n_nodes: Nodes.
     """
     message_bytes, near = np.asarray(message_bytes), np.asarray(n_ranks / n_nodes)
     if kind == "send":

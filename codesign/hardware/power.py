@@ -64,7 +64,6 @@ def thermal_design_watts(
     """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` and so on.
 
     Args:
-        accelerators: The designs.
         first_bits: (n,) width of the array's one operand.
         second_bits: (n,) width of the other.
         energies: Of an operation.

@@ -30,6 +30,13 @@ class Range(Record):
         """The value at one of the three levels."""
         return float(getattr(self, level))
 
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        if not 0 <= self.low <= self.typical <= self.high:
+            values = f"low={self.low:g}, typical={self.typical:g}, high={self.high:g}"
+            raise ValueError(f"0 <= low <= typical <= high must hold, got {values}")
+        return self
+
 
 def ranged(unit: str) -> Any:
     """The annotation of a field read as one quantity, or as its low, typical and high value."""
@@ -46,10 +53,7 @@ def ranged(unit: str) -> Any:
                 f"expected one quantity in {unit}, or low, typical and high, got {value!r}"
             )
         with as_value_error():
-            read = {level: parse_quantity(item, unit) for level, item in named.items()}
-        if not 0 <= read["low"] <= read["typical"] <= read["high"]:
-            raise ValueError(f"0 <= low <= typical <= high must hold, got {value!r}")
-        return read
+            return {level: parse_quantity(item, unit) for level, item in named.items()}
 
     return BeforeValidator(read)
 

@@ -231,7 +231,6 @@ class SearchSpace:
     """Where an optimizer may look.
 
     Attributes:
-        space: The design space.
         admits: (n, d) rows to (n,): whether each is a design of the space that meets all that
             is known before evaluation. Takes any integers.
         describe: (n, d) designs to (n,) numbers by name, for models of the objectives to look
@@ -353,9 +352,6 @@ class BaseOptimizer:
     :class:`~codesign.optimizers.history.LearningOptimizer`.
 
     Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
         options: The subclass's ``Options``.
         reference_point: (m,) bound of the hypervolume, for a subclass that uses one.
     """
@@ -411,10 +407,6 @@ class SobolSequence:
     """The distinct admissible designs that a scrambled Sobol sequence meets, in its order.
 
     The sequence and so the designs depend on the space and the seed alone.
-
-    Args:
-        search: Where to look.
-        seed: Of the scrambling.
     """
 
     def __init__(self, search: SearchSpace, seed: int) -> None:

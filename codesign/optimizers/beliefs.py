@@ -137,7 +137,6 @@ class Beliefs:
         objectives: The m processes.
         scales: The m scales on which they see the objectives.
         is_bounded: (m,) objectives of which no result was better than predicted.
-        limits: Limits that were violated.
         failing: About failing, if anything failed.
         front: (k, m) the distinct values that nothing dominates, of the results.
         reference: (m,) bound of the hypervolume.

@@ -32,7 +32,6 @@ class Evidence:
     """A history with what models know of its designs.
 
     Attributes:
-        history: Results.
         features: (n, f) of the designs.
         predicted: (n, m + c) their objectives and violations as a cheaper model has them, NaN in
             the columns that it does not have; None without one.
@@ -142,7 +141,6 @@ class Learned:
 
     Attributes:
         fitted: Its hyperparameters, and how likely they are.
-        form: Its kind.
     """
 
     fitted: Fitted

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import IntArray
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.optimizers.base import KeySet
 from codesign.optimizers.history import History, LearningOptimizer
 from codesign.optimizers.surrogate import single_thread
@@ -52,10 +52,8 @@ class GpOptuna(LearningOptimizer):
 
     def _set_up(self) -> None:
         require_optuna("gp-optuna", "tpe")
-        try:
+        with needing_extra("optimizer gp-optuna", "gp"):
             import torch  # noqa: F401 # only whether it is there
-        except ImportError as error:
-            raise MissingExtraError("optimizer gp-optuna", "gp") from error
         super()._set_up()
         self._translation = Translation(self._space)
 

@@ -88,7 +88,6 @@ class Memory:
 
     Args:
         search: Where the designs are from.
-        n_objectives: Number of objectives.
     """
 
     def __init__(self, search: SearchSpace, n_objectives: int) -> None:

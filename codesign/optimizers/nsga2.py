@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.optimizers.base import BaseOptimizer, KeySet
 from codesign.optimizers.history import History
 from codesign.schema import Record
@@ -50,13 +50,11 @@ class Nsga2(BaseOptimizer):
     _options: Options
 
     def _set_up(self) -> None:
-        try:
+        with needing_extra("optimizer nsga2", "nsga2"):
             from pymoo.operators.mutation.pm import mut_pm
             from pymoo.operators.survival.rank_and_crowding.metrics import get_crowding_function
             from pymoo.util.misc import crossover_mask
             from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
-        except ImportError as error:
-            raise MissingExtraError("optimizer nsga2", "nsga2") from error
         self._mutate, self._mix = mut_pm, crossover_mask
         self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
         parameters = self._space.space.parameters

@@ -133,9 +133,6 @@ def hinted_designs(
 
     Args:
         search: Where to look; it predicts.
-        n: Designs wanted.
-        n_objectives: Number of objectives.
-        seed: Of what is drawn.
         reference: (m,) bound of the hypervolume.
     """
     return Predicted(search, n_objectives, seed, Predicted.Options(), reference).ask(n)

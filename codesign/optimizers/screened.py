@@ -100,7 +100,6 @@ class Screened:
         says nothing.
 
         Args:
-            rows: The designs.
             features: (n, f) their features.
         """
         history = self.history

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.optimizers.additive import (
     AdditiveFitting,
     Contributions,
@@ -92,10 +92,8 @@ def load_libraries() -> None:
 
 def require_libraries(optimizer: str) -> None:
     """:func:`load_libraries`; raises MissingExtraError if one is not installed."""
-    try:
+    with needing_extra(f"optimizer {optimizer}", "gp"):
         load_libraries()
-    except ImportError as error:
-        raise MissingExtraError(f"optimizer {optimizer}", "gp") from error
 
 
 @contextmanager
@@ -162,7 +160,6 @@ class GaussianProcess:
         features: (n, f) where it was observed, warped.
         values: (n,) what was observed, with mean about 0 and variance about 1.
         mean: Prior mean.
-        hyperparameters: Of the kernel.
         factor: (n, n) lower Cholesky factor of the covariance of the observations.
         weights: (n,) that covariance's inverse times ``values - mean``.
     """
@@ -391,7 +388,6 @@ class Fitting:
 
         Args:
             values: (n,), standardized.
-            fitted: What they taught.
         """
         first = 1 + self._n_groups + len(self._alike)
         scales, warps, added = np.split(fitted.logs, [first, first + 2 * len(fitted.warpable)])

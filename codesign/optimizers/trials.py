@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.optimizers.base import KeySet, SearchSpace
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ _LARGEST = 1e300
 
 def require_optuna(optimizer: str, extra: str) -> None:
     """Raises MissingExtraError if Optuna is not installed."""
-    try:
+    with needing_extra(f"optimizer {optimizer}", extra):
         import optuna  # noqa: F401 # only whether it is there
-    except ImportError as error:
-        raise MissingExtraError(f"optimizer {optimizer}", extra) from error
 
 
 @contextmanager

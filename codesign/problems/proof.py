@@ -45,7 +45,6 @@ class ProvenFront:
     """An exact front and its proof.
 
     Attributes:
-        proof: Its kind.
         objectives: (p, m) distinct points, minimized, in lexicographic order.
         rows: (p, d) a design of each.
         counts: (p,) designs of each.
@@ -65,7 +64,6 @@ def prove(problem: Problem, folder: Path, rebuild: Callable[[], Problem]) -> Pro
     """The exact front of a problem.
 
     Args:
-        problem: Of the set.
         folder: Where fronts of large spaces are kept until they are complete.
         rebuild: How a worker gets the problem.
 

@@ -75,7 +75,6 @@ class PublicProblem:
 
     Args:
         record: What is published of it.
-        definition: Its campaign.
     """
 
     def __init__(self, record: ProblemRecord, definition: ResolvedDefinition) -> None:

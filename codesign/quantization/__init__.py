@@ -6,7 +6,6 @@ from codesign.quantization.block_formats import (
     find_block_format,
     mxfp,
     mxint,
-    named_formats,
     with_float_scale,
 )
 from codesign.quantization.element_types import ElementType, float_type, integer_type
@@ -21,7 +20,6 @@ __all__ = [
     "integer_type",
     "mxfp",
     "mxint",
-    "named_formats",
     "quantize",
     "relative_noise",
     "with_float_scale",

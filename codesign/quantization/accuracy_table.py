@@ -39,7 +39,6 @@ class TableSettings:
         n_evaluation: Sequences that are measured.
         n_calibration: Sequences that algorithms look at.
         seed: Of rotations and resamples.
-        device: Of torch.
     """
 
     model: Path
@@ -77,8 +76,6 @@ def measure_table(
     """The table of all choices; those that the output has already are not measured again.
 
     Args:
-        settings: What is measured.
-        choices: Formats and algorithms.
         output: File of the table, in JSON.
         start: Told the number of sequences over all choices, and how many are done.
         advance: Told of each sequence.

@@ -112,8 +112,6 @@ def with_float_scale(name: str, element: ElementType, group_size: int = 0) -> Bl
     """Elements that share a float16 scale, which maps the largest of them to the type's largest.
 
     Args:
-        name: Of the format.
-        element: Their type.
         group_size: Elements along the last axis; 0: all of a row.
     """
     return BlockFormat(name, element, group_size, float_type(5, 10), nominal_bits=element.bits)
@@ -122,7 +120,7 @@ def with_float_scale(name: str, element: ElementType, group_size: int = 0) -> Bl
 NVFP4 = BlockFormat("nvfp4", float_type(2, 1), 16, float_type(4, 3), True, nominal_bits=4)
 """NVIDIA, Introducing NVFP4 (2025): two levels of scales."""
 
-_NAMED = {
+NAMED_FORMATS = {
     "mxfp4": replace(mxfp(2, 1), name="mxfp4"),
     "mxfp6": replace(mxfp(2, 3), name="mxfp6"),
     "mxfp6-e2m3": mxfp(2, 3),
@@ -143,15 +141,11 @@ _NAMED = {
     "bf16": BlockFormat("bf16", None, 0, SharedExponent()),
     "fp16": BlockFormat("fp16", None, 0, SharedExponent()),
 }
+"""The formats with a name of their own; others follow the patterns below."""
 
 _MXFP = re.compile(r"^mxfp(\d+)-e(\d)m(\d+)(?:-b(\d+))?(?:-s(\d))?$")
 _MXINT = re.compile(r"^mxint(\d+)(?:-b(\d+))?(?:-s(\d))?$")
 _GROUPED = re.compile(r"^(int(\d+)|fp8|fp4)(?:-g(\d+))?$")
-
-
-def named_formats() -> tuple[str, ...]:
-    """The formats with a name of their own; others follow the patterns above."""
-    return tuple(_NAMED)
 
 
 @cache
@@ -166,8 +160,8 @@ def find_block_format(name: str, where: str | None = None) -> BlockFormat:
         >>> find_block_format("mxfp6-e3m2-b16").bits_per_element
         6.5
     """
-    if name in _NAMED:
-        return _NAMED[name]
+    if name in NAMED_FORMATS:
+        return NAMED_FORMATS[name]
     if match := _MXFP.match(name):
         width, exponent_bits, mantissa_bits = (int(match[i]) for i in (1, 2, 3))
         block_format = mxfp(exponent_bits, mantissa_bits, *_block_and_scale(match, 4))
@@ -178,10 +172,10 @@ def find_block_format(name: str, where: str | None = None) -> BlockFormat:
     if match := _MXINT.match(name):
         return mxint(int(match[1]), *_block_and_scale(match, 2))
     if match := _GROUPED.match(name):
-        element = integer_type(int(match[2])) if match[2] else _NAMED[match[1]].element
+        element = integer_type(int(match[2])) if match[2] else NAMED_FORMATS[match[1]].element
         assert element is not None
         return with_float_scale(name, element, int(match[3] or 0))
-    raise UnknownNameError("number format", name, _NAMED, where)
+    raise UnknownNameError("number format", name, NAMED_FORMATS, where)
 
 
 def _block_and_scale(match: re.Match[str], first: int) -> tuple[int, int]:

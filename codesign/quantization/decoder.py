@@ -76,7 +76,6 @@ class Decoder:
     """A decoder with its weights.
 
     Attributes:
-        shape: Of the model.
         weights: By the names of Hugging Face.
         in_flight: What happens to activations and KV cache.
     """

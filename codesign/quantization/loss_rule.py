@@ -154,7 +154,6 @@ def noise_parts(
     """The factor and the noise of each part in each of its formats, but those of 16 bits.
 
     Args:
-        formats: Formats and algorithm.
         concentration: Of the noise of a mixture in few layers; that of the rule if None.
     """
     return [
@@ -248,8 +247,6 @@ def loss(total_noise: float, model: str, n_parameters: float, measure: Measure) 
     Args:
         total_noise: Sum of :func:`part_noise`.
         model: Name; one that nobody published has the level of its size.
-        n_parameters: Of the model.
-        measure: Of what.
     """
     if not total_noise:
         return 0.0
@@ -274,9 +271,7 @@ def estimate(
     """What is known or estimated of a model in these formats.
 
     Args:
-        formats: Formats and algorithm.
         model: Name; published scores of exactly these formats are looked up.
-        n_parameters: Of the model.
         measure: ``accuracy`` or ``perplexity``.
 
     Raises:

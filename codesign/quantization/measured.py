@@ -144,7 +144,6 @@ class MeasuredTable(Record):
         A mixture of formats by layers is estimated from the combinations with one of them each.
 
         Args:
-            formats: Formats and algorithm.
             n_parameters: Of the model of interest; a table of another is an estimate for it.
 
         Raises:

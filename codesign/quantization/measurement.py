@@ -86,7 +86,6 @@ def measure(
         reference: In full precision.
         trial: Quantized.
         tokens: Of the text.
-        seed: Of the resamples.
         advance: Called after each sequence.
     """
     rows = []

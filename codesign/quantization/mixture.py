@@ -30,7 +30,6 @@ class Sensitivity:
 
     Attributes:
         product: Name of its weights, without ``.weight``.
-        n_weights: Number of them.
         divergence_nats: By format; of the product alone in it.
     """
 

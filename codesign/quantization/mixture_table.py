@@ -42,7 +42,6 @@ class MixtureSettings:
         context_length: Tokens of a sequence.
         n_sequences: To choose on, and as many to measure on.
         n_calibration: Sequences that algorithms look at.
-        device: Of torch.
     """
 
     model: Path
@@ -68,7 +67,6 @@ def mixture_table(
     The output is written after each measurement, and what it has already is not measured again.
 
     Args:
-        settings: What is mixed.
         average_bits: Limits on the bits of a weight on average.
         divergence_nats: Limit on the divergence; None: none.
         output: File of the table, in JSON.

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from codesign.errors import InputError, MissingExtraError, UnknownNameError
+from codesign.errors import InputError, UnknownNameError, needing_extra
 from codesign.quantization.decoder import LINEAR_NAMES, Decoder, DecoderShape, layer_prefix
 
 _TYPES = ("llama", "mistral", "qwen2", "qwen3")
@@ -108,11 +108,9 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise InputError(f"{folder}: expected weights in *.safetensors, got none")
-    try:
+    with needing_extra("reading weights", "accuracy"):
         from safetensors import SafetensorError
         from safetensors.torch import load_file
-    except ImportError as error:
-        raise MissingExtraError("reading weights", "accuracy") from error
     weights: dict[str, Tensor] = {}
     for path in files:
         try:
@@ -162,10 +160,8 @@ def read_tokens(folder: Path, path: Path) -> Tensor:
         if _shape(folder).vocab_size != _BYTES:
             raise InputError(f"{folder}: expected tokenizer.json, got none")
         return torch.tensor(list(content), dtype=torch.long)
-    try:
+    with needing_extra("reading text", "accuracy"):
         from tokenizers import Tokenizer
-    except ImportError as error:
-        raise MissingExtraError("reading text", "accuracy") from error
     encoded = Tokenizer.from_file(str(tokenizer)).encode(content.decode("utf-8", "replace"))
     return torch.tensor(encoded.ids, dtype=torch.long)
 

@@ -62,15 +62,11 @@ class PublishedScore:
     """A score of a quantized model.
 
     Attributes:
-        identifier: Of the row.
         model: As the source names it.
-        formats: Formats and algorithm.
-        benchmark: What was measured.
         measure: ``accuracy``, of which more is better, or ``perplexity``.
         full_precision: The score at 16 bits; None where the source has only a ratio or none.
         score: The score; None where the source has only a ratio.
         ratio: Score over that at 16 bits; None where nothing to compare with is known.
-        source: Where it was read.
         note: What limits it.
     """
 

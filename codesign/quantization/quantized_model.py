@@ -54,9 +54,7 @@ def quantized(
 
     Args:
         decoder: In full precision; it stays as it is.
-        formats: Formats and algorithm.
         calibration: (b, s) tokens that algorithms look at.
-        seed: Of the rotations.
         formats_of_products: Format of weights and inputs of single products, in place of those of
             ``formats``.
 

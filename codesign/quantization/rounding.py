@@ -49,8 +49,6 @@ def quantize_with_own_library(values: Any, element: ElementType, block_format: B
 
     Args:
         values: NumPy array or torch tensor of float32, not empty along the last axis.
-        element: Type of the elements.
-        block_format: Format, with that type.
     """
     blocks = _split(values, block_format.block_size or values.shape[-1])
     with np.errstate(over="ignore", invalid="ignore"):  # of what becomes NaN, or saturates

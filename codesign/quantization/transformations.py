@@ -123,7 +123,6 @@ def smoothed(decoder: Decoder, largest: Mapping[str, Tensor]) -> Decoder:
     """The decoder with SmoothQuant's scales, folded into norms and weights.
 
     Args:
-        decoder: The decoder.
         largest: Of :func:`largest_inputs`.
     """
     weights = dict(decoder.weights)

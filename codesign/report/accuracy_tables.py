@@ -53,7 +53,6 @@ class AccuracyReport:
 
     Attributes:
         model: Name.
-        n_parameters: Of it.
         choices: Combinations of formats that are of interest.
         table: What was measured of it; None: nothing.
     """

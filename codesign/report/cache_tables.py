@@ -20,7 +20,6 @@ def cache_tables(
     """Where the cache is, and how much it holds of each evaluator with its inputs.
 
     Args:
-        path: Of its file.
         holdings: By source.
         removed: Results that were removed just now; None if none were to be.
     """

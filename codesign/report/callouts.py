@@ -102,8 +102,6 @@ def name_line(
 
     Args:
         axes: With all that decides limits and size already in it.
-        text: The name.
-        color: Of the text.
         x: Where a vertical line is, in data coordinates.
         y: Where a horizontal line is.
     """

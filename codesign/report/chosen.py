@@ -31,7 +31,6 @@ class ChosenDesign:
 
     Attributes:
         label: "front 3", or the name that the space gives it.
-        results: Of the campaign.
         evaluated: As the campaign does, explained.
         pool: Of the machine of a system, the name of its pool.
     """

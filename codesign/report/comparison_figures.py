@@ -63,9 +63,6 @@ def save_figures(
     """Draw every figure; returns the paths.
 
     Args:
-        outcome: What they show.
-        folder: Where they are written.
-        form: Their format.
         width_mm: How wide the critical differences and the balance of wall time will be printed;
             both columns of a page if None. The others have a panel per problem.
 

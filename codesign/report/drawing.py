@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.errors import InputError, MissingExtraError, describe_unknown
+from codesign.errors import InputError, describe_unknown, needing_extra
 from codesign.files import ending_of, replacing
 from codesign.report import palette
 from codesign.report.exports.observed import progress_words
@@ -76,10 +76,8 @@ def drawing_style(width_mm: float | None = None) -> Any:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
+    with needing_extra("a figure", "report"):
         import matplotlib.style
-    except ImportError as error:
-        raise MissingExtraError("a figure", "report") from error
     more: dict[str, Any] = {}
     if width_mm is not None:
         more["savefig.dpi"] = _PRINT_DPI
@@ -116,7 +114,6 @@ def new_figure(width_mm: float | None, height_mm: float, title: str, results: Re
 
     Args:
         width_mm: How wide it will be printed; both columns of a page if None.
-        height_mm: Its height.
         title: Its lines are broken where they do not fit.
         results: Of the campaign that it shows.
     """

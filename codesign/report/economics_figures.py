@@ -31,9 +31,6 @@ def save_frontier(points: Points, words: str, path: Path, title: str, alpha: flo
     the fastest are marked with their devices.
 
     Args:
-        points: The frontier.
-        words: Of the legend.
-        title: Of the figure.
         alpha: Mark the point with most ``tokens_per_s ** alpha`` per dollar, too.
     """
     with drawing_style():

@@ -23,14 +23,12 @@ class EconomicsReport:
     """A finished study.
 
     Attributes:
-        serving: What was studied.
         frontier: Points that no other beats in price and speed, slowest first.
         alpha: Exponent of speed in the value of a token.
         conventions: What the numbers rest on, in words, by name.
         points: Every point that keeps the limits.
         users: Users that are served at once; None: not asked for.
         notes: What a reader could take for more than it is.
-        files: Figures that were drawn.
         energy_range: Between what parts of the predicted energy that of 90 % of measured kernels
             lies; None: points have no energy.
     """

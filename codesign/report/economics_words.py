@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
     from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.frontier import Grid, Points
+    from codesign.evaluators.economics.nccl import Fabric
     from codesign.evaluators.economics.serving_offer import DeviceServing, Formats
-    from codesign.hardware.nccl import Fabric
 
 
 def question_words(

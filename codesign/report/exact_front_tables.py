@@ -33,7 +33,6 @@ def document(
 
     Args:
         results: One design per point of the front, in its order.
-        front: The front.
         seconds: Wall time that it took now; little if it was stored.
         limit: At most so many points.
         tolerance: Share within which a point is said to be folded under a cheaper one.

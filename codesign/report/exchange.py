@@ -34,7 +34,6 @@ def exchange_words(
     What differs by at most the tolerance is left out.
 
     Args:
-        objectives: Of the problem.
         old: (m,) objectives of the design that is given up, minimized.
         new: (m,) of the one that is taken.
         tolerance: Share below which a difference does not matter.
@@ -68,7 +67,6 @@ def changed_settings(
     """What differs between two designs: name, old and new value; a repeated part counts once.
 
     Args:
-        space: Of the designs.
         old: The design that is given up, by parameter.
         new: The one that is taken.
     """

@@ -406,7 +406,6 @@ def save_occupancy(
     """Draw how busy each resource is over time, with the operators above.
 
     Args:
-        title: Of the figure.
         operators: Name, start and end in seconds.
         edges_s: (t + 1,) ends of the intervals.
         busy: (t,) share of each interval by resource, 0 to 1.

@@ -43,7 +43,6 @@ class Scene:
     Attributes:
         model: As it was published; the figures that compare variants make their own of it.
         inference: The model under the variant that was asked for.
-        machine: That would run it.
         prompt_tokens: Of one request.
         generated_tokens: After it.
     """
@@ -140,12 +139,12 @@ def _is_possible(scene: Scene, variant: str) -> bool:
 
 
 def _ratio(scene: Scene) -> Figure:
-    grid, gigabyte = ratio_grid(scene), scene.inference.conventions.gigabyte
+    grid, gigabyte = ratio_grid(scene), scene.inference.rules.gigabyte
     bandwidths = [f"{value / gigabyte:,.4g}" for value in grid["bandwidth_bytes_per_s"]]
     return _heat_map(
         scene,
         np.array(grid["ratio"]),
-        (bandwidths, f"Bandwidth ({scene.inference.conventions.gigabyte_name}/s)"),
+        (bandwidths, f"Bandwidth ({scene.inference.rules.gigabyte_name}/s)"),
         ([f"{value / 1e12:,.4g}" for value in grid["peak_ops_per_s"]], "Peak (10¹² op/s)"),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
+from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import Variant
 from codesign.report.labels import format_value
 from codesign.report.question import context_words
@@ -55,11 +55,10 @@ class ForecastReport:
         lora_update: Operations and time of merging adapters once, if there are any.
         timeline: Steps of the generation, if asked for.
         ratios: Compute over memory time of the prefill by machine, if asked for.
-        files: Figures that were written.
     """
 
     model: str
-    profile: Profile
+    profile: str
     variant: Variant
     request: Mapping[str, Any]
     machine: Mapping[str, Any]
@@ -145,7 +144,7 @@ def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
     if report.timeline:
         parts += [text_line(""), rows_table("Generation", report.timeline, width)]
     if report.ratios:
-        parts += [text_line(""), _ratios_table(report.ratios, CONVENTIONS[report.profile])]
+        parts += [text_line(""), _ratios_table(report.ratios, rules_of(report.profile))]
     parts += [text_line(f"wrote {path}") for path in report.files]
     return parts + [text_line(f"Note: {note}") for note in report.notes]
 
@@ -153,8 +152,8 @@ def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
 def _question(report: ForecastReport) -> dict[str, str]:
     """The request and the machine, in the profile's unit of bandwidth."""
     request, machine = report.request, report.machine
-    conventions = CONVENTIONS[report.profile]
-    bandwidth = machine["bandwidth_bytes_per_s"] / conventions.gigabyte
+    rules = rules_of(report.profile)
+    bandwidth = machine["bandwidth_bytes_per_s"] / rules.gigabyte
     chunk = request["chunk_tokens"]
     prompt = "whole prompt" if chunk is None else f"chunks of {chunk:,} tokens"
     batch = request["batch_size"]
@@ -162,7 +161,7 @@ def _question(report: ForecastReport) -> dict[str, str]:
         "context": context_words(request["prompt_tokens"], request["generated_tokens"]),
         "requests": f"{batch:,} decoded together, each prefilled alone, {prompt} at a time",
         "machine": f"{machine['peak_ops_per_s'] / 1e12:.4g} TOPS, "
-        f"{bandwidth:.4g} {conventions.gigabyte_name}/s",
+        f"{bandwidth:.4g} {rules.gigabyte_name}/s",
     }
 
 
@@ -184,10 +183,10 @@ def _count(value: float, unit: str) -> str:
     return format_value(value, unit)
 
 
-def _ratios_table(ratios: Mapping[str, Any], conventions: Conventions) -> RenderableType:
-    unit = conventions.gigabyte_name
+def _ratios_table(ratios: Mapping[str, Any], rules: type[PlainCount]) -> RenderableType:
+    unit = rules.gigabyte_name
     bandwidths = [
-        f"{value / conventions.gigabyte:.3g} {unit}/s" for value in ratios["bandwidth_bytes_per_s"]
+        f"{value / rules.gigabyte:.3g} {unit}/s" for value in ratios["bandwidth_bytes_per_s"]
     ]
     table = plain_table(
         "Compute over memory time of the prefill; above 1 compute decides",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import IntArray, Value
-from codesign.errors import InputError, MissingExtraError, describe_unknown
+from codesign.errors import InputError, describe_unknown, needing_extra
 from codesign.report.labels import status_word
 from codesign.report.plateaus import folded_front
 
@@ -115,8 +115,6 @@ def to_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:
     Raises:
         MissingExtraError: pandas is not installed.
     """
-    try:
+    with needing_extra("a data frame", "tables"):
         import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("a data frame", "tables") from error
     return pd.DataFrame(scope_columns(results, scope))

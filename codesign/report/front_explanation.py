@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codesign.analysis.insight.choices import FrontChoice
     from codesign.analysis.insight.explained_front import FoldedValue
     from codesign.analysis.insight.prices import Move, Price
-    from codesign.columns import FloatArray, IntArray, Value
+    from codesign.columns import BoolArray, FloatArray, IntArray, Value
 
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""
@@ -58,7 +58,6 @@ class Section:
     """A part of the explanation before it takes a form.
 
     Attributes:
-        title: What it is about.
         lines: Sentences.
         tables: After the sentences.
     """
@@ -396,9 +395,7 @@ class _Words:
         share = abs(move.change) / self.explanation.prices.hypervolume
         more = "more" if move.change > 0 else "less"
         words = [f"{100 * share:.3g} % {more} hypervolume"]
-        if not nearly_matches(
-            np.stack([best, move.best]), np.stack([move.best, best]), tolerance
-        ).all():
+        if self._is_moved(move).any():
             exchange = self.exchange(best, move.best)
             words.insert(0, f"at best {exchange.removesuffix(f': {nothing_words(tolerance)}')}")
             words[0] += f" ({self._per_unit_words(price, move)})"
@@ -406,16 +403,11 @@ class _Words:
 
     def _per_unit_words(self, price: Price, move: Move) -> str:
         """What a unit of the limit, such as a dollar or a year, changes in the best objectives."""
-        best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
         unit = _STEP_UNITS.get(price.limit.unit, unit_text(price.limit.unit) or "unit")
-        is_moved = ~(
-            nearly_matches(best[:, None], move.best[:, None], tolerance)
-            & nearly_matches(move.best[:, None], best[:, None], tolerance)
-        )
         return ", ".join(
             f"{format_metric(abs(float(change)), metric, digits=3)} {title} per {unit}"
             for title, metric, change, moved in zip(
-                self.titles, self.metrics, move.best_change, is_moved, strict=True
+                self.titles, self.metrics, move.best_change, self._is_moved(move), strict=True
             )
             if moved
         )
@@ -424,11 +416,14 @@ class _Words:
         """Whether the hypervolume or a best value differs by more than the tolerance."""
         if not move.n_points:
             return True
-        tolerance, best = self.explanation.tolerance, self.explanation.front.objectives.min(axis=0)
-        is_near = nearly_matches(
-            np.stack([best, move.best]), np.stack([move.best, best]), tolerance
-        ).all()
-        return not is_near or abs(move.change) > tolerance * self.explanation.prices.hypervolume
+        least = self.explanation.tolerance * self.explanation.prices.hypervolume
+        return bool(self._is_moved(move).any()) or abs(move.change) > least
+
+    def _is_moved(self, move: Move) -> BoolArray:
+        """(m,) whether the best value of an objective differs by more than the tolerance."""
+        best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
+        is_near = nearly_matches(best, move.best, tolerance)
+        return ~(is_near & nearly_matches(move.best, best, tolerance))
 
     def _amount(self, price: Price, value: float) -> str:
         return f"{value:.4g} {unit_text(price.limit.unit)}".rstrip()

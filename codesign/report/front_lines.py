@@ -42,7 +42,6 @@ def front_lines(
     several.
 
     Args:
-        results: The results.
         width: Columns of the terminal.
         limit: The first so many designs; None for at most ``MOST_LINES`` over the whole front and
             those that are recommended.

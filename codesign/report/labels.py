@@ -324,7 +324,6 @@ def design_words(
     """Each design in words; what is the same in the whole space is left out.
 
     Args:
-        space: Of the designs.
         designs: Each by parameter.
         between: What stands between the pools of a system.
     """

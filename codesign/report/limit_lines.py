@@ -16,7 +16,6 @@ class LimitLine:
     """A limit on one metric.
 
     Attributes:
-        metric: Its name.
         bound: Of the metric.
         words: Such as ``TDP at most 700 W``.
     """

@@ -69,12 +69,9 @@ class MachineLevel:
         name: ``on_chip``, ``tier1`` and so on, as evaluators call it.
         title: The same in words.
         banks: What it consists of; on chip there may be two kinds.
-        capacity_bytes: Capacity.
         bandwidth_bytes_per_s: Peak bandwidth of its one port.
         latency_s: From request to first byte.
         background_watts: Power whether used or not.
-        read_energy_joules_per_byte: Energy of reading.
-        write_energy_joules_per_byte: Energy of writing.
         shoreline_m: Die edge taken of that reserved for memory.
         uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
     """
@@ -119,7 +116,6 @@ class Machine:
             and KV cache.
         mac_energy_joules: Of one multiply-accumulate of these widths.
         lane_energy_joules: Of one operation of one lane of the vector unit.
-        levels: On-chip memory and tiers.
     """
 
     array_rows: int

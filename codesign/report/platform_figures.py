@@ -29,7 +29,6 @@ def save_scaling(study: Scaling, title: str, path: Path) -> Path:
 
     Args:
         study: The times of both phases for every value of the varied number.
-        title: Above the figure.
     """
     with drawing_style():
         from matplotlib.figure import Figure

@@ -156,7 +156,6 @@ def requirements_tables(
 
     Args:
         question: What was asked, in words, by name.
-        needed: What a platform needs.
         rows: One for each device.
         is_steady: Whether users in a steady state are served, not requests that arrive together.
         is_simulated: Whether the devices are fleets that were simulated.

@@ -26,12 +26,7 @@ def document(status: CampaignStatus) -> dict[str, Any]:
 
 
 def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[RenderableType]:
-    """A campaign's state and each of its runs.
-
-    Args:
-        status: Of the campaign.
-        reading: Of its evaluator.
-    """
+    """A campaign's state and each of its runs."""
     facts = {
         "evaluator": evaluator_words(reading),
         "state": status.state,

@@ -35,7 +35,6 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
 
     Args:
         points: At least one.
-        title: Of the figure.
     """
     listed = sorted(points, key=lambda item: item.token_ratio)
     across = np.array([item.token_ratio for item in listed])

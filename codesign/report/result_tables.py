@@ -34,7 +34,6 @@ def front_document(
     """The whole front with its provenance and each optimizer's record, as one document.
 
     Args:
-        results: What was searched.
         front: The front whose numbers name designs, of the same campaign.
         limit: At most so many designs.
         tolerance: Share within which a design is said to be folded under a cheaper one.
@@ -73,7 +72,6 @@ def front_table(
     the whole front.
 
     Args:
-        results: The results.
         limit: At most so many lines.
         tolerance: Share within which designs are folded; 0 shows every design.
     """

@@ -69,7 +69,6 @@ def roofline(
 
     Args:
         operators: Rows of :func:`operator_documents`.
-        evaluated: The design.
     """
     points = [
         {

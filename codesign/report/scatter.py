@@ -17,7 +17,6 @@ def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) 
 
     Args:
         rows: Of a study; ``group`` or ``kind``, where there is one, gives the color.
-        title: Above the figure.
         path: Of a PNG or SVG file.
     """
     pairs = [

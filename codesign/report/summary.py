@@ -18,7 +18,6 @@ class OptimizerSummary:
     """One optimizer over its seeds.
 
     Attributes:
-        optimizer: Its name.
         n_runs: Seeds with at least one observation.
         n_evaluated: Observations over all seeds.
         n_feasible: Of those, within every limit.
@@ -90,8 +89,6 @@ def convergence(results: Results, optimizer: str, most_points: int = 1000) -> Co
     """Hypervolume over the seeds, as far as every seed that began has come.
 
     Args:
-        results: Of a campaign.
-        optimizer: Its name.
         most_points: Longer curves are thinned, evenly; the first and last stay.
     """
     curves = _curves(results, optimizer)

@@ -54,9 +54,6 @@ _LETTER_POINTS = 5.4
 def save_system(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:
     """Draw one machine of every pool with the links between them, and a request's time line.
 
-    Args:
-        chosen: A system.
-
     Raises:
         InputError: The design is no system.
     """

@@ -29,8 +29,6 @@ class PictureMachine:
     Attributes:
         name: Of the pool.
         title: Its name, its number of machines, how busy they are.
-        words: The machine in words.
-        evaluated: One machine.
     """
 
     name: str
@@ -44,7 +42,6 @@ class PictureLink:
     """What joins two pools that stand side by side.
 
     Attributes:
-        name: Of the link.
         words: What it is and what a request sends over it, line by line.
     """
 
@@ -59,9 +56,7 @@ class TimelineBar:
     Attributes:
         name: Of the pool or the link.
         kind: ``prefill``, ``decode``, ``hand-over`` or ``exchange``.
-        start_s: When it begins.
         exposed_s: From when on nothing else is done for the request: the start, of a pool.
-        end_s: When it ends.
         first_step_end_s: When its first step ends, as far as that is of the second token.
         utilization: Share of the time in which the pool or the link is busy.
         text: Its times in words.
@@ -82,7 +77,6 @@ class SystemPicture:
     """A system, from left to right as a request passes it.
 
     Attributes:
-        machines: Of each pool.
         links: Between them.
         bars: The way of one request that waits for nobody.
         second_token_s: When it has its second token; None if the system lacks a phase.

@@ -98,7 +98,6 @@ def rows_table(
     ``width``, columns from the end as well: the JSON has them all.
 
     Args:
-        title: Above the table.
         rows: The same keys in each.
         width: Columns of the terminal.
         first: Keys to show before the others, in this order.

@@ -50,7 +50,6 @@ class Frame:
     Attributes:
         status: How far each run has come.
         results: Everything that is stored; None before the first batch.
-        reading: Of the campaign's evaluator.
         paces: By run, in the order of ``status.runs``.
         designs_per_s: Of the whole campaign between two frames; None in the first.
     """
@@ -102,7 +101,6 @@ def frame_tables(frame: Frame, console: Console | None = None) -> list[Renderabl
     """The frame for the terminal.
 
     Args:
-        frame: The frame.
         console: Where it is shown; what does not fit its height is left out, of the runs first
             those that have ended. All runs and a few designs if None.
     """

@@ -57,8 +57,6 @@ class Session:
     """Answers about designs of one space; it keeps nothing between two answers.
 
     Args:
-        prepared: Evaluates them.
-        title: For the page.
         front: What they are compared with; None: nothing.
     """
 

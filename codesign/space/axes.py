@@ -86,8 +86,6 @@ def regrouped(
     combinations; of several, the first. What a condition names still comes before what it governs.
 
     Args:
-        structure: The space.
-        axes: The choices.
         scopes: For each rule, the places of the choices that it joins.
     """
     earlier = _prerequisites(structure, axes)

@@ -24,8 +24,6 @@ class MagnitudeBounds:
     """What is known of a number without looking at the design.
 
     Attributes:
-        least: Least magnitude.
-        largest: Largest magnitude.
         is_whole: It is always a whole number.
         is_defined: It is never NaN.
     """

@@ -43,7 +43,6 @@ class Component:
     """Parameters that depend on one another, and every way in which they can be set.
 
     Args:
-        structure: The space.
         columns: The parameters, in increasing order.
     """
 

@@ -30,7 +30,6 @@ class TooManyStatesError(Exception):
     """More steps than were allowed; names the rule that needs the most states.
 
     Args:
-        rule: The rule.
         columns: The entries of a row that it depends on.
     """
 
@@ -190,7 +189,6 @@ def diagram_of(
     """The diagram of the choices that keep the rules; None if no design does.
 
     Args:
-        structure: The space.
         axes: The choices, in the order in which they are made.
         rules: Over these choices.
         max_steps: Bound on states, times choices, times what is remembered of a state.

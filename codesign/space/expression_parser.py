@@ -69,7 +69,6 @@ def parse_expression(
     """Parse an expression and check its names, kinds and dimensions.
 
     Args:
-        text: The expression.
         units: Unit of every named number. Its values are given in that unit.
         where: ``file:line: key``, put before a problem.
         categories: What each parameter may be compared with.

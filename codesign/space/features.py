@@ -77,7 +77,6 @@ def features_of(
     """The features of a space.
 
     Args:
-        structure: The space.
         spread: Designs that cover what the parameters in the given columns can be; they give
             the range of each derived quantity.
     """

@@ -41,7 +41,6 @@ class Parameter:
         catalog: The catalog that its values are names in.
         part: The repeated part that it belongs to.
         declared: All values of the file, also those that fixing has taken away.
-        description: For people.
     """
 
     name: str
@@ -203,7 +202,6 @@ class RepeatedPart:
     parts by falling order key, and the absent ones last.
 
     Attributes:
-        name: What it is called.
         members: Names of one repetition's parameters; the first says whether it is there.
         columns: (k, p) position of each repetition's parameters in a row.
         minimum: Repetitions that must be there.
@@ -260,7 +258,6 @@ def repeated_part(
     """A repeated part with its canonical order worked out.
 
     Args:
-        name: What it is called.
         parameters: Name within the part and parameter of the first repetition.
         columns: (k, p) position of each repetition's parameters in a row.
         minimum: Repetitions that must be there.

@@ -45,7 +45,6 @@ class Pool:
 
     Attributes:
         name: Stands before the names of its parameters.
-        role: What its machines do.
         machine: What a machine is, in words: the space that it is a design of, or devices.
         parameter_names: The parameters of one machine, without the pool's name.
         load: Reads the pool's own space, the designs of one machine.
@@ -72,9 +71,7 @@ class PoolDefinition:
     """A pool as its file states it.
 
     Attributes:
-        name: Of the pool.
         record: Its keys.
-        document: Its space.
     """
 
     name: str
@@ -153,7 +150,6 @@ def read_system(document: Document, with_base: Callable[[Document], Document]) -
     """The space of a system from a document that lists pools.
 
     Args:
-        document: Of the system.
         with_base: Completes a document by the space that it is based on.
 
     Raises:

@@ -78,7 +78,6 @@ class Terms:
     """Builds the terms of rules; what occurs in several rules is one term.
 
     Args:
-        structure: The space.
         axes: The choices, in the order in which they are made.
     """
 

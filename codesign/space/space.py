@@ -36,10 +36,7 @@ class DesignSpace:
     on first use.
 
     Args:
-        structure: The resolved definition.
         name: The name of its file.
-        source: Where it was read.
-        description: For people.
         refix: Builds the space again with other overrides.
         definition: The resolved definition as plain JSON values.
 
@@ -382,7 +379,6 @@ class DesignSpace:
         """Parse an expression over parameters, their attributes, derived quantities and more.
 
         Args:
-            text: The expression.
             where: ``file:line: key`` for messages.
             units: Further names that say their unit, such as metrics, with their unit.
         """

@@ -25,7 +25,6 @@ class SpaceConstraint:
     """A condition that every design of the space meets.
 
     Attributes:
-        expression: The parsed condition.
         description: Why it holds.
         where: Where the file says so.
     """
@@ -49,10 +48,8 @@ class Derived:
 
     Attributes:
         name: As expressions and reports use it.
-        expression: How it is computed.
         unit: The unit in which it is shown; values are in coherent SI units.
         feature: Whether models of the objectives look at it.
-        description: For people.
     """
 
     name: str
@@ -67,7 +64,6 @@ class Symbols:
     """What expressions may name, and the look-up table behind each name.
 
     Attributes:
-        units: Unit of every number.
         categories: What each parameter may be compared with.
         parts: For each repeated part, its members' names in each repetition.
         tables: Column of a row, and the value of each level, then of absence.
@@ -163,7 +159,6 @@ class Structure:
 
     Attributes:
         parameters: (d) the parameters, in the order of a row's entries.
-        parts: Repeated parts.
         conditions: The condition of each column that has one.
         steps: Columns with a condition and parts, each after what it depends on.
         derived: Named quantities, each after those it uses.

@@ -92,9 +92,7 @@ class AccountFront:
     """One exact front.
 
     Attributes:
-        phase: Of the requests.
         question: What it is the front of.
-        n_points: Points on it.
         fastest: Tokens per second of its fastest point.
         memories: Part of the points that have a design with each memory technology.
         layers: Likewise with 3D-stacked SRAM.
@@ -122,7 +120,6 @@ def account_fronts(
     """The fronts of the campaigns ``osworld-prefill`` and ``osworld-decode``.
 
     Args:
-        phases: Of the requests.
         questions: What to ask, each at both ends of all ranges and in the middle.
         fixed: Parameters that do not vary, besides those of the campaigns.
         progress: Told what is asked next.

@@ -69,8 +69,6 @@ class RunQuality:
 
     Attributes:
         campaign: Its problem.
-        optimizer: Its label.
-        seed: Its seed.
         sequential: Hypervolume at the end of the budget.
         in_flight: The same with several designs in flight.
     """

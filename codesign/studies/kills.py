@@ -156,10 +156,8 @@ class Ordeal:
     """One campaign in a folder of its own.
 
     Args:
-        target: Of the campaign.
         folder: New.
         chance: When which process is killed.
-        tally: Where it is counted.
         longest_wait_s: Between the start or a kill and the next kill.
         deadline_s: After it, by the monotonic clock, nothing is killed.
     """

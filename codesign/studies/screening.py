@@ -36,7 +36,6 @@ class ScreenedRun:
 
     Attributes:
         kind: ``screened``, ``predicted`` or ``alone``.
-        seed: Its seed.
         seconds: (n,) declared time up to and including each evaluation, screening included.
         shares: (n,) of the exact hypervolume.
         n_screened: Designs that the cheaper evaluator saw.
@@ -58,10 +57,7 @@ def variants(path: Path, seeds: int, budget: int | None, folder: Path) -> dict[s
     """Campaign files: as it is, without screening, and without anything known in advance.
 
     Args:
-        path: Of the campaign file.
-        seeds: Number of seeds.
         budget: Evaluations of each run; the file's if None.
-        folder: For the files.
     """
     screened = yaml.safe_load(path.read_text(encoding="utf-8")) | {"seeds": seeds}
     if budget is not None:
@@ -83,7 +79,6 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
     """All runs of a variant, done beside its file.
 
     Args:
-        path: Of the campaign file.
         screening: What evaluations cost.
         exact: Hypervolume of the exact front.
     """

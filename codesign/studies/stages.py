@@ -49,9 +49,7 @@ class PoolChoice:
     """The machines of a pool in one system.
 
     Attributes:
-        pool: Name of the pool.
-        machines: How many there are.
-        words: Their design.
+        words: Their design in words.
         utilization: Part of the time in which they are busy.
         waits_for: Part of their time by what bounds the operators: compute, a memory port, vectors.
     """
@@ -78,9 +76,6 @@ class StageAnswer:
 
     Attributes:
         campaign: Its name.
-        description: Of the campaign's problem.
-        n_systems: Systems of its space.
-        n_points: Points of the front.
         alike: Part of the points at which the pools choose alike, by what they choose.
         systems: Fastest systems of the front within parts of its largest power.
     """
@@ -104,7 +99,6 @@ def stage_answers(
 
     Args:
         campaigns: Names or files.
-        workers: Processes.
         progress: Told what is asked next.
 
     Raises:

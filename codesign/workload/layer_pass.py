@@ -11,7 +11,6 @@ class Span:
 
     Attributes:
         prefix: Prefix of the names of the layers' operators.
-        layers: Number of these layers.
         kv_heads: Heads with keys and values of each, on average; 0 with latent attention.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.

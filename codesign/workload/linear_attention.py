@@ -62,7 +62,6 @@ def lower_linear_attention(
     """The operators of all layers with linear attention in one pass; none without such layers.
 
     Args:
-        model: The language model.
         tokens: Tokens that a request brings; of a decode step, 1.
         is_prefill: Whether the pass scans a prompt in chunks; a single step otherwise.
         has_past: Whether a state is there before the pass.

@@ -20,7 +20,6 @@ class LinearLayer(ABC):
     """One pass of a layer with linear attention.
 
     Attributes:
-        model: The language model.
         count: Number of such layers.
         dims: Dimensions of its linear attention.
         tokens: Tokens that a request brings.

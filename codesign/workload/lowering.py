@@ -70,7 +70,6 @@ def lower(
     is the mean step (see the module's text).
 
     Args:
-        model: The language model.
         phase: ``prefill`` or ``decode``.
         prompt_tokens: Tokens of the prompt of one request.
         generated_tokens: Tokens generated after it.

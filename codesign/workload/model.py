@@ -536,7 +536,6 @@ def describe_unlike_attention(
     """What an evaluator that takes all layers for softmax attention alike cannot do of a model.
 
     Args:
-        model: The language model.
         windows_may_differ: Whether the evaluator tells sliding layers from others.
 
     Returns:

@@ -75,6 +75,11 @@ class OperatorRule:
     scope: Scope = "tokens"
     is_windowed: bool = False
 
+    @property
+    def divides_weights(self) -> bool:
+        """Whether a device has a part of the weights; of a norm every device has them all."""
+        return self.kernel != "rowwise"
+
 
 _REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
 _ATTENTION = OperatorRule("heads", "query_heads", "attention", scope="phase")
@@ -172,7 +177,6 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
     """The largest part of each dimension that one of ``n_ranks`` devices has, as a share.
 
     Args:
-        model: The language model.
         n_ranks: (...) devices over which the dimensions are cut.
 
     Returns:

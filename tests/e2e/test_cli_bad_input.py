@@ -324,7 +324,7 @@ CASES = {
         {"a.yaml": _CAMPAIGN},
     ),
     "an unknown figure format": Case(
-        ["plot", "a.yaml", "--format", "sgv"], ["unknown figure format 'sgv'", "'svg'"],
+        ["figure", "a.yaml", "--format", "sgv"], ["unknown figure format 'sgv'", "'svg'"],
         {"a.yaml": _CAMPAIGN},
     ),
     "a campaign named unlike its file": Case(

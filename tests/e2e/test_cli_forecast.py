@@ -129,7 +129,7 @@ def test_figures_are_written_without_an_overprint(
         ([*_MACHINE, "--dispatch-latency", "-5 us"], "--dispatch-latency: expected a time of 0 s"),
         (
             [*_MACHINE, "--profile", "lif"],
-            "--profile: expected one of life, plain, got",
+            "--profile: unknown profile 'lif'. Did you mean 'life'? Known: life, plain.",
         ),
         ([*_MACHINE, "--figure", "heat"], "--figure: unknown figure 'heat'"),
         ([*_MACHINE, "--format", "gif"], "--format: unknown figure format 'gif'"),

@@ -74,12 +74,11 @@ INVOCATIONS = {
     "runs": ["runs"],
     "cache": ["cache", "cache verify", "cache prune --max-size 1GB"],
     "watch": ["watch trial --once"],
-    "plot": ["plot trial --format svg"],
     "export": [
         "export trial --output front.json",
         "export trial --output sheet.md --format spec-sheet --design 1",
     ],
-    "figure": ["figure convergence trial --format svg"],
+    "figure": ["figure trial --format svg", "figure convergence trial --format svg"],
     "report": ["report trial"],
     "explain-front": ["explain-front trial --workers 1 --output front.md"],
     "compare": ["compare compare-trial"],

@@ -118,7 +118,7 @@ def test_a_store_with_changed_inputs_is_read_and_goes_on_when_asked(
     assert len(json.loads(capsys.readouterr().out)["notices"]) == 2
     assert main(["export", "toys", "--output", "all.json", "--scope", "all"]) == 0
     assert main(["report", "toys"]) == 0
-    assert main(["plot", "toys"]) == 0
+    assert main(["figure", "toys"]) == 0
     capsys.readouterr()
     assert main(["run", "toys"]) == 2
     assert "--accept-changes" in lines_of(capsys)[0]

@@ -29,6 +29,8 @@ diffusion models            ``npu`` only; the others refuse them.
 unlike attention            ``npu`` only: the others take all layers for softmax attention alike,
                             and refuse linear attention, and sliding layers among full ones.
                             Dense layers among those with experts are compared.
+learned positions           ``npu`` divides their table among devices as that of tokens,
+                            ``platform`` keeps it whole on each.
 profile ``genz``            embedding as a dense product in prefill and none in decode, logits of
                             all tokens, masked scores computed; a mixture's experts take whole
                             numbers of tokens in prefill, and every token meets all experts read
@@ -58,6 +60,7 @@ from codesign.deployments.parallelism import Parallelism
 from codesign.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import ModelShape, shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
@@ -69,7 +72,6 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.pass_messages import list_messages
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.hardware.nccl import Fabric
 from codesign.workload import list_models, load_model, parameter_count
 from codesign.workload.model import describe_unlike_attention
 from codesign.workload.model_size import kv_elements, state_bytes
@@ -95,6 +97,9 @@ MIXED = str(Path(__file__).with_name("mixed_attention.yaml"))
 HYBRIDS = [
     *(name for name in list_models() if load_model(name).n_linear_layers),
     str(Path(__file__).with_name("state_space.yaml")),
+]
+WITHOUT_POSITIONS = [
+    name for name in [*MODELS, MIXED, *HYBRIDS] if load_model(name).position != "learned"
 ]
 EXACT = 1e-9
 """Sums of the same terms in another order."""
@@ -306,6 +311,20 @@ def test_two_devices_read_together_the_weights_of_the_model(model: str, phase: s
         is_copy = part.rule.axis == "replicated" or part.rule.dimension == "latent"
         read = part.weight_bytes[0] * (1 if is_copy else 2)
         assert read == pytest.approx(whole.weight_bytes[0], rel=1e-4)  # GPT-3 has an odd vocabulary
+
+
+@pytest.mark.parametrize("model", WITHOUT_POSITIONS, ids=stem)
+@pytest.mark.parametrize("n_devices", [2, 4])
+def test_one_of_several_devices_holds_the_same_in_npu_and_platform(
+    model: str, n_devices: int
+) -> None:
+    request = Request.model_validate({"model": model, "phase": "decode", "batch": 1, **TOKENS})
+    theirs = model_part(request, Parallelism(n_devices, 1))
+    design = {"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n_devices, **FORMATS}
+    ours = _serving(model, "ideal", design).decode_footprint
+    cached = theirs.kv_elements_per_request * KV_BYTES + theirs.state_bytes_per_request
+    assert ours.weight_bytes[0] == pytest.approx(theirs.weight_elements * WEIGHT_BYTES, rel=EXACT)
+    assert ours.kv_bytes[0] == pytest.approx(cached, rel=EXACT)
 
 
 @pytest.mark.parametrize("model", HYBRIDS, ids=stem)

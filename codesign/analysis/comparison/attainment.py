@@ -27,7 +27,6 @@ def attainment_surfaces(
 
     Args:
         problem: With two objectives.
-        optimizer: Its label.
         percentiles: Share of the runs, in percent.
     """
     runs = problem.of(optimizer)

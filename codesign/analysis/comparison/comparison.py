@@ -54,8 +54,6 @@ class Finished:
     """A campaign as far as it can be compared.
 
     Attributes:
-        campaign: Of one problem.
-        results: Its observations.
         number: Of the problem, in the order of the definition.
         seeds: Those that every optimizer finished.
     """
@@ -70,8 +68,6 @@ class Comparison:
     """Optimizers, problems, and the campaigns in which they meet.
 
     Args:
-        resolved: The definition.
-        folder: Of this comparison.
         fronts: Where exact fronts are kept.
         asked_as: What the user called it, for messages.
     """

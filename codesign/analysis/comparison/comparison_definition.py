@@ -88,8 +88,6 @@ class ResolvedComparison:
     """A comparison with its problems loaded and its optimizers checked.
 
     Attributes:
-        definition: What the file says.
-        optimizers: Ready to be built.
         problems: One per problem, with the comparison's optimizers, seeds and budget; the
             ``path`` is that of the campaign file it was taken from.
         data: What each of these campaign files says, with the search replaced.

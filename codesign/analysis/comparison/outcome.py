@@ -38,8 +38,6 @@ class RunOutcome:
 
     Attributes:
         problem: Name of the campaign.
-        optimizer: Label of the optimizer.
-        seed: Of the run.
         n_evaluated: Designs evaluated.
         n_feasible: Of those, within every limit.
         n_failed: Of those, without a result.
@@ -86,14 +84,9 @@ class ProblemOutcome:
     """All optimizers on one problem.
 
     Attributes:
-        name: Of the campaign.
         kind: Of problems that count as one.
-        description: As its file says.
         reading: Name, profile and options of the evaluator.
-        objectives: Metrics with their senses.
-        truth: The best front.
         reference_point: Bound of the hypervolume by objective, in natural sign.
-        best_hypervolume: Of the best front.
         picked_share: Share of it that as many points of the best front have as an optimizer chooses
             designs, picked greedily: what knowing all would reach within the budget.
         tuned: Optimizers that were tuned on this problem.
@@ -151,7 +144,6 @@ class Outcome:
     """A comparison's results.
 
     Attributes:
-        definition: What was compared.
         problems: In the order of the definition.
         notes: What a reader must know before the numbers, one sentence each.
         settings: What the optimizers said of themselves when they were run.
@@ -198,11 +190,7 @@ def measure_run(
     """One run of a campaign against the best front.
 
     Args:
-        results: Of the campaign.
-        index: Of the run.
-        truth: The best front.
         definition: Its budget, initial designs and targets.
-        time: What the run cost.
 
     Raises:
         JobError: The run is better than the exact front, which is therefore wrong.

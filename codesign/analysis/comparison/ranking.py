@@ -121,8 +121,6 @@ def ranking(
 
     Args:
         labels: The optimizers.
-        blocks: What the rows are.
-        scores: What is compared.
         effects: The A of each pair, in the order of ``combinations``.
     """
     from scipy.stats import rankdata

@@ -37,8 +37,6 @@ def run_time(results: Results, index: int, timings: Sequence[BatchTiming]) -> Ru
     """The time of one run.
 
     Args:
-        results: Of its campaign.
-        index: Of the run.
         timings: Of all batches of the campaign.
     """
     batch = results.batch[results.run_index == index]

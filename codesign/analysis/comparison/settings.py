@@ -28,8 +28,6 @@ def note_settings(
     """Ask the optimizers for their settings, and keep what is new.
 
     Args:
-        optimizers: Of the comparison.
-        folder: Of the comparison.
         tell: Is told in one line of an optimizer that cannot say it; its runs will fail.
 
     Raises:

@@ -24,7 +24,6 @@ class TargetRecord:
     """One optimizer and one target over problems and seeds.
 
     Attributes:
-        optimizer: Label.
         target: Share of the best hypervolume.
         n_runs: Problems times seeds.
         n_reached: Runs that reached it.

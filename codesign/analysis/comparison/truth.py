@@ -28,7 +28,6 @@ class Truth:
     Attributes:
         kind: ``exact``: of the whole space; ``best known``: of all that was evaluated.
         objectives: (p, m) distinct non-dominated points, minimized, in lexicographic order.
-        n_designs: Designs of the space.
         n_front_designs: Designs that have these objectives; None if only the best is known.
     """
 
@@ -62,7 +61,6 @@ def exact_truth(
         problem: Whose space can be enumerated.
         file: The campaign file that says it, from which other processes build it.
         folder: In which fronts are kept; made if needed.
-        workers: Processes.
         tell: Is told in one line if a front must be computed.
 
     Raises:

@@ -27,7 +27,6 @@ class Lead:
     """Evaluators for which one optimizer is best in equal wall time.
 
     Attributes:
-        optimizer: Its label.
         from_s: Seconds per evaluation from which on it is best, within a step of the scan.
         to_s: Seconds per evaluation up to which it is.
     """
@@ -42,11 +41,8 @@ class RunCost:
     """What the runs of one optimizer cost, on all problems and seeds.
 
     Attributes:
-        optimizer: Its label.
         n_runs: Problems times seeds.
         n_evaluated: Designs.
-        suggestion_s: Of the optimizer.
-        evaluation_s: Of the evaluators.
     """
 
     optimizer: str

@@ -58,7 +58,6 @@ class Broken:
     """A limit that designs of an infeasible part break.
 
     Attributes:
-        limit: Its name.
         share: Of the designs that were looked at.
         least: Least violation among them; above 0 every one of them breaks it.
     """
@@ -73,7 +72,6 @@ class Absence:
     """A value that no design of the front has.
 
     Attributes:
-        choice: The parameter.
         value: The value; None: the parameter's absence.
         n_designs: Designs of the space that have it; those with it several times count as often.
         miss: The nearest miss; None if no design that has it is feasible.
@@ -94,8 +92,6 @@ class _Part:
     """The designs that have a value at one place.
 
     Attributes:
-        variation: What gives them.
-        n_designs: How many.
         front: What of their exact front is nearest, as rows of the whole space; None: nothing is
             feasible.
     """

@@ -83,7 +83,6 @@ def choices_of(
     """Every parameter that varies in the space, then every parameter of a part as a whole.
 
     Args:
-        space: The space.
         front: The whole front.
         kept: Points that are not folded under a cheaper one; all if None.
     """

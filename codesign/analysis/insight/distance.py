@@ -47,7 +47,6 @@ class Measure:
 
     Attributes:
         front: (p, m) minimized, none dominated by another.
-        senses: Of the objectives.
         kind: Improvements are factors (1: none) or shares of the front's range (0: none).
         tolerance: Share by which a design may be worse and still count as as good.
     """

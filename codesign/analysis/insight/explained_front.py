@@ -37,7 +37,6 @@ class FoldedValue:
     """A value that only folded points have: nothing speaks against it but its cost.
 
     Attributes:
-        choice: The parameter.
         value: The value; None: the parameter's absence.
         point: Of the points that have it, the one that loses least against its host.
         host: The cheaper point under which that is folded.
@@ -54,8 +53,6 @@ class FrontExplanation:
     """What an exact front says, ``p`` points and ``m`` objectives.
 
     Attributes:
-        problem: The problem.
-        front: Its exact front.
         under: (p,) the cheaper point under which each is folded; itself if it is kept.
         tolerance: Share by which folded points are better at most.
         choices: Every parameter that varies; then those of repeated parts as a whole.
@@ -116,7 +113,6 @@ def explain_front(
 
     Args:
         fronts: Of variations of the problem.
-        front: Its exact front.
         reference: (m,) the campaign's reference point, minimized.
         step: Share of each limit by which it is moved for its price, above 0 and below 1.
         tolerance: Share by which a point must be better than a cheaper one to be kept.

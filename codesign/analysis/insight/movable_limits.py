@@ -36,7 +36,6 @@ class Limit:
     Attributes:
         text: As written; of an evaluator, its name.
         source: Who sets it.
-        quantity: What it bounds.
         comparison: ``<=``, ``<``, ``>=`` or ``>``.
         number: The bound in ``unit``; of an evaluator 100 %.
         unit: As written, or the metric's own.

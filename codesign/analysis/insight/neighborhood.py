@@ -51,8 +51,7 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
     """The designs one move away from any of (k, d) ``rows``, without these.
 
     Args:
-        problem: Of the designs.
-        rows: Their centers.
+        rows: The centers.
         metrics: To be computed besides those that decide.
     """
     space = problem.space
@@ -79,7 +78,6 @@ class NearMiss:
     """A value that no design of the whole front has, in the neighbor that lacks least.
 
     Attributes:
-        parameter: Its name.
         value: None: the parameter's absence.
         place: Of the neighbor.
         dominator: Position in ``front_rows`` of the design that is better and most alike.
@@ -103,7 +101,6 @@ def near_misses(
     """For each value that the whole front lacks, the feasible neighbor with the least regret.
 
     Args:
-        problem: Of the designs.
         near: The neighborhood of ``front_rows``.
         front_rows: (p, d) a design of each point of the measure's front, in its order; where
             points are folded, of those that are not.
@@ -143,7 +140,6 @@ class FoldedChoice:
     """A value that designs of the front have only where they are folded under a cheaper one.
 
     Attributes:
-        parameter: Its name.
         value: None: the parameter's absence.
         places: Of the folded designs that have it, ascending.
     """
@@ -159,7 +155,6 @@ def folded_choices(
     """Values that only folded designs of a front have.
 
     Args:
-        problem: Of the designs.
         known_rows: (k, d) all known designs of the whole front.
         places: (k,) the place on the front of each.
         kept: Places that are not folded.
@@ -198,7 +193,6 @@ class Verdict:
     """What another reading says of one design.
 
     Attributes:
-        reading: Whose it is.
         n_compared: Designs that it was compared with, itself included.
         is_feasible: It keeps every limit.
         is_non_dominated: It is feasible and none of the others dominates it.

@@ -66,7 +66,6 @@ class Price:
     """The shadow price of a limit.
 
     Attributes:
-        limit: The limit.
         state: Whether loosening it changes the front.
         used: Least and largest of the quantity over the front's listed designs.
         next_point: (m,) where the limit bounds an objective and binds only beyond the step, the
@@ -130,7 +129,6 @@ def prices_of(
     Args:
         fronts: Of variations of the problem.
         front: Of the problem as it is.
-        limits: To be priced.
         reference: (m,) the campaign's reference point, minimized.
         step: Share of each limit by which it is moved, above 0 and below 1.
     """

@@ -101,7 +101,6 @@ class _Slackened:
     """An evaluator whose limits are moved; its metrics stay as they are.
 
     Args:
-        inner: The evaluator.
         slack: Relative excess to let pass, by limit.
         is_only_new: Whether designs that keep these limits as they are are refused.
     """
@@ -172,35 +171,23 @@ class FrontsProgress(Protocol):
 
     def expect(self, n: int) -> None:
         """``n`` more enumerations may come."""
-        ...
+        return
 
     def begin(self, label: str, n_designs: int) -> None:
         """One begins."""
-        ...
+        return
 
     def end(self) -> None:
         """One is done, or turned out not to be needed."""
-        ...
+        return
 
     def finish(self) -> None:
         """No further call comes."""
-        ...
+        return
 
 
-class QuietFronts:
-    """Tells nobody."""
-
-    def expect(self, n: int) -> None:
-        """Nothing."""
-
-    def begin(self, label: str, n_designs: int) -> None:
-        """Nothing."""
-
-    def end(self) -> None:
-        """Nothing."""
-
-    def finish(self) -> None:
-        """Nothing."""
+class QuietFronts(FrontsProgress):
+    """Progress that nobody watches."""
 
 
 @dataclass
@@ -208,9 +195,7 @@ class Fronts:
     """Exact fronts of variations of a problem.
 
     Attributes:
-        problem: The problem.
         folder: Where fronts are kept; None: nowhere.
-        workers: Processes.
         rebuild: How a worker gets the problem; without it there is one process.
         progress: Told of every enumeration.
         n_enumerated: Fronts asked for so far.

@@ -25,7 +25,6 @@ class QueuedRequest:
     """A request on one machine.
 
     Attributes:
-        index: Number of the request.
         to_prefill: Tokens to prefill before the next is generated.
         cached: Tokens whose keys and values the cache holds; of a decoding request, those when it
             began to decode.
@@ -47,7 +46,6 @@ class PlannedStep:
     """A step that the engine has chosen.
 
     Attributes:
-        chunks: Chunks of prompts.
         n_decoding: Requests that get their next token.
         context_tokens: Tokens to which these attend.
         started: Requests that the engine runs for the first time.
@@ -69,11 +67,7 @@ class PlannedStep:
 
 
 class ContinuousBatching:
-    """The engine of one machine; what it plans counts as done, but for the end of requests.
-
-    Args:
-        limits: How steps are formed.
-    """
+    """The engine of one machine; what it plans counts as done, but for the end of requests."""
 
     def __init__(self, limits: EngineLimits) -> None:
         self.limits = limits

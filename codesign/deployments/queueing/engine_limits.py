@@ -31,7 +31,6 @@ class EngineLimits:
         max_batched_tokens: Tokens of a step. Under ``prefill-first`` a longer prompt has a step of
             its own.
         cache_tokens: Tokens whose keys and values the machine holds; whole blocks count.
-        policy: How steps are chosen.
         keeps_preempted: Whether a preempted request finds its blocks again that nobody has taken:
             vLLM's prefix caching, which is on by default.
         plans_ahead: Whether the step after the next is chosen when the next one starts, so that

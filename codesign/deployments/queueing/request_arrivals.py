@@ -44,9 +44,6 @@ def poisson_arrivals(
     Args:
         requests_per_s: Mean rate.
         n_requests: Number of requests; the first arrives after the first gap.
-        prompt_tokens: Tokens of each prompt.
-        generated_tokens: Tokens that each generates.
-        seed: Of the generator.
 
     Examples:
         >>> len(poisson_arrivals(2.0, 5, 100, 10, seed=0))

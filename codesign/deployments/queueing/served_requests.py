@@ -19,9 +19,7 @@ class PoolLoad:
     """What a pool did.
 
     Attributes:
-        name: Name of the pool.
         busy_s: (machines,) seconds in which each ran steps.
-        n_steps: Steps of all machines.
         n_preempted: Requests that had to give their cache back.
     """
 
@@ -36,12 +34,10 @@ class ServedRequests:
     """``r`` requests that were served; times are (r,) seconds from the start.
 
     Attributes:
-        arrivals: The requests.
         seen_s: When an engine took the request in: at once, or when its step ended.
         started_s: When the first step with a part of the prompt began.
         first_token_s: When the first token was there.
         last_token_s: When the last token was there.
-        pools: What each pool did.
     """
 
     arrivals: Arrivals

@@ -20,9 +20,8 @@ class ServingMachine:
             evaluator.
         step_times: Seconds of its steps.
         limits: How its engine forms them, with the room for the cache.
-        n_devices: Its devices.
-        power_watts: Their board power limits together, of a design its TDP; None where none is
-            stated.
+        power_watts: Board power limits of its devices together, of a design its TDP; None where
+            none is stated.
     """
 
     design: Mapping[str, Any]

@@ -53,7 +53,6 @@ def simulate(fleet: Fleet, arrivals: Arrivals) -> ServedRequests:
     """Serve all requests.
 
     Args:
-        fleet: Pools, link and routing.
         arrivals: Requests in the order in which they arrive.
 
     Returns:

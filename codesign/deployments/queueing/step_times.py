@@ -11,7 +11,6 @@ class PromptChunk(NamedTuple):
     """Tokens of one prompt that one step prefills.
 
     Attributes:
-        tokens: Tokens of the chunk.
         past_tokens: Tokens of the same request that the cache holds already.
     """
 

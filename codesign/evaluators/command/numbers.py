@@ -20,12 +20,7 @@ class UnreadableOutputError(Exception):
 
 
 class Outputs:
-    """What a program wrote in its folder; every file is read once.
-
-    Args:
-        folder: Of the design.
-        program_run: What it printed.
-    """
+    """What a program wrote in its folder; every file is read once."""
 
     def __init__(self, folder: Path, program_run: ProgramRun) -> None:
         self._folder = folder

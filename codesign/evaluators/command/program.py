@@ -31,9 +31,7 @@ class ProgramRun:
 
     Attributes:
         code: Its exit code; negative: the signal that killed it.
-        stdout: What it printed.
-        stderr: What it printed there.
-        is_cut: It was ended because it printed too much.
+        is_cut: The program was ended because it printed too much.
     """
 
     code: int
@@ -57,7 +55,6 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
 
     Args:
         command: Program and arguments.
-        folder: Its working folder.
         environment: Variables besides those of this process.
 
     Raises:

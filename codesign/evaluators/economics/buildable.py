@@ -30,9 +30,9 @@ from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.frontier import Grid, Points, misfit_of, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.evaluators.economics.sustained_device import SustainedDevice
-from codesign.hardware.nccl import Fabric
 
 _Fields = TypeVar("_Fields", SustainedDevice, ElementBytes, Fabric)
 
@@ -123,7 +123,6 @@ def buildable_points(
 
     Args:
         decoding: Model, machine, precision, speculation; what it fixes of the split is kept.
-        usd_per_hour: Price of a device.
         grid: The largest instance, and the batches.
         context_tokens: Tokens that every request attends to.
         demand_tokens_per_s: Tokens per second that all users together ask for.

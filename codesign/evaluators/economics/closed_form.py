@@ -34,7 +34,6 @@ def fastest(weight_bytes: float, n_layers: int, bandwidth_bytes_per_s: float) ->
 
     Args:
         weight_bytes: Bytes of all parameters.
-        n_layers: Layers of the model.
         bandwidth_bytes_per_s: Bandwidth of one device's memory.
 
     Examples:

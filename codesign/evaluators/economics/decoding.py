@@ -53,7 +53,6 @@ class RequestTokens:
     """Tokens of a request whose prompt is counted too.
 
     Attributes:
-        prompt_tokens: Tokens of the prompt.
         generated_tokens: Tokens of the answer; above 0.
     """
 
@@ -105,7 +104,6 @@ class Decoding:
         prefills too where it is used. A new request waits for one step and for its own prefill.
 
         Args:
-            load: Devices and requests.
             stages: Stages of the pipeline, each of which prefills a prompt of its own.
 
         Returns:

@@ -33,6 +33,7 @@ from codesign.evaluators.economics.economics_options import EconomicsOptions, Ec
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
@@ -40,7 +41,6 @@ from codesign.evaluators.economics.sustained_device import (
     paper_devices,
 )
 from codesign.hardware.device import load_device
-from codesign.hardware.nccl import Fabric
 from codesign.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 from codesign.workload.precision import FORMAT_KEYS
@@ -62,7 +62,6 @@ class EconomicsEvaluator:
 
     Args:
         workload: The model and its draft.
-        options: Conventions, figures, prices.
 
     Raises:
         InputError: A model cannot be loaded, or does not decode.
@@ -234,7 +233,6 @@ class _PreparedDesigns:
 
     Attributes:
         load: Devices, requests and context of the designs.
-        decoding: Decoding of the designs.
         usd_per_hour: (n,) price of an hour of one device.
     """
 

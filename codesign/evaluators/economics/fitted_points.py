@@ -52,9 +52,7 @@ def fitted_points(
 
     Args:
         model: Language model, or the path of its file.
-        device: The device.
         formats: Number formats of weights, activations and KV cache.
-        usd_per_hour: Price of a device.
         grid: The largest instance and the largest batch.
         context_tokens: Tokens that a decode step attends to, where no prompt is counted.
         tokens: Prompt and answer of a request, where its prefill is counted.

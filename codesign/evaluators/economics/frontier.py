@@ -153,7 +153,6 @@ def price_per_million_tokens(
         token_time_s: Time between two tokens of a request.
         n_devices: Devices of the instance.
         batch: Requests served at once.
-        usd_per_hour: Price of a device.
 
     Examples:
         >>> price_per_million_tokens(0.01, 8.0, 80.0, 3.6)  # 8 devices, 8,000 tokens a second
@@ -175,8 +174,6 @@ def feasible_points(
     paper; :func:`codesign.evaluators.economics.buildable.buildable_points` has whole ones.
 
     Args:
-        decoding: Model, machine, precision, speculation.
-        usd_per_hour: Price of a device.
         grid: Instances and batches.
         context_tokens: Tokens that every request attends to.
         demand_tokens_per_s: Tokens per second that all users together ask for; an instance need
@@ -210,7 +207,6 @@ def priced(
 
     Args:
         columns: (5, k) devices, batch, time per token, draft length, time to first token.
-        usd_per_hour: Price of a device.
         demand_tokens_per_s: See :func:`feasible_points`.
         split: See :class:`Points`.
         joules_per_token: See :class:`Points`.
@@ -274,7 +270,6 @@ def misfit_of(
     Args:
         decoding: What does not fit.
         most_devices: Devices of the largest instance.
-        context_tokens: Tokens of the request.
         sizes: Instances among which to look for the remedy; any number of devices if None.
     """
     load = Load(np.array([most_devices]), np.array([1.0]), context_tokens)

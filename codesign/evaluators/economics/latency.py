@@ -4,7 +4,7 @@ The full model of [Epoch2025]_ section 3: reads from memory overlap with arithme
 the network overlap with nothing (Eqs. 29 and 30). A pass of a pipeline stage costs
 
 * kernel launches: 4 per layer, 4 us each (section 4, Eq. 44);
-* collectives after the products of a layer (:mod:`codesign.hardware.nccl`): four under 2-D tensor
+* collectives after the products of a layer (:mod:`.nccl`): four under 2-D tensor
   parallelism, where a group is the square root of the devices, two under 1-D;
 * two all-to-alls per layer among the devices with a token's experts (section 3.5);
 * reads of weights, KV cache and activations (Eqs. 31-35, with activations read once per slice of
@@ -25,9 +25,9 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
+from codesign.evaluators.economics.nccl import ONE_WAY, Collective, collective
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.evaluators.economics.sustained_device import SustainedDevice
-from codesign.hardware.nccl import ONE_WAY, Collective, collective
 
 KERNELS_PER_LAYER = 4
 """Products after one another in a layer (Eq. 44)."""
@@ -131,7 +131,6 @@ class ForwardPass:
     """Forward passes of one model on one machine.
 
     Args:
-        shape: The model.
         machine: The devices; its arrays broadcast with those of the loads.
         precision: Bytes of an element; its arrays broadcast in the same way.
         fixed: Parts of the split that are not searched.

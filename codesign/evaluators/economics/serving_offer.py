@@ -82,7 +82,6 @@ class DeviceServing:
 
     Attributes:
         decoding: Decoding of the model on the device.
-        machine: The device.
         usd_per_hour: Price of an hour of one device.
         context_tokens: Tokens that every request attends to.
         rent: The range of rents whose typical one is the price; None: priced otherwise.
@@ -108,9 +107,6 @@ def serve(
     """A model on an offer.
 
     Args:
-        workload: Model, context, draft.
-        options: Conventions, prices.
-        offer: The device.
         formats: Number formats of weights, activations and KV cache.
         speculates: Whether to draft ahead where that is faster.
         fixed: Parts of the split that are not searched.

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import Profile
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import Device, load_device
-from codesign.hardware.nccl import Fabric
 from codesign.schema import Fraction, Record, quantity, read_document, to_record
 from codesign.workload.precision import bits_per_element
 
@@ -36,9 +36,9 @@ class PaperDevice(Record):
     bandwidth: Annotated[float, quantity("GB/s")]
     capacity: Annotated[float, quantity("GB")]
     link_bandwidth: Annotated[float, quantity("GB/s")]
-    """Bandwidth within a node, as :class:`codesign.hardware.nccl.Fabric` takes it."""
+    """Bandwidth within a node, as :class:`.nccl.Fabric` takes it."""
     network_bandwidth: Annotated[float, quantity("GB/s")]
-    """Bandwidth between nodes, as :class:`codesign.hardware.nccl.Fabric` takes it."""
+    """Bandwidth between nodes, as :class:`.nccl.Fabric` takes it."""
     node_size: Annotated[int, Field(ge=1, strict=True)]
     compute_cap: Fraction
     bandwidth_cap: Fraction
@@ -167,38 +167,27 @@ def device_machine(
     device = load_device(name, "--device")
     paper = paper_devices().get(device.key) if profile == "epoch" else None
     if paper is not None:
-        return _chosen(_of_paper(device, paper, weight_format), paper, choices)
+        return _of_paper(device, weight_format, paper, choices)
     return _of_file(device, weight_format, profile, choices)
 
 
-def _of_paper(device: Device, paper: PaperDevice, weight_format: str) -> SustainedDevice:
+def _of_paper(
+    device: Device, weight_format: str, paper: PaperDevice, choices: MachineChoices
+) -> SustainedDevice:
     is_wide = multiplied_format(device, weight_format) in _WIDE_FORMATS
     peak = paper.peak_16_bit if is_wide else paper.peak_8_bit
     return SustainedDevice(
         name=device.name,
-        flop_per_s=peak,
-        bytes_per_s=paper.bandwidth,
+        flop_per_s=peak * (choices.compute_cap or paper.compute_cap),
+        bytes_per_s=paper.bandwidth * (choices.bandwidth_cap or paper.bandwidth_cap),
         capacity_bytes=paper.capacity,
-        fabric=Fabric(paper.link_bandwidth, paper.network_bandwidth, paper.node_size),
+        fabric=Fabric(
+            _halved(choices.link_bytes_per_s, paper.link_bandwidth),
+            _halved(choices.network_bytes_per_s, paper.network_bandwidth),
+            choices.node_size or paper.node_size,
+        ),
         peak_flop_per_s=peak,
         notes=_widening_notes(device, weight_format),
-    )
-
-
-def _chosen(
-    machine: SustainedDevice, paper: PaperDevice, choices: MachineChoices
-) -> SustainedDevice:
-    """The machine with its caps applied and the chosen figures put in place."""
-    fabric = Fabric(
-        _halved(choices.link_bytes_per_s, machine.fabric.intra_bytes_per_s),
-        _halved(choices.network_bytes_per_s, machine.fabric.inter_bytes_per_s),
-        choices.node_size or machine.fabric.node_size,
-    )
-    return replace(
-        machine,
-        flop_per_s=machine.flop_per_s * (choices.compute_cap or paper.compute_cap),
-        bytes_per_s=machine.bytes_per_s * (choices.bandwidth_cap or paper.bandwidth_cap),
-        fabric=fabric,
     )
 
 

@@ -22,8 +22,6 @@ def misfit(
     Args:
         forecast: Forecast of the model under its variant.
         narrow: Forecast of the model with ``NARROW`` formats.
-        request: Request that was forecast.
-        capacity_bytes: Capacity of the memory.
     """
     need = forecast.memory_bytes
     if need <= capacity_bytes:

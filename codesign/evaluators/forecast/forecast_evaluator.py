@@ -20,6 +20,7 @@ from codesign.evaluators.forecast.forecast_explanation import Forecast, to_expla
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.plain import rules_of
 from codesign.evaluators.forecast.variants import Variant
 from codesign.metrics import METRICS, Metric, chosen_metrics
 from codesign.schema import Document, Record, to_record
@@ -50,7 +51,6 @@ class ForecastEvaluator:
     rate depends on the format is several values of ``peak_ops_per_s``.
 
     Args:
-        workload: Model and token counts.
         options: Conventions of counting, efficiencies, software.
 
     Raises:
@@ -84,6 +84,10 @@ class ForecastEvaluator:
     @property
     def profile(self) -> str:
         return self.options.profile
+
+    def convention_modules(self) -> Sequence[str]:
+        """Of the class that counts, which may be another package's."""
+        return [rules_of(self.profile).__module__]
 
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model and options, as plain JSON values."""
@@ -269,10 +273,8 @@ class _ForecastMetrics:
 
     @cached_property
     def time_per_output_token_s(self) -> FloatArray:
-        conventions = self.forecasts[0].inference.conventions
-        return self._time_s(
-            lambda forecast: forecast.decode_demand, conventions.is_decode_memory_bound
-        )
+        rules = self.forecasts[0].inference.rules
+        return self._time_s(lambda forecast: forecast.decode_demand, rules.is_decode_memory_bound)
 
     @property
     def tokens_per_s_per_user(self) -> FloatArray:

@@ -107,11 +107,13 @@ def to_explanation(
 
 def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
     """The assumptions that limit the numbers."""
-    conventions, variant = forecast.inference.conventions, forecast.inference.variant
-    bound = "traffic alone" if conventions.is_decode_memory_bound else "the longer of both times"
+    inference, variant = forecast.inference, forecast.inference.variant
+    bound = (
+        "traffic alone" if inference.rules.is_decode_memory_bound else "the longer of both times"
+    )
     assumptions = [
-        f"profile {conventions.name}; a prefill takes the longer of its compute and memory time, a "
-        f"decode step {bound}; launches come on top",
+        f"profile {inference.profile}; a prefill takes the longer of its compute and memory time, "
+        f"a decode step {bound}; launches come on top",
         f"{variant.weight_format} weights, {variant.activation_format} activations, "
         f"{variant.kv_format} KV cache, {variant.attention} attention, "
         + ("fused" if variant.fused else "not fused"),

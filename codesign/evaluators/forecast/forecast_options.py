@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from codesign.errors import InputError, KeyedValueError, as_value_error
-from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
 from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.plain import Profile
 from codesign.evaluators.forecast.variants import Variant, find_variant
 from codesign.schema import Positive, Record, checked
 from codesign.workload import Request
@@ -24,12 +24,6 @@ def _shares(value: object) -> object:
         if not isinstance(share, int | float) or share is True or not 0.0 < share <= 1.0:
             of = f" of {name}" if name else ""
             raise InputError(f"expected a share{of} above 0 and at most 1, got {share!r}")
-    return value
-
-
-def _profile(value: object) -> object:
-    if value not in CONVENTIONS:
-        raise InputError(f"expected one of {', '.join(sorted(CONVENTIONS))}, got {value!r}")
     return value
 
 
@@ -56,8 +50,9 @@ class ForecastRequest(Request):
 class ForecastOptions(Record):
     """Options of the ``forecast`` evaluator; parameters of the space replace those they name."""
 
-    profile: Annotated[Profile, checked(_profile)] = "plain"
-    """How work and traffic are counted: as the other evaluators do, or as LIFE's tables do."""
+    profile: Profile = "plain"
+    """How work and traffic are counted: as the other evaluators do, or by conventions of others,
+    such as those of LIFE's tables."""
     variant: Variant = Variant()
     """Formats, fusion, attention, adapters: a name of LIFE's Table 3, or the keys."""
     chunk_tokens: Positive | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.workload.operator_rules import OperatorRule
+from codesign.workload.operator_rules import OperatorRule, Role
 
 QUANTITIES = (
     "matrix_ops",
@@ -27,6 +27,19 @@ READ = ("weight_bytes", "activation_read_bytes", "kv_read_bytes")
 WRITTEN = ("activation_written_bytes", "kv_written_bytes")
 CLASSES = ("linear", "bmm", "softmax", "norm", "rope", "elementwise", "embedding")
 """Kinds of operators, each of which may have efficiencies of its own."""
+NORMS: tuple[Role, ...] = ("norm", "qk_norm")
+"""Roles of the operators that normalize."""
+
+
+def class_of(role: Role, kind: str) -> str:
+    """The one of ``CLASSES`` to which an operator of the lowering belongs."""
+    known = {"gemm": "linear", "attention_qk": "bmm", "attention_pv": "bmm",
+             "linear_attention": "bmm", "gather": "embedding"}  # fmt: skip
+    if kind in known:
+        return known[kind]
+    if role in NORMS:
+        return "norm"
+    return role if role in CLASSES else "elementwise"
 
 
 @dataclass(frozen=True)

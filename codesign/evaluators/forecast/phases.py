@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from codesign.columns import FloatArray
-from codesign.errors import InputError
-from codesign.evaluators.forecast.characterization import characterize
-from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
 from codesign.evaluators.forecast.operator_work import PassWork
+from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import (
     Variant,
     format_bytes,
@@ -21,7 +19,7 @@ from codesign.evaluators.forecast.variants import (
 )
 from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
-from codesign.workload.model import LanguageModel, describe_unlike_attention
+from codesign.workload.model import LanguageModel
 from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
 from codesign.workload.operator_rules import OperatorRule
 
@@ -33,7 +31,7 @@ class Inference:
     Attributes:
         model: Model with the variant's attention.
         variant: Formats, fusion and the rest.
-        profile: ``plain`` or ``life``.
+        profile: How work and traffic are counted.
         is_causal: Whether masked scores are skipped; the profile's choice if None.
         logits: Tokens that go through the LM head; the profile's choice if None.
         tile: Sizes of attention's products are rounded up to multiples of this.
@@ -41,7 +39,7 @@ class Inference:
 
     model: LanguageModel
     variant: Variant
-    profile: Profile = "plain"
+    profile: str = "plain"
     is_causal: bool | None = None
     logits: Logits | None = None
     tile: int = 1
@@ -51,7 +49,7 @@ class Inference:
         cls,
         model: LanguageModel,
         variant: Variant,
-        profile: Profile = "plain",
+        profile: str = "plain",
         *,
         is_causal: bool | None = None,
         logits: Logits | None = None,
@@ -60,19 +58,18 @@ class Inference:
         """The inference of a model as it was published.
 
         Raises:
-            InputError: The model cannot have the variant's attention, or its layers differ in
-                their attention, which LIFE does not count.
+            UnknownNameError: There is no such profile.
+            InputError: The model cannot have the variant's attention, or the profile cannot count
+                it.
         """
-        unlike = describe_unlike_attention(model) if profile == "life" else None
-        if unlike is not None:
-            raise InputError(f"profile life: {unlike}", f"model {model.name}")
+        rules_of(profile).check(model)
         own = with_attention(model, variant)
         return cls(own, variant, profile, is_causal, logits, tile)
 
     @property
-    def conventions(self) -> Conventions:
-        """The choices that the profile makes."""
-        return CONVENTIONS[self.profile]
+    def rules(self) -> type[PlainCount]:
+        """How the profile counts."""
+        return rules_of(self.profile)
 
     def prefill(self, prompt_tokens: int, chunk_tokens: int | None = None) -> PassWork:
         """The work of a prompt, over all its chunks.
@@ -92,14 +89,13 @@ class Inference:
         return work.with_values(np.asarray(values))
 
     def _pass(self, tokens: int, past: int, batch_size: int, predicts: bool = True) -> PassWork:
-        conventions = self.conventions
-        logits = self.logits or conventions.logits
+        logits = self.logits or self.rules.logits
         table = lower(
             self.model,
             "prefill",
             tokens,
             1,
-            causal=conventions.is_causal if self.is_causal is None else self.is_causal,
+            causal=self.rules.is_causal if self.is_causal is None else self.is_causal,
             logits=logits,
             past_tokens=past,
         )
@@ -139,21 +135,14 @@ class Inference:
         return np.asarray(np.minimum(lengths, window))
 
     def _step(self, context: float, batch_size: int) -> PassWork:
-        if self.profile == "life":
+        if self.rules.decodes_as_prefill:
             return self._pass(1, int(context) - 1, batch_size)
         table = lower(self.model, "decode", 1, 1, context=context)
         return self._characterized(table, context - 1, batch_size)
 
     def _characterized(self, table: OperatorTable, past: float, batch_size: int) -> PassWork:
-        return characterize(
-            table,
-            self.model,
-            self.variant,
-            self.profile,
-            past_tokens=past,
-            batch_size=batch_size,
-            tile=self.tile,
-        )
+        count = self.rules(table, self.model, self.variant, past, batch_size, self.tile)
+        return count.work()
 
     def mean_step(self, prompt_tokens: int, generated_tokens: int, batch_size: int = 1) -> PassWork:
         """The mean of the decode steps that follow a prompt; values are (q, o).

@@ -1,31 +1,46 @@
-"""Operators counted as the lowering has them: the profile ``plain``, and what ``life`` shares."""
+"""How work and traffic of operators are counted: the profile ``plain``.
+
+It counts as the other evaluators do: each operator of the lowering is one kernel, causal scores are
+skipped, embedding rows are looked up, keys and values cross memory once. Further profiles are
+conventions of others (:mod:`codesign.conventions`): classes that override what they count
+otherwise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from codesign.columns import FloatArray
-from codesign.evaluators.forecast.conventions import (
-    Profile,
-    exponential_ops,
-    function_table_elements,
-    n_matrices,
-)
+from codesign.evaluators.forecast.operator_work import QUANTITIES, PassWork, class_of
 from codesign.evaluators.forecast.variants import (
+    Nonlinear,
     Variant,
     format_bytes,
     is_quantized,
     weight_bytes_per_element,
 )
+from codesign.evaluators.profiles import Profiles
+from codesign.workload.lowering import Logits
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import Role
 from codesign.workload.operators import OperatorTable
 
+PROFILES = Profiles("forecast", {"plain": "codesign.evaluators.forecast.plain:PlainCount"})
+"""Every class of rules is a :class:`PlainCount`."""
+Profile: TypeAlias = Annotated[
+    str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
+]
+
 DEQUANTIZE_OPS = 2.0
 """Operations per dequantized element: shift and scale (LIFE Table 1)."""
+PWL_OPS = 2.0
+"""Operations of a piecewise-linear function: a product and a sum (LIFE Table 1)."""
+FUNCTION_TABLE_ROWS = 256
+"""Entries of a piecewise-linear function (LIFE, Appendix 8.2: ``actfn_table_size``)."""
 _PROJECTIONS: tuple[Role, ...] = (
     "qkv",
     "latent",
@@ -41,9 +56,40 @@ _ROTATED: tuple[Role, ...] = ("rope", "attention_output", "down")
 
 
 class PlainCount:
-    """One instance of each operator, counted as the lowering has it."""
+    """The operators of one pass, counted as the lowering has them.
 
-    profile: Profile = "plain"
+    Args:
+        table: The pass, lowered.
+        model: Model that was lowered.
+        variant: Formats, fusion and the rest.
+        past_tokens: Tokens in the cache before the pass.
+        batch_size: Requests processed together.
+        tile: The sizes of attention's products are rounded up to multiples of this (LIFE
+            §5.4.1); padding costs operations, not traffic.
+    """
+
+    is_causal: ClassVar[bool] = True
+    """Whether masked scores are skipped, if the request does not say."""
+    logits: ClassVar[Logits] = "last"
+    """Tokens that go through the LM head in a prefill, if the request does not say."""
+    decodes_as_prefill: ClassVar[bool] = False
+    """Whether a decode step is counted as a prefill of one token."""
+    is_decode_memory_bound: ClassVar[bool] = False
+    """Whether the time of a decode step is that of its traffic alone, not the longer of both."""
+    nonlinear: ClassVar[Nonlinear | None] = None
+    """How exponentials are approximated, if the variant does not say; None: by one instruction."""
+    gigabyte: ClassVar[float] = 1e9
+    """Bytes of the unit in which a bandwidth is given."""
+    gigabyte_name: ClassVar[str] = "GB"
+    """Name of this unit."""
+
+    @classmethod
+    def check(cls, model: LanguageModel) -> None:
+        """Refuse a model that the profile cannot count; here none.
+
+        Raises:
+            InputError: The profile cannot count it.
+        """
 
     def __init__(
         self,
@@ -54,8 +100,10 @@ class PlainCount:
         batch_size: int,
         tile: int,
     ) -> None:
-        self.table, self.model, self.variant = table, model, variant
-        self.past_tokens, self.batch, self.tile = past_tokens, float(batch_size), tile
+        nonlinear = variant.nonlinear or self.nonlinear
+        self.table, self.model = table, model
+        self.variant = variant.model_copy(update={"nonlinear": nonlinear})
+        self.past_tokens, self.batch, self.tile = float(past_tokens), float(batch_size), tile
         self.activation_bytes = format_bytes(variant.activation_format)
         self.kv_bytes = format_bytes(variant.kv_format)
         self.is_gemm = table.is_kind("gemm")
@@ -66,8 +114,20 @@ class PlainCount:
             [rule.dimension not in ("shared", "expert") for rule in table.rules]
         )
 
+    def work(self) -> PassWork:
+        """The work of the pass, all layers together.
+
+        Limiting assumption: nothing but what fusion keeps stays on chip from operator to operator.
+        """
+        table, columns = self.table, self.columns()
+        values = np.stack([columns[name] for name in QUANTITIES]) * table.count
+        classes = tuple(
+            class_of(rule.role, kind) for rule, kind in zip(table.rules, table.kinds, strict=True)
+        )
+        return PassWork(table.names, classes, table.groups, table.rules, values)
+
     def columns(self) -> Mapping[str, FloatArray]:
-        """(o,) amounts of work by name of the quantity."""
+        """(o,) amounts of work of one instance of each operator, by name of the quantity."""
         read, written = self.activations()
         kv_read, kv_written = self.cache()
         return {
@@ -99,7 +159,7 @@ class PlainCount:
 
     def vector_ops(self) -> FloatArray:
         table = self.table
-        beyond = exponential_ops(self.variant, self.profile) - 1.0
+        beyond = exponential_ops(self.variant) - 1.0
         functions = np.where(self.is_softmax(), table.score_written_elements_per_request, 0.0)
         functions += np.where(self.is_activation(), table.output_elements_per_request, 0.0)
         return self.batch * (table.vector_ops_per_request + beyond * functions)
@@ -177,7 +237,7 @@ class PlainCount:
     def constants(self) -> FloatArray:
         """Elements of the tables of approximated functions."""
         reads_one = self.is_activation() | self.is_softmax()
-        return np.where(reads_one, function_table_elements(self.variant, self.profile), 0.0)
+        return np.where(reads_one, function_table_elements(self.variant), 0.0)
 
     def activations(self) -> tuple[FloatArray, FloatArray]:
         """Elements read and written; fused, products alone have traffic."""
@@ -200,6 +260,32 @@ class PlainCount:
 
     def dispatches(self) -> FloatArray:
         return np.where(self.is_vector & self.variant.fused, 0.0, 1.0)
+
+
+def rules_of(profile: str) -> type[PlainCount]:
+    """How a profile counts."""
+    rules: type[PlainCount] = PROFILES.rules_class(profile)
+    return rules
+
+
+def n_matrices(role: Role, model: LanguageModel) -> float:
+    """Matrices that one operator of the lowering multiplies with, had each its own product."""
+    return {"qkv": 3.0, "latent": 2.0, "up": float(model.n_up_matrices)}.get(role, 1.0)
+
+
+def exponential_ops(variant: Variant) -> float:
+    """Operations of one approximated function (LIFE Table 1); of an instruction, one."""
+    if variant.nonlinear == "polynomial":
+        n = variant.polynomial_degree
+        return n * (n + 1) / 2.0 + n
+    return PWL_OPS if variant.nonlinear == "pwl" else 1.0
+
+
+def function_table_elements(variant: Variant) -> float:
+    """Elements that an approximated function reads besides its inputs (LIFE Table 1)."""
+    if variant.nonlinear == "polynomial":
+        return float(variant.polynomial_degree)
+    return FUNCTION_TABLE_ROWS if variant.nonlinear == "pwl" else 0.0
 
 
 def lora_merge_ops(matrix_elements: FloatArray, rank: int) -> FloatArray:

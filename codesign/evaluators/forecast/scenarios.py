@@ -39,7 +39,6 @@ class DecodeTimeline:
         moved_bytes: Bytes that the step reads and writes.
         kv_bytes: Part of these bytes that comes from the cache or goes to it.
         ops: Operations of the step.
-        time_per_output_token_s: Time of the step.
     """
 
     token: FloatArray
@@ -83,8 +82,6 @@ def timeline(
     """Time, traffic and operations of decode steps over a generation (LIFE Fig. 7, Table 9).
 
     Args:
-        inference: Model and variant.
-        machine: Machine that decodes.
         prompt_tokens: Tokens before the first generated token.
         generated_tokens: Number of the last step.
         n_points: Steps, evenly spaced and with both ends; all of them if None.
@@ -95,7 +92,7 @@ def timeline(
     steps = inference.decode(prompt_tokens + token, batch_size)
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
     times = machine.phase_times(steps)
-    bound_by_memory = inference.conventions.is_decode_memory_bound
+    bound_by_memory = inference.rules.is_decode_memory_bound
     return DecodeTimeline(
         token=token,
         context_tokens=prompt_tokens + token,

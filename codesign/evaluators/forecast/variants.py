@@ -16,6 +16,7 @@ from codesign.workload import LanguageModel
 from codesign.workload.precision import bits_per_element, find_format
 
 Attention: TypeAlias = Literal["native", "mha", "gqa", "mqa", "mla"]
+Nonlinear: TypeAlias = Literal["pwl", "polynomial"]
 
 HEADS_PER_GROUP = 4
 """Query heads that share keys and values where ``gqa`` is asked for without a number [fit: LIFE
@@ -62,7 +63,7 @@ class Variant(Record):
     """Adapters on the projections of every layer: merged in every pass, or once before."""
     lora_rank: Positive = 16
     """Rank of the adapters, where there are any."""
-    nonlinear: Literal["pwl", "polynomial"] | None = None
+    nonlinear: Nonlinear | None = None
     """How exponentials are approximated: piecewise linear, or by a polynomial (LIFE Table 1);
     the profile's choice if left out."""
     polynomial_degree: Positive = 4

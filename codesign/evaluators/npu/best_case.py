@@ -63,11 +63,7 @@ class BestCase:
     """Bounds on the metrics of designs that may be decided in part.
 
     Args:
-        pass_: The operators.
         preparation: Batch size and organization of designs.
-        workload: What is run.
-        options: Resolved options.
-        library: Memory technologies.
     """
 
     def __init__(
@@ -129,7 +125,6 @@ class BestCase:
         """The best case, and the arrays that occur in it.
 
         Args:
-            partial: The designs.
             hardware: With the longest vector, the tiers as the designs list them.
         """
         lanes, _ = partial.extremes("vector_length", float)
@@ -217,8 +212,6 @@ class BestCase:
         """(n,) the smallest and the largest batch size that may be chosen.
 
         Args:
-            partial: The designs.
-            hardware: Of them.
             least: Bytes of an element by format parameter, at least.
             most: Likewise, at most.
         """

@@ -61,7 +61,6 @@ def calibrated_cycles(
     values narrower than ``BLEN`` are padded.
 
     Args:
-        table: The operators.
         m: (u, o) rows of each product, of all query heads.
         depth: (u, 1) MLEN.
         width: (u, 1) BLEN.

@@ -115,9 +115,6 @@ class BatchAndOrderChoice:
     """Chooses batch sizes and orders of tiers.
 
     Args:
-        pass_: The operators.
-        preparation: From columns to designs.
-        options: Resolved options.
         longest_pass_s: Longest pass within the limits on latency.
     """
 

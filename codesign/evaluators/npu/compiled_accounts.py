@@ -75,10 +75,8 @@ def compiled_cheapest_unit(
     """As :func:`codesign.accounts.price.cheapest_unit` of the floor plans of ``n`` accelerators.
 
     Args:
-        hardware: The designs.
         operand_bits: (2, n) widths of the array's two operands.
         link_bytes_per_s: To other devices, one way; 0 without.
-        constants: Of the process.
     """
     n = len(hardware.array_depth)
     numbers = _Numbers(*(getattr(constants, name) for name in CONSTANTS))

@@ -49,8 +49,6 @@ def choose_compiled(
         kind: (n,) the kind of each design's array.
         designs: Arrays (n,), with the first batch size and order.
         groups: Arrays (g, n), layers by the format of their weights.
-        choices: What they choose from.
-        modelling: The options.
 
     Returns:
         (s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`; (n,)

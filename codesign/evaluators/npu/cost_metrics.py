@@ -78,10 +78,8 @@ class SiliconMetrics:
     """Area and price of ``n`` accelerators, each computed when it is first asked for; all (n,).
 
     Args:
-        hardware: The accelerators.
         operand_bits: (2, n) widths of the array's two operands.
         part: What one device has of the model.
-        options: Resolved options.
     """
 
     def __init__(
@@ -444,7 +442,6 @@ def absent_metrics(
 
     Args:
         values: What each parameter may be.
-        library: Memory technologies.
         is_rented: Whether tokens cost what the devices' rent says.
     """
     needed = {k: v for k, v in _NEEDED.items() if not (is_rented and k in _RENTED)}

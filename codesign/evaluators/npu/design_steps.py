@@ -121,7 +121,6 @@ def evaluate_requests(
         evaluator: The evaluator; of its workload only model and formats count.
         design: The design, by the evaluator's parameters, without a batch size.
         phase: ``prefill`` or ``decode``.
-        prompt_tokens: Tokens of each prompt.
         batches: (n,) requests processed together.
         metrics: Names of those wanted.
     """

@@ -79,7 +79,6 @@ class PreparedBatch:
         setup: What they bring to a pass, their tiers in the order in which they are used.
         tier_order: (t, n) which tier of the design, from 0, stands at each place.
         batch_size: Requests whose KV cache is held.
-        weight_bytes: All weights.
         kv_bytes: KV cache and recurrent state of one request at its end.
     """
 

@@ -41,7 +41,6 @@ def meaning(parameter: str, convention: Convention, is_whole: bool) -> Callable[
     """Gives what is equal for formats that designs do not tell apart.
 
     Args:
-        parameter: Whose formats.
         convention: Of the bits of an element.
         is_whole: In any metric but accuracy; else, to the operators.
     """

@@ -77,8 +77,6 @@ class NpuEvaluator:
     ``explain`` lists the assumptions in force.
 
     Args:
-        workload: Model, phase, tokens, batch.
-        options: Modelling choices.
         library: Memory technologies by name; all that are found if None.
 
     Raises:

@@ -87,7 +87,6 @@ class Pass:
 
     Args:
         table: All operators of the pass.
-        options: Resolved options.
         phase: ``prefill`` or ``decode``.
     """
 
@@ -252,12 +251,7 @@ class Pass:
 
 
 class Stage:
-    """What the operators of a pass move and take on ``n`` designs, each computed when asked for.
-
-    Args:
-        pass_: The operators.
-        setup: The designs.
-    """
+    """What the operators of a pass move and take on ``n`` designs, each computed when asked for."""
 
     def __init__(self, pass_: Pass, setup: PassSetup) -> None:
         self._pass = pass_

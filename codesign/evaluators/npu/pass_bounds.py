@@ -126,9 +126,7 @@ class PassBounds:
     """Bounds on passes over the operators of one workload.
 
     Args:
-        pass_: The operators.
         preparation: The part of the model on a device, and its largest activations.
-        options: Resolved options.
         phase: ``prefill`` or ``decode``.
     """
 

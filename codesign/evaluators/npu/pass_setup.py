@@ -31,7 +31,6 @@ class PassSetup:
     """What ``n`` designs bring to a pass.
 
     Attributes:
-        accelerators: The hardware.
         weight_bytes: (n, 1) bytes of a weight, on average.
         weight_groups: The same by groups of layers.
         activation_bytes: (n, 1) bytes of an activation.
@@ -46,7 +45,6 @@ class PassSetup:
         kind: (n,) which of the ``k`` distinct combinations of array and dataflow each design has;
             what depends on those and on the batch size alone is computed once.
         representative: (k,) position of one design of each.
-        options: Modelling choices, resolved.
         phase: ``prefill`` or ``decode``.
     """
 

@@ -123,8 +123,6 @@ def _least_s(
     """The operators that read one kind of data.
 
     Args:
-        inputs: The design.
-        modelling: The options.
         compute_s: Of the operators.
         loose: Part of the kind that is off chip, at least.
         first: How many operators wait for a first tile, and the bytes of these tiles.
@@ -148,7 +146,6 @@ def fastest_byte_s(bandwidth: Tiers, share: FloatArray | float, modelling: Model
     Args:
         bandwidth: Of the tiers, the fastest first.
         share: Of the matrix stream.
-        modelling: The options.
     """
     together = sum_of(bandwidth)
     rate = bandwidth[0] if modelling.is_staged else together

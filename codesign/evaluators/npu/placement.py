@@ -66,7 +66,6 @@ def resident_bytes(
         activation_bytes: Of an element.
         requests_held: Those whose KV cache is in memory.
         kv_request_bytes: KV cache and recurrent state of one request at its end.
-        weight_bytes: Of all weights.
     """
     return (
         activation_elements * requests_in_pass * activation_bytes,

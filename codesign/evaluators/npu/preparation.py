@@ -69,10 +69,7 @@ class Preparation:
     """What is known of designs before any operator is looked at.
 
     Args:
-        workload: Model, phase, tokens, batch.
         part: What one device has of the model.
-        options: Resolved options.
-        library: Memory technologies.
         largest_activations: Elements that one request's largest operator reads and writes.
     """
 
@@ -99,7 +96,6 @@ class Preparation:
         """Hardware, batch size and placement of ``n`` designs.
 
         Args:
-            designs: Their columns.
             footprint: What is known of them, if it is, with the tiers in the wanted order.
             batch_size: (n,) requests held; the largest allowed if None.
         """

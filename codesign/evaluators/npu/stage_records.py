@@ -93,7 +93,6 @@ class DesignInputs(NamedTuple):
     Attributes:
         batch_size: Requests processed together in the pass.
         weight_bytes: Bytes of a weight, on average over layers of several formats.
-        activation_bytes: Bytes of an activation.
         kv_bytes: Bytes of an element of the KV cache.
         dataflow: Position in ``DATAFLOWS``.
         depth: MLEN.
@@ -105,11 +104,6 @@ class DesignInputs(NamedTuple):
         sizes: Bytes of each kind of data.
         data_capacity_bytes: On-chip bytes for data that stay.
         on_chip_capacity_bytes: All of the on-chip memory.
-        on_chip_bandwidth_bytes_per_s: Its bandwidth.
-        on_chip_latency_s: Its latency.
-        tier_capacity_bytes: Of each tier.
-        tier_bandwidth_bytes_per_s: Of each tier.
-        tier_latency_s: Of each tier.
         write_energy_ratio: Energy of a byte written over that of one read, on chip and of each
             tier.
     """
@@ -210,12 +204,10 @@ class StageDesign(NamedTuple):
     """What a design brings to every operator.
 
     Attributes:
-        inputs: What was known before.
         held: On-chip bytes of each kind of data.
         pinned: The share of all data of each kind that this is.
         activation_tails: Share of the activations in each deeper tier and below.
         kv_tails: Of the KV cache.
-        weight_tails: Of the weights.
         ports: How fast its ports are.
         buffer: How large its tiles can be.
         cycle_s: Seconds of a cycle of the array.

@@ -167,7 +167,6 @@ def read_off_chip_bytes(
     of the two is taken.
 
     Args:
-        operand_bytes: Bytes of the operand.
         passes: Times it is streamed.
         pinned_share: Share of all data of its kind that on-chip memory holds.
         cache_bytes: On-chip bytes for its kind.

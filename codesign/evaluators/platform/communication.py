@@ -142,7 +142,6 @@ def mean_over_boundaries(
 
     Args:
         message: A message of kind ``send``.
-        platform: The platforms.
         near_s: Its time within a node.
         far_s: Its time between nodes, where some of the boundaries lie; may be NaN where none does.
     """

@@ -20,7 +20,6 @@ class DeviceFootprint:
     """Bytes of one device, (n,) each.
 
     Attributes:
-        weight_bytes: Bytes of weights.
         kv_bytes: Bytes of the KV cache of the batch that is served.
         room_bytes: Capacity of the fast memory for these bytes.
         stages: Stages of the pipeline whose bytes are counted together.
@@ -44,7 +43,6 @@ class CachedTokens:
     Sliding layers hold no more than their window; the counts are means over all layers.
 
     Attributes:
-        of_prompt: Tokens of a prompt.
         of_beam: Tokens that a beam generated.
         beams: Beams of a request.
         next_prompts: Prompts of further requests, which are being prefilled.
@@ -101,9 +99,8 @@ def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, Floa
     layers = zero = np.zeros_like(platform.tp)
     for i in np.flatnonzero(table.is_in_layers):
         held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
-        # Every rank has all weights of a norm.
-        is_whole, rule = table.rules[i].kernel == "rowwise", table.rules[i]
-        part = np.ones_like(zero) if is_whole else sharding.share(rule).work
+        rule = table.rules[i]
+        part = sharding.share(rule).work if rule.divides_weights else np.ones_like(zero)
         routed = platform.ep if table.is_routed[i] else 1.0
         layers = layers + held * part / routed
     words = model.vocab_size * model.embedding_width

@@ -41,8 +41,6 @@ class DeviceWork:
     """One operator on one device, per instance; arrays are (n,).
 
     Attributes:
-        name: Name of the operator.
-        kind: Kind of the operator.
         is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
         rule: How the operator is divided, and the kernel of which it is a part.
         stream: Requests whose keys and values it multiplies; None of other operators.

@@ -37,11 +37,8 @@ class OfferedLoad:
 
     Attributes:
         requests_per_s: Mean rate.
-        prompt_tokens: Tokens of a prompt.
-        generated_tokens: Tokens that each generates.
         level: Limits on the two times.
         attainment: Share of the requests that must be within both.
-        seed: Of the arrivals.
     """
 
     requests_per_s: float

@@ -56,9 +56,6 @@ class Rooflines:
     """The time of a pass's operators, each as long as arithmetic or memory alone, and messages.
 
     Attributes:
-        model: The language model.
-        platform: Devices, links, parallelism.
-        options: Resolved options.
         residence: Where weights and KV cache lie.
     """
 

@@ -62,7 +62,6 @@ def candidates(
 
     Args:
         model: Experts, heads and layers bound the degrees.
-        n_devices: Numbers of devices.
         replicas: Whether data parallelism is among the choices.
     """
     split = instances(model, range(1, model.num_hidden_layers + 1), max(n_devices))
@@ -77,7 +76,6 @@ class ParallelismChoices:
 
     Attributes:
         degrees: (f, 4) degrees of parallelism, in the order of ``SEARCHED_DEGREES``.
-        serving: Results of each choice.
         feasible: (f,) whether the choice keeps every limit.
     """
 

@@ -26,7 +26,6 @@ class Prompt:
     Attributes:
         table: Operators of one chunk of one request.
         past_tokens: Tokens of the prompt before the chunk.
-        tokens: Tokens of a chunk.
         count: Number of these chunks.
     """
 
@@ -41,7 +40,6 @@ class RequestPasses:
 
     Args:
         request: The requests of the batch.
-        options: Resolved options.
     """
 
     def __init__(self, request: PlatformRequest, options: PlatformOptions) -> None:

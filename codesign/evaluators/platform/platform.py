@@ -36,8 +36,6 @@ class Platform:
         sp: Groups of devices over which a sequence is spread.
         dp: Replicas of the model.
         batch: Requests of one replica; not whole where the replicas do not divide the batch.
-        weight_bytes: Bytes of one weight.
-        activation_bytes: Bytes of one activation.
         kv_bytes: Bytes of one element of the KV cache.
         attention_groups: Groups of devices of one stage that serve requests of their own.
     """

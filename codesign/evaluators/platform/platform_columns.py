@@ -42,7 +42,6 @@ def build_platform(
     Args:
         designs: Columns of the parameters above.
         devices: Devices by the names that the column ``device`` may have.
-        options: Resolved options.
 
     Raises:
         UnknownNameError: A device or format that is not known.

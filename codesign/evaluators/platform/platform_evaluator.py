@@ -26,7 +26,7 @@ from codesign.evaluators.platform.platform_columns import (
 )
 from codesign.evaluators.platform.platform_explanation import explain
 from codesign.evaluators.platform.platform_limits import limits
-from codesign.evaluators.platform.platform_options import PlatformOptions, rules_class
+from codesign.evaluators.platform.platform_options import PROFILES, PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
@@ -60,8 +60,6 @@ class PlatformEvaluator:
     """Time to first token, time per output token, throughput and memory of several devices.
 
     Args:
-        workload: Model, tokens, beams, chunks.
-        options: Modelling choices.
         devices: Devices by the names that designs use; the bundled ones, and the options'
             files, if None.
 
@@ -123,7 +121,7 @@ class PlatformEvaluator:
 
     def convention_modules(self) -> Sequence[str]:
         """Of the profile's rules, which may be another package's."""
-        return [rules_class(self.profile).__module__]
+        return [PROFILES.rules_class(self.profile).__module__]
 
     def platform(self, designs: Columns) -> Platform:
         """Devices, links and parallelism of a batch.

@@ -18,7 +18,6 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
     """The full account of a batch of one.
 
     Args:
-        serving: Results of one platform.
         names: Metrics to report.
     """
     metrics = {name: float(getattr(serving, name)[0]) for name in names}

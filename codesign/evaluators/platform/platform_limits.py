@@ -80,7 +80,6 @@ def describe_limits(serving: PlatformServing, besides: str = "") -> list[Mistake
     """One mistake for each limit that a single platform breaks, with what would keep it.
 
     Args:
-        serving: One platform.
         besides: Name of a limit that is left out.
     """
     broken = [name for name, values in limits(serving).items() if values[0] > 0]

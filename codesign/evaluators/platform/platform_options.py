@@ -5,8 +5,8 @@ takes the time that laws fitted to measurements give (:mod:`codesign.machines.de
 a bound: peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked
 up, logits are computed where a token is predicted, and a batch of tokens reads the experts that it
 is expected to touch. Further profiles have the conventions of others (:mod:`codesign.conventions`),
-such as those of the public tool of [GenZ]_, found in the entry-point group
-``codesign.conventions``.
+such as those of the public tool of [GenZ]_, found by their names
+(:mod:`codesign.evaluators.profiles`).
 
 .. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference
    Use Cases, 2024, and its tool GenZ-LLM-Analyzer, version 0.0.16.
@@ -14,15 +14,12 @@ such as those of the public tool of [GenZ]_, found in the entry-point group
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign import plugins
-from codesign.errors import as_value_error, check_known
 from codesign.evaluators.format_accuracy import AccuracyOptions
+from codesign.evaluators.profiles import Profiles
 from codesign.hardware.collective_times import Algorithm
 from codesign.schema import Fraction, quantity
 
@@ -32,43 +29,16 @@ Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
 Engine: TypeAlias = Literal["graphs", "streams", "eager"]
 AttentionParallelism: TypeAlias = Literal["data", "tensor"]
 
-_OURS = {
-    "fitted": "codesign.evaluators.platform.fitted:FittedRules",
-    "ideal": "codesign.evaluators.platform.serving_rules:ServingRules",
-}
-"""Module and class of the rules of the evaluator itself, imported when they are asked for."""
-
-
-def profiles() -> list[str]:
-    """The profiles of the evaluator itself, then the conventions that are registered."""
-    return [*_OURS, *(name for name in plugins.names("conventions") if name not in _OURS)]
-
-
-@cache
-def rules_class(profile: str) -> Any:
-    """The class of a profile's rules, a :class:`.serving_rules.ServingRules`.
-
-    Raises:
-        UnknownNameError: There is no such profile.
-        InputError: Its conventions cannot be imported.
-    """
-    check_known("profile", profile, profiles())
-    if profile not in _OURS:
-        return plugins.load("conventions", profile)
-    module, _, name = _OURS[profile].partition(":")
-    return getattr(import_module(module), name)
-
-
-def _with_rules(profile: str) -> str:
-    with as_value_error():
-        rules_class(profile)
-    return profile
-
-
+PROFILES = Profiles(
+    "platform",
+    {
+        "fitted": "codesign.evaluators.platform.fitted:FittedRules",
+        "ideal": "codesign.evaluators.platform.serving_rules:ServingRules",
+    },
+)
+"""Every class of rules is a :class:`.serving_rules.ServingRules`."""
 Profile: TypeAlias = Annotated[
-    str,
-    AfterValidator(_with_rules),
-    Field(json_schema_extra=lambda schema: schema.update(enum=list(profiles()))),
+    str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
 ]
 
 
@@ -138,7 +108,7 @@ class PlatformOptions(AccuracyOptions):
 
     @model_validator(mode="after")
     def _check(self) -> PlatformOptions:
-        meaningless = rules_class(self.profile).meaningless_options
+        meaningless = PROFILES.rules_class(self.profile).meaningless_options
         stray = [name for name in meaningless if getattr(self, name) is not None]
         if stray:
             raise ValueError(
@@ -150,11 +120,11 @@ class PlatformOptions(AccuracyOptions):
     @property
     def other_profiles(self) -> str:
         """The profiles that are not in force, in words."""
-        return " or ".join(name for name in profiles() if name != self.profile)
+        return " or ".join(name for name in PROFILES.names() if name != self.profile)
 
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""
-        defaults = rules_class(self.profile).defaults
+        defaults = PROFILES.rules_class(self.profile).defaults
         chosen = {name: defaults[name] for name in defaults if getattr(self, name) is None}
         return self.model_copy(update=chosen)
 

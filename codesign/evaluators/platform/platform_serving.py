@@ -25,9 +25,7 @@ class PlatformServing:
 
     Args:
         request: The requests of the batch.
-        options: Resolved options.
         passes: Operators of the request's passes.
-        platform: Devices, links, parallelism.
     """
 
     def __init__(

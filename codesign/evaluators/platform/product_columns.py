@@ -25,7 +25,6 @@ class ProductColumns:
     Attributes:
         peak_flop_per_s: Peak of the format in which they multiply, stated or the design's own.
         multiply_bits: Width of that format.
-        is_integer: Whether integers are multiplied.
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.

@@ -106,7 +106,6 @@ def size_steady_state(
         evaluator: The evaluator of the use case.
         limits: Limits on the two times; users pause for neither.
         users: Users that are served at once.
-        formats: Formats of the design.
 
     Raises:
         InputError: Nothing is generated, so that requests have no length.
@@ -183,7 +182,6 @@ def fewest_for_users(
         evaluator: The evaluator of the use case.
         limits: Limits on the two times.
         users: Users that are served at once.
-        formats: Formats of the design.
         needed: Requirements that set the lower bounds on the number of devices.
         most_devices: Devices of the largest instance that is tried.
         has_stages: Whether an instance may be a pipeline.
@@ -232,12 +230,10 @@ def _row(
     """The fewest devices among ways to split one of several instances that are alike.
 
     Args:
-        device: The device.
         limits: Limits on the two times.
         needed: Requirements that set the lower bounds on the number of devices.
         choices: (f,) ways to split an instance.
         times_s: (f,) time to first token and per output token of each, NaN where infeasible.
-        n_instances: Instances.
     """
     first, step = times_s
     within = (first <= limits.time_to_first_token_s) & (step <= limits.time_per_output_token_s)

@@ -25,7 +25,6 @@ class ScalingAxis:
         field: The device's number that factors multiply; empty if they are values themselves.
         factors: Factors of the paper.
         words: Name for tables and figures.
-        unit: Unit of the values.
         section: Section of the paper that varies it.
     """
 
@@ -105,7 +104,6 @@ def scale(
     Args:
         evaluator: The evaluator of the workload.
         design: The other parameters; its device gives the number that factors multiply.
-        axis: The number to vary.
         factors: Factors to use instead of the paper's.
     """
     chosen = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)

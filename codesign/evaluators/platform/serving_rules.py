@@ -25,7 +25,7 @@ from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import Loads, StreamPart, expected_expert_loads
 from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.evaluators.platform.platform import Platform
-from codesign.evaluators.platform.platform_options import PlatformOptions, rules_class
+from codesign.evaluators.platform.platform_options import PROFILES, PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.lowering import lower
@@ -36,11 +36,7 @@ from codesign.workload.operators import OperatorTable
 
 @dataclass(frozen=True)
 class ServingRules:
-    """The physical rules, and the bound that rooflines give.
-
-    Attributes:
-        options: Resolved options.
-    """
+    """The physical rules, and the bound that rooflines give."""
 
     options: PlatformOptions
 
@@ -195,12 +191,11 @@ class ServingRules:
 
         Args:
             device: Key of the device.
-            metrics: Their values.
         """
         return {}
 
 
 def rules_of(options: PlatformOptions) -> ServingRules:
     """The rules of the options' profile."""
-    rules: ServingRules = rules_class(options.profile)(options)
+    rules: ServingRules = PROFILES.rules_class(options.profile)(options)
     return rules

@@ -252,7 +252,6 @@ def cache_tokens(
     Limiting assumption: sliding layers hold as many tokens as others.
 
     Args:
-        evaluator: The evaluator.
         design: Device, formats and degrees of one machine.
         limits: Requests that run at a time, each of which has its states of linear attention.
         memory_fraction: Part of the devices' memory that the engine takes.

@@ -40,8 +40,6 @@ class Sharding:
     """Parts of a model's dimensions that one device of ``n`` platforms has.
 
     Args:
-        model: The language model.
-        platform: Degrees of parallelism.
         parts: Parts of dimensions, instead of the largest that a rank has.
         shares: Parts of operators by role, instead of those that their rules give.
     """

@@ -45,7 +45,6 @@ class Schedule:
             duration_s: Time that the resource takes for it.
             after: Earlier transactions that must end first, each with the seconds to wait after
                 its end.
-            earliest_s: Earliest start.
 
         Returns:
             The number of the transaction.

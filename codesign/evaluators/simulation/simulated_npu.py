@@ -115,8 +115,6 @@ def simulate(
     """Runs an operator.
 
     Args:
-        steps: The operator.
-        machine: The design.
         is_transfer_only: Leaves out the array and its traffic: what has landed is at hand after
             the on-chip memory's latency.
         keeps_transactions: Whether the run lists them.

@@ -74,8 +74,6 @@ class Simulator:
 
     Args:
         batch: The designs, prepared as for ``npu``.
-        pass_: The operators.
-        options: Resolved options.
     """
 
     def __init__(self, batch: PreparedBatch, pass_: Pass, options: SimulationOptions) -> None:
@@ -261,8 +259,6 @@ class SimulationEvaluator:
     ``explain`` lists the assumptions in force.
 
     Args:
-        workload: Model, phase, tokens, batch.
-        options: Modelling choices.
         library: Memory technologies by name; all that are found if None.
 
     Raises:

@@ -73,7 +73,6 @@ class Tiling:
         depth: Depth of the array (MLEN).
         width: Width of the array (BLEN).
         dataflow: Operand that stays in the array.
-        organization: Organization of the array.
         on_chip_bytes: Capacity of the on-chip memory.
         held_bytes: On-chip bytes for activations, KV cache and weights.
         pinned: Shares of all activations, KV cache and weights that these bytes hold.

@@ -25,7 +25,6 @@ def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
 
     Args:
         wanted: Metrics of the system.
-        task: What the pool does.
     """
     names = set(wanted)
     own_time = TIME_METRIC[task.stage.phase]
@@ -47,7 +46,6 @@ def metrics_of_pool(
 
     Args:
         wanted: Metrics of the system.
-        task: What the pool does.
         is_sender: Whether it sends KV caches.
         is_first_token_late: Whether the decode pool gives the first token.
     """

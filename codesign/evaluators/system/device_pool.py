@@ -62,8 +62,6 @@ class DevicePool:
 
     Args:
         stage: What is asked of it.
-        workload: Of the system.
-        options: How devices are read.
     """
 
     Workload: ClassVar[type[Record]] = PlatformEvaluator.Workload

@@ -41,8 +41,6 @@ class NpuPool:
 
     Args:
         task: What is asked of it.
-        workload: Of the system.
-        options: How NPUs are read.
     """
 
     Workload: ClassVar[type[Record]] = NpuEvaluator.Workload

@@ -38,9 +38,7 @@ class PoolFlow:
     """The machines of a pool; every array is (n,).
 
     Attributes:
-        name: Of the pool.
         stage: The part of every request's way that it serves, or helps to serve.
-        machines: How many there are.
         metrics: Of one machine, by name.
         prices: What its machines cost besides what their metrics say.
         ports_usd: Price of the links' ports at one machine.
@@ -136,10 +134,8 @@ class ExchangeFlow:
     """The link between the two pools that share the layers of a stage.
 
     Attributes:
-        name: Of the link.
         attention: Pool with the attention.
         ffn: Pool with the rest of the layers.
-        n_layers: Layers of the model.
         rates: Of the link; both directions at once.
     """
 
@@ -229,11 +225,7 @@ class HandOverFlow:
     """A link from one stage to the next; every array is (n,).
 
     Attributes:
-        name: Of the link.
-        sender: The stage that sends.
-        receiver: The stage that receives.
         n_layers: Layers of the model, each of which has a part of the cache.
-        rates: Of the link.
     """
 
     name: str

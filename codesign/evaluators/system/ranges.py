@@ -22,7 +22,6 @@ def constant_ranges(pools: Mapping[str, NpuPool], metrics: Sequence[str]) -> dic
 
     Args:
         pools: By name.
-        metrics: Of the systems.
     """
     of_pools = {pool: npu.npu.constant_ranges(metrics) for pool, npu in pools.items()}
     names = _names(of_pools)

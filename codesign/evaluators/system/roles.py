@@ -19,7 +19,6 @@ class StageRequest:
     """A part of every request's way through the system.
 
     Attributes:
-        name: Of the stage.
         phase: Whether its machines prefill or decode.
         prompt_tokens: Tokens that stand in the cache before its first one.
         generated_tokens: Tokens that a decode stage generates; in a prefill, those of the answer.
@@ -73,7 +72,6 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
 
     Args:
         workload: What is asked of the system.
-        pools: Its pools.
 
     Raises:
         InputError: A phase of the workload has no pool, or too many, or a pool has no work.

@@ -66,10 +66,6 @@ _HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
 class SystemEvaluator:
     """Rates, latencies, energy and power of systems of pools.
 
-    Args:
-        workload: Model, tokens, phases.
-        options: Modelling choices.
-
     Raises:
         InputError: The model cannot be used.
     """

@@ -51,7 +51,6 @@ class Attention:
         query_heads: Query heads on this device.
         kv_heads: Key and value heads on this device.
         head_dim: Elements of a query and of a key.
-        value_head_dim: Elements of a value.
         window: Newest tokens that a query sees; 0: all.
         is_causal: Whether a token sees no later ones; False for encoders.
         kv_bits: Bits of an element of the cache.

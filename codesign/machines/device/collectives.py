@@ -98,8 +98,6 @@ def collective_time_s(
             all-gather, the whole input of one device for a reduce-scatter or an all-to-all.
         n_devices: Devices, of all nodes.
         n_nodes: Nodes, 1 or more.
-        links: Their links.
-        constants: Of the devices' class.
 
     Raises:
         UnknownNameError: No such collective.

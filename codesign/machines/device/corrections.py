@@ -128,7 +128,6 @@ def correction(
     Args:
         family: Family of kernels, as its file of constants is called.
         devices: (n,) names of the devices' chips, ``measured_name`` of a device.
-        case: What they run.
         measured: Measured kernels by group; None: those that are shipped.
     """
     measured = measured_groups(family) if measured is None else measured

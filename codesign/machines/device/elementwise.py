@@ -65,8 +65,6 @@ def stream_time_s(
 
     Args:
         traffic_bytes: Bytes read and written.
-        rates: Of the devices.
-        constants: Of their class.
         is_cached: Whether the kernel before wrote or read the same data.
     """
     moved = np.asarray(traffic_bytes, dtype=np.float64)
@@ -79,7 +77,6 @@ def row_time_s(
     row_bytes: Floats,
     rates: DeviceRates,
     constants: ElementwiseConstants,
-    is_cached: BoolArray | bool = True,
 ) -> FloatArray:
     """Seconds of a norm, a softmax, a rotation or a gated activation.
 
@@ -88,14 +85,13 @@ def row_time_s(
     Args:
         rows: Rows: tokens, or heads times tokens.
         row_bytes: Bytes of a row, read and written.
-        rates: Of the devices.
-        constants: Of their class.
-        is_cached: Whether the kernel before wrote or read the same data.
     """
     moved = np.asarray(rows * row_bytes, dtype=np.float64)
     turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
     cores = turns * row_bytes / constants.row_core
-    return constants.row_start + np.maximum(cores, _memory_s(moved, rates, constants, is_cached))
+    return constants.row_start + np.maximum(
+        cores, _memory_s(moved, rates, constants, is_cached=True)
+    )
 
 
 def hyper_connection_time_s(
@@ -105,7 +101,6 @@ def hyper_connection_time_s(
     streams: Floats,
     rates: DeviceRates,
     constants: ElementwiseConstants,
-    is_cached: BoolArray | bool = True,
 ) -> FloatArray:
     """Seconds of the mixing of residual streams before or after a block.
 
@@ -114,12 +109,8 @@ def hyper_connection_time_s(
 
     Args:
         kind: Before or after the block.
-        tokens: Tokens.
         hidden: Elements of a token in one stream.
         streams: Residual streams.
-        rates: Of the devices.
-        constants: Of their class.
-        is_cached: Whether the kernel before wrote or read the same data.
 
     Raises:
         UnknownNameError: No such mixing.
@@ -129,7 +120,7 @@ def hyper_connection_time_s(
     before = kind == "hyper_connection_pre"
     moved = mixing_bytes(tokens, hidden, streams)
     cores = moved / (constants.stream_core * rates.n_cores)
-    memory = _memory_s(moved, rates, constants, is_cached)
+    memory = _memory_s(moved, rates, constants, is_cached=True)
     start = constants.projection_start if before else constants.mixing_start
     return np.asarray(start + np.maximum(cores, memory))
 

@@ -104,7 +104,6 @@ def kernel_energy_joules(
     Args:
         time_s: Seconds that the kernels take, at the clocks that the power limit leaves them: of
             measured times those of long runs, of predicted ones :func:`sustained_time_s`.
-        work: Arithmetic and traffic.
         rates: The device, or one for each kernel.
         constants: Those of the class of devices.
 
@@ -128,7 +127,6 @@ def sustained_time_s(
 
     Args:
         time_s: Seconds of a short run, at full clocks.
-        work: Arithmetic and traffic.
         rates: The device, or one for each kernel.
         constants: Those of the class of devices.
 

@@ -53,9 +53,7 @@ def host_starts_s(
     rate of the link between them tells; an unstated rate is an earlier host's.
 
     Args:
-        n_kernels: Kernels.
         host_bandwidth_bytes_per_s: Rate between a device and its host's memory.
-        constants: Of engines.
 
     Examples:
         >>> seconds = {"host_step": "8 ms", "host_prompt": "12 ms", "rank_deviation": "10 us"}
@@ -76,7 +74,6 @@ def host_own_s(has_prompts: BoolArray | bool, constants: EngineConstants) -> Flo
 
     Args:
         has_prompts: Whether the step has prompts.
-        constants: Of engines.
     """
     return np.asarray(constants.host_step + np.where(has_prompts, constants.host_prompt, 0.0))
 

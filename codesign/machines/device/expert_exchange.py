@@ -88,13 +88,10 @@ def expert_exchange_time_s(
     Args:
         kind: Direction and mode.
         tokens: Tokens of one device.
-        experts: Experts of the layer.
         top_k: Experts of a token.
         hidden: Elements of a token.
         n_devices: Devices among which the experts are spread.
         n_nodes: Nodes on which these are.
-        links: Their links.
-        constants: Of the devices' class.
 
     Raises:
         UnknownNameError: No such exchange.
@@ -131,7 +128,6 @@ def partners(groups: Floats, experts: Floats, top_k: Floats) -> FloatArray:
 
     Args:
         groups: Equal groups over which the experts are spread.
-        experts: Experts of the layer.
         top_k: Different experts of a token, drawn evenly.
 
     Examples:

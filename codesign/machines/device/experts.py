@@ -38,10 +38,6 @@ _PerCycle: TypeAlias = Annotated[float, quantity("1"), Field(gt=0)]
 _Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 
 
-EXPERT_KERNELS = (
-    "bf16", "fp8", "fp8-block", "int4-weights", "mxfp4-weights", "mxfp8", "nvfp4",
-)  # fmt: skip
-"""Kernels of grouped products that somebody measured, by which a core is limited."""
 _MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}
 """Width at which those multiply that do not in 16 bits."""
 _SYNCHRONOUS = "int4-weights"
@@ -150,10 +146,7 @@ def experts_time_s(
     whole product, not the cores that fill and drain tiles.
 
     Args:
-        work: What the device computes.
         peak_flop_per_s: Dense peak of the precision in which the weights multiply.
-        rates: Of the devices.
-        constants: Of their class.
     """
     clock_hz = np.asarray(rates.clock_hz)
     bits = by_kind(work.core_limit, _MULTIPLY_BITS, 16.0)
@@ -234,21 +227,16 @@ def _grouped_s(
 
 
 def rank_load(
-    tokens: Floats, experts: Floats, top_k: Floats, ep: Floats, power: Floats = 0.0
+    tokens: Floats, experts: Floats, top_k: Floats, ep: Floats
 ) -> tuple[FloatArray, FloatArray]:
-    """Expected pairs and experts with work on the busiest device of an expert-parallel group.
+    """Expected pairs and experts with work on a device of an expert-parallel group.
 
-    With ``power`` 0 every token draws evenly. Else the loads of experts follow a power law with
-    that exponent between 1 and 0.8 of the tokens (from 0.01 to 2 where pairs are fewer than
-    experts), as ai-dynamo/aiconfigurator draws them. Of many devices the busiest has about
-    ``sqrt(2 ln n)`` standard deviations more than the mean.
+    Limiting assumption: every token draws its experts evenly.
 
     Args:
         tokens: Tokens that enter the group.
-        experts: Experts of the layer.
         top_k: Experts of a token.
         ep: Devices over which the experts are spread.
-        power: Exponent of the skew.
 
     Examples:
         >>> [round(float(part), 2) for part in rank_load(1.0, 8.0, 2.0, 4.0)]
@@ -257,25 +245,7 @@ def rank_load(
     tokens, experts, top_k, ep = map(np.asarray, (tokens, experts, top_k, ep))
     local, pairs = experts / ep, tokens * top_k / ep
     even = local * (1 - (1 - top_k / experts) ** tokens)
-    skewed = np.asarray(power) > 0
-    exponent = np.where(skewed, power, 1.5)
-    many = tokens * top_k > experts
-    low, high = np.where(many, 1.0, 0.01), np.where(many, np.maximum(0.8 * tokens, 1.01), 2.0)
-    mass = _power_integral(low, high, -exponent)
-    mean = _power_integral(low, high, 1 - exponent) / mass
-    variation = np.sqrt(_power_integral(low, high, 2 - exponent) / mass / mean**2 - 1)
-    extra = np.minimum(variation * np.sqrt(2 * np.log(ep) / local), high / mean - 1)
-    busiest = np.minimum(pairs * (1 + extra), tokens * np.minimum(local, top_k))
-    # An expert has work if half a token or more falls to it.
-    least = np.clip(0.5 * mean * experts / (tokens * top_k), low, high)
-    active = local * _power_integral(least, high, -exponent) / mass
-    active = np.minimum(np.clip(active, np.minimum(1.0, local), local), busiest)
-    return np.where(skewed, busiest, pairs), np.where(skewed, active, np.minimum(even, pairs))
-
-
-def _power_integral(low: FloatArray, high: FloatArray, exponent: FloatArray) -> FloatArray:
-    """Integral of ``x**exponent``; the exponent is not -1."""
-    return (high ** (exponent + 1) - low ** (exponent + 1)) / (exponent + 1)
+    return pairs, np.minimum(even, pairs)
 
 
 def experts_case(work: ExpertWork) -> KernelCase:

@@ -17,7 +17,6 @@ class OperandFormat:
 
     Attributes:
         stored_bits: Bits of an element in memory, its part of the shared scales included.
-        kind: What its elements are.
         multiply_bits: Width of the multiplier that it needs.
     """
 

@@ -114,10 +114,8 @@ class Products:
         count: Independent products of one launch, each with weights of its own.
         weight_bits: Stored bits of a weight, scales included.
         activation_bits: Bits of an input as the matrix units read it.
-        output_bits: Bits of an output.
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether the launch quantizes its input from 16 bits first.
-        is_integer: Whether integers are multiplied.
         has_fine_scales: Whether the multiplication scales every 16 or 32 elements.
         has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
         cached_weight_share: Part of the weights that the last cache still holds. 0 in a model,
@@ -165,7 +163,6 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     product of few tiles, since each is then smaller.
 
     Args:
-        products: What is multiplied.
         rates: The device, or one for each product.
         constants: Those of the class of devices.
 

@@ -70,7 +70,6 @@ def slowness(links: LinkRates, latency_factor: Mapping[str, float]) -> FloatArra
     instead of 22 %.
 
     Args:
-        links: Of the devices.
         latency_factor: Factors of kinds of links; 1 for others.
     """
     return by_kind(links.kind, latency_factor) * (TYPICAL_CLOCK_HZ / np.asarray(links.clock_hz))

@@ -32,7 +32,6 @@ def sustained_share(rates: DeviceRates, multiply_bits: Floats) -> FloatArray:
     ``sustained_fraction`` is below the ceiling. All arguments broadcast.
 
     Args:
-        rates: Of the devices.
         multiply_bits: Bits of the factors as the matrix units read them, scales included.
 
     Examples:

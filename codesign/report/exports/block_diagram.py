@@ -34,9 +34,7 @@ def block_diagram(machine: Machine, costs: Sequence[Mapping[str, Any]], title: s
     """The diagram as SVG text; sizes and places are not to scale.
 
     Args:
-        machine: What to build.
         costs: Area by block, as an explanation has it; may be empty.
-        title: Of the drawing.
     """
     areas = {str(row["part"]): row.get("area_mm2") for row in costs}
     counts = {str(row["part"]): row.get("n_dies") for row in costs}

@@ -21,7 +21,6 @@ class Written:
     """What an export of a design made.
 
     Attributes:
-        paths: The files.
         notes: What the format cannot express, one sentence each; the files say it too.
     """
 
@@ -48,8 +47,6 @@ def export_machines(
 
     Args:
         write: The export.
-        chosen: The design.
-        path: As of the export.
 
     Raises:
         InputError: The format cannot express a machine, or a place cannot be written.

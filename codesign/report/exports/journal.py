@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import IntArray, Value
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.files import replacing
 from codesign.report.exports.observed import CHUNK, provenance
 from codesign.report.frames import Scope, positions_of
@@ -44,10 +44,8 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
     Raises:
         MissingExtraError: Optuna is not installed.
     """
-    try:
+    with needing_extra("an Optuna storage", "tpe"):
         import optuna
-    except ImportError as error:
-        raise MissingExtraError("an Optuna storage", "tpe") from error
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file, _quiet():
         storage = optuna.storages.JournalStorage(_lines(file))
         note = to_plain(provenance(results, scope))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import IntArray
-from codesign.errors import InputError, MissingExtraError
+from codesign.errors import InputError, needing_extra
 from codesign.files import replacing
 from codesign.metrics import Metric
 from codesign.report import palette
@@ -75,11 +75,9 @@ def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    try:
+    with needing_extra("Parquet", "tables"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError("Parquet", "tables") from error
     table = pa.table(scope_columns(results, scope))
     note = json.dumps(provenance(results, scope), ensure_ascii=False)
     table = table.replace_schema_metadata({"codesign": note})
@@ -102,10 +100,8 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         MissingExtraError: XlsxWriter is not installed.
         InputError: More observations than a sheet has lines.
     """
-    try:
+    with needing_extra("Excel", "tables"):
         import xlsxwriter
-    except ImportError as error:
-        raise MissingExtraError("Excel", "tables") from error
     positions = positions_of(results, scope)
     if len(positions) >= MOST_EXCEL_ROWS:
         raise InputError(

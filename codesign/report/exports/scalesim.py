@@ -83,7 +83,6 @@ class ScaleSimProduct:
     """A matrix product of a pass.
 
     Attributes:
-        name: The operator's.
         m: Rows.
         n: Columns.
         k: Inner size.

@@ -61,7 +61,6 @@ def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
     """Choose the designs of a page.
 
     Args:
-        results: Of a campaign.
         most: Designs at the most; the front comes first.
     """
     front = results.front()

@@ -46,7 +46,6 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
     Of a system, its picture with those of each pool's machine.
 
     Args:
-        account: Of the design.
         metrics: For which swings are shown.
     """
     evaluated = account.evaluated

@@ -52,7 +52,6 @@ class Explained:
     """Accounts of the designs of one page, each worked out once.
 
     Attributes:
-        results: Of the campaign.
         carried: Designs of the page.
         named: Designs with a name.
         requested_numbers: Numbers, from 0, of the designs that the reader named.

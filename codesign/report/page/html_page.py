@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.campaign.exact_results import joined
-from codesign.errors import MissingExtraError
+from codesign.errors import needing_extra
 from codesign.evaluators.base import Explains
 from codesign.files import write_text
 from codesign.pareto import TOLERANCE
@@ -70,9 +70,7 @@ def write_page(
     """Write a campaign as one HTML page.
 
     Args:
-        path: Of the page.
         results: Of the campaign, as searched.
-        status: Of the campaign.
         named: Designs to mark by name.
         explainer: How designs are explained; without it there are no diagrams and breakdowns.
         every_s: A page that is written anew this often reloads itself while the campaign runs.
@@ -188,8 +186,6 @@ def library_text() -> str:
     Raises:
         MissingExtraError: It is not installed.
     """
-    try:
+    with needing_extra("a page", "page"):
         from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtraError("a page", "page") from error
     return str(get_plotlyjs())

@@ -62,9 +62,6 @@ OTHERS = {
 def benchmark(effort: Effort = FULL) -> dict[str, Any]:
     """Rates of the ``npu`` evaluator over the ``memexplorer`` space and of what is around it.
 
-    Args:
-        effort: How much to measure.
-
     Returns:
         ``about``: versions, commit, machine. ``rates``, ``growth``, ``accounts``, ``hypervolume``,
         ``store``, ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the

@@ -35,10 +35,7 @@ class RateTask:
     """What a worker process measures.
 
     Attributes:
-        model: Language model.
-        phase: Of the request.
         way: ``numpy`` or ``compiled``.
-        n_designs: Designs of a batch.
         repeats: Times the batch is evaluated.
         is_sweep: Whether the designs are a structured sweep.
     """

@@ -25,7 +25,6 @@ class FrontTask:
     Attributes:
         model: Language model of a prefill.
         fixed: Parameters of the space with one value.
-        workers: Processes.
     """
 
     model: str

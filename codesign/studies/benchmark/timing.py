@@ -17,7 +17,6 @@ class Effort:
     """How much to measure.
 
     Attributes:
-        n_designs: Designs of a batch.
         repeats: Times each measurement is repeated; the fastest counts, for on a shared machine
             timings err only upwards.
         largest_batch: The end of the growth over designs.

@@ -57,8 +57,6 @@ class Answer:
     """What the exact fronts of one profile say to a claim.
 
     Attributes:
-        claim: The claim.
-        profile: Of the evaluator.
         losses: What leaving out the claim's choice costs, by cap.
         beside: The same at the campaigns' cap for other choices, by name.
         points: Points of the front up to that cap, and how many have a design with the choice;
@@ -108,8 +106,6 @@ def answer_claims(
     """Answer each claim in each setting.
 
     Args:
-        store: Where fronts come from.
-        claims: The paper's claims.
         bases: One setting per profile, with the largest cap.
 
     Raises:

@@ -30,7 +30,6 @@ class Best:
     Attributes:
         phase: Which it serves.
         design: Value by parameter.
-        metrics: Of the evaluator.
         request: What it is asked to do.
     """
 
@@ -56,8 +55,6 @@ def arithmetic(key: str, profile: str, best_designs: Sequence[Best]) -> str:
     """One line of arithmetic for an answer.
 
     Args:
-        key: The claim's key.
-        profile: The evaluator's profile.
         best_designs: The designs that the answer shows, the best of all first.
     """
     if not best_designs:

@@ -93,7 +93,6 @@ class FrontStore:
 
     Attributes:
         folder: In which each campaign has its folder; None: fronts are not kept.
-        workers: Processes.
         progress: Told of every enumeration.
     """
 
@@ -159,7 +158,6 @@ def varied(base: Setting, name: str) -> Setting:
     """The setting with one thing changed.
 
     Args:
-        base: The setting.
         name: An option (``batch``, ``topology``, ``blocking``), ``strict`` (LPDDR takes die edge),
             ``average power``, the name of a published design, of a trace or of a model.
     """

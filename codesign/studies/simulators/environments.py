@@ -25,7 +25,6 @@ class InstallableSimulator:
     """A simulator that codesign can install.
 
     Attributes:
-        title: Its name.
         requirements: As the extra of the same purpose has them.
         least_python: Oldest version of Python that it runs on.
         campaign: A shipped campaign that runs it.
@@ -81,9 +80,6 @@ def run_with(name: str, program: Path, *arguments: str, folder: Path | None = No
     """What a program says, as JSON in the last line of its output, run by a simulator's Python.
 
     Args:
-        name: Of the simulator.
-        program: The program's file.
-        arguments: Of the program.
         folder: In which it runs; the working folder if None.
 
     Raises:

@@ -47,7 +47,6 @@ class SystemSetting:
 
     Attributes:
         trace: Tokens of a request.
-        model: The language model.
         limit_watts: On the TDP of a system.
         most_machines: Of a role; None: as the space has it.
         fixed: Parameters of a machine with one value.

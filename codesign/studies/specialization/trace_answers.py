@@ -78,14 +78,10 @@ class BestSystem:
     """The system of a kind with the highest throughput within the limit.
 
     Attributes:
-        kind: Of system.
         throughput_tokens_per_s: Generated tokens.
         tdp_watts: Of all machines.
-        prefill: The machines that prefill.
-        decode: The machines that decode.
-        most_machines: That a role may have.
+        most_machines: The most machines that a role may have.
         n_systems: Systems that the front proves about.
-        n_points: Points of the front.
     """
 
     kind: Kind
@@ -131,9 +127,7 @@ class TraceAnswer:
     """What the exact fronts say for one workload.
 
     Attributes:
-        setting: What was compared.
         prompt_tokens: Of a request.
-        generated_tokens: Of a request.
         systems: The best by kind; kinds of which no system is feasible are left out.
         least_watts: By kind of machines that are all alike, TDP with which a system of a design
             for each phase has at least their throughput.
@@ -180,7 +174,6 @@ def answer_traces(
     Args:
         settings: One for each workload.
         folder: Where exact fronts are kept; None: nowhere.
-        workers: Processes.
         progress: Told of every front.
 
     Raises:

@@ -41,13 +41,8 @@ class BoundedProduct:
     """An operator that multiplies, on ``u`` distinct arrays and batch sizes.
 
     Attributes:
-        model: Language model.
-        phase: Of the request.
-        name: Of the operator.
-        kind: Likewise.
         rows: (u,) rows of one product.
         inner: Inner size of one product.
-        columns: Columns of one product.
         n_products: (u,) products of one instance.
         is_per_head: Whether it belongs to one head, whose columns share the array's depth.
         depth: (u,) MLEN.
@@ -124,7 +119,6 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     """The study.
 
     Args:
-        seed: Of the designs drawn.
         size: Designs drawn; 1,000 if None.
     """
     space = load_space("memexplorer", {"memtech": load_library().catalog()})

@@ -20,11 +20,11 @@ from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
+from codesign.evaluators.economics.nccl import PROTOCOLS
 from codesign.evaluators.economics.serving_offer import DeviceServing, Formats, device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.hardware.device import load_device
-from codesign.hardware.nccl import PROTOCOLS
 from codesign.studies.validation.study import Study, comparison, promise, summarize
 from codesign.workload import list_models, load_model
 

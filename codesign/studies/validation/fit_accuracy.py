@@ -70,7 +70,6 @@ class FittedScore:
     """A score in the form of the fit.
 
     Attributes:
-        score: As published.
         formats: With the algorithm whose factors it shares.
         loss: Of it, not below 0.
     """

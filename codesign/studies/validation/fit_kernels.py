@@ -119,7 +119,6 @@ def constants_text(name: str, data: str, fitted: Record, n_measured: str) -> str
     """What :func:`~codesign.machines.device.constants.load_constants` reads.
 
     Args:
-        name: Family of kernels.
         data: Data and loss of the fit.
         fitted: Constants of GPUs.
         n_measured: To how many measurements they are fitted.

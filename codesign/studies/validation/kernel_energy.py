@@ -107,7 +107,6 @@ def _corrected_s(rows: KernelTable, table: KernelTable) -> FloatArray:
 
     Args:
         rows: (q,) rows.
-        table: All measured kernels.
     """
     seconds = np.full(len(rows), np.nan)
     for family, chosen in _by_family(rows):

@@ -80,7 +80,6 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     """Rows of a table beside predictions.
 
     Args:
-        table: Measured kernels.
         omitted: Why others are no rows of it.
         has_folds: Whether rows were fitted to, so that predictions leave their geometry out, and
             in further columns their device and its chip.

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from codesign.evaluators.forecast.conventions import CONVENTIONS
+from codesign.conventions.life import LifeCount
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
@@ -45,7 +45,6 @@ class LifeCell:
         table: Number of the printed table.
         kind: What its rows are; one of ``_ROWS``.
         quantity: What its column is.
-        printed: The number.
         digits: Printed after the point.
         row: What the row says of the case.
         slack: How much more than half a digit ours may be off, where the paper computed with
@@ -153,9 +152,7 @@ def _first_token(cell: LifeCell) -> float:
     row = cell.row
     share = np.array(_share(cell.quantity))
     prefill = _inference(_MODEL, row["variant"]).prefill(row["prompt_tokens"])
-    machine = ForecastMachine(
-        row["tops"] * 1e12 * share, row["gbps"] * CONVENTIONS["life"].gigabyte * share
-    )
+    machine = ForecastMachine(row["tops"] * 1e12 * share, row["gbps"] * LifeCount.gigabyte * share)
     return float(machine.phase_times(prefill).time_s)
 
 
@@ -180,7 +177,7 @@ def _dispatches(cell: LifeCell) -> float:
 
 
 def _tokens_per_s(cell: LifeCell) -> float:
-    bandwidth = cell.row["gbps"] * CONVENTIONS["life"].gigabyte * cell.row["efficiency"]
+    bandwidth = cell.row["gbps"] * LifeCount.gigabyte * cell.row["efficiency"]
     # The time is that of the traffic alone (Eq. 5); no peak enters.
     return 1.0 / float(ForecastMachine(math.inf, bandwidth).phase_times(_mean_step(cell)).memory_s)
 

@@ -9,7 +9,6 @@ operators of PyTorch from the host, one at a time; such rows are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -38,7 +37,7 @@ _SIXTEEN_BITS = ("fp16", "bf16", "bfloat16", "float16", "half")
 _IS_HOST_TIMED = "the host starts each operator and waits for it"
 
 
-def read_operator_rows(path: Path | str = CALIBRATION_FILE) -> tuple[KernelTable, list[str]]:
+def read_operator_rows() -> tuple[KernelTable, list[str]]:
     """The rows of single operators, and why others of them are left out.
 
     Raises:
@@ -46,7 +45,7 @@ def read_operator_rows(path: Path | str = CALIBRATION_FILE) -> tuple[KernelTable
     """
     needed = ("kind", "device", "model", "precision", "value", "unit", "source")
     rows, lines, reasons = [], [], []
-    for line, row in enumerate(read_rows(path, needed)[0], start=2):
+    for line, row in enumerate(read_rows(CALIBRATION_FILE, needed)[0], start=2):
         if row["kind"] not in ("op", "collective"):
             continue
         try:

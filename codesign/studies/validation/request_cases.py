@@ -75,7 +75,6 @@ class RequestCase:
             tokens per second from the start of the prefill to the last token, or tokens of a phase
             per second and device.
         value: As measured, in seconds or tokens per second.
-        device: One of the devices.
         model: Name or file of the language model.
         formats: Number formats of weights, activations and KV cache.
         batch: Requests at a time; of a deployment, those of all devices in one micro-batch.
@@ -84,7 +83,6 @@ class RequestCase:
         tensor_parallel: Devices that share every layer.
         pipeline_parallel: Stages of the pipeline.
         engine: What starts the kernels.
-        source: Who published it.
         expert_parallel: Groups of devices that share experts and serve requests of their own.
         overlap: Whether the messages of a micro-batch hide behind the operators of another.
         infersim: What InferSim predicts; None if it does not say.

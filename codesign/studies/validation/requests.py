@@ -108,13 +108,13 @@ def predict(case: RequestCase, profile: str = "fitted") -> float:
         InputError: The devices cannot hold the model.
     """
     if is_deployment(case):
-        serving = _serving(case, case.prompt, case.batch, profile)
+        serving = platform_serving(case, case.prompt, case.batch, profile)
         if case.quantity == "decode tokens/s":
             return float(serving.tokens_per_s_per_device[0])
         prompts = serving.prefill_requests_per_s / serving.n_devices
         return float(prompts[0]) * case.prompt
     running = _running(case)
-    step = float(_serving(case, case.prompt, running, profile).time_per_output_token_s[0])
+    step = float(platform_serving(case, case.prompt, running, profile).time_per_output_token_s[0])
     if case.quantity == "TPOT":
         return step
     first = _first_token_s(case, profile, step * case.batch / running)
@@ -164,11 +164,11 @@ def _of_deployment(case: RequestCase) -> dict[str, Any]:
 
 def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:
     if case.engine != "turbomind":
-        serving = _serving(case, case.prompt, case.batch, profile)
+        serving = platform_serving(case, case.prompt, case.batch, profile)
         return float(serving.time_to_first_token_s[0])
     if case.prompt == 1:
         return steps_s
-    serving = _serving(case, case.prompt - 1, case.batch, profile)
+    serving = platform_serving(case, case.prompt - 1, case.batch, profile)
     return float(serving.time_to_first_token_s[0]) + steps_s
 
 
@@ -190,7 +190,10 @@ _ENGINES = {"graphs": "graphs", "eager": "eager", "turbomind": "streams"}
 """The evaluator's option by what a case says; LMDeploy 0.1 had no graphs."""
 
 
-def _serving(case: RequestCase, prompt: int, batch: int, profile: str) -> PlatformServing:
+def platform_serving(
+    case: RequestCase, prompt: int, batch: int, profile: str = "fitted"
+) -> PlatformServing:
+    """A case with other prompts or another batch, as the evaluator ``platform`` serves it."""
     engine = _ENGINES[case.engine]
     generated = case.output if is_deployment(case) else max(case.output, 1)
     evaluator = _evaluator(case.model, prompt, generated, profile, engine, case.overlap)

@@ -74,7 +74,6 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     """Compare ``systolic_cycles`` with SCALE-Sim.
 
     Args:
-        seed: Of the random products.
         size: Number of products; ``N_PRODUCTS`` if None.
 
     With seed 0 and nothing else given, SCALE-Sim's kept answers are used; otherwise it runs, and

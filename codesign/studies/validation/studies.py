@@ -60,7 +60,6 @@ def run_study(name: str, seed: int = 0, size: int | None = None) -> Study:
 
     Args:
         name: One of ``STUDIES``.
-        seed: Of whatever is sampled.
         size: Number of cases where that can be chosen; the study's own if None.
 
     Raises:

@@ -77,7 +77,6 @@ def promise(subject: str, target: str, measured: Any, is_met: bool) -> dict[str,
     """One of the targets of a study.
 
     Args:
-        subject: What is promised.
         target: How good it is to be, in words.
         measured: How good it is: a number, or words.
         is_met: Whether that is good enough.
@@ -109,7 +108,6 @@ def ranged_row(
 
     Args:
         subject: Of the comparison, with its unit.
-        reference: The published number.
         ends: Ours with all constants low, typical and high.
         source: Where the published number was read.
     """

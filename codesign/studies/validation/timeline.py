@@ -57,7 +57,6 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
     Limiting assumption: an operator that not all layers have takes part if half of them do.
 
     Args:
-        evaluator: The simulation.
         designs: A batch of one.
     """
     operators: list[tuple[str, float, float]] = []

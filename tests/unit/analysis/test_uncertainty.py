@@ -18,7 +18,6 @@ from codesign.analysis.uncertainty import (
     _nearest,
     design_swings,
     design_uncertainty,
-    front_shares,
     front_spread,
     metric_quantiles,
 )
@@ -289,7 +288,8 @@ def test_the_share_on_the_front_is_the_probability_of_not_being_dominated(toy):
     # fixed has the larger gain, so own stays as long as it is cheaper.
     problem = toy(hbm3e_8h={"read_energy": RANGE})
     samples = 1500
-    shares, feasible = front_shares(problem, rows_of(problem, "own", "fixed"), samples, seed=7)
+    spread = front_spread(problem, rows_of(problem, "own", "fixed"), (), samples, seed=7)
+    shares, feasible = spread.non_dominated_share, spread.feasible_share
     share = triangular_share_below(25.0, *RANGE)
     assert shares[0] == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
     assert shares[1] == 1.0
@@ -300,15 +300,16 @@ def test_the_share_on_the_front_is_the_probability_of_not_being_dominated(toy):
 
 def test_one_draw_holds_for_all_designs(toy):
     problem = toy(hbm3e_8h={"read_energy": RANGE})
-    shares, _ = front_shares(problem, rows_of(problem, "own", "shifted"), 200)
-    assert shares.tolist() == [1.0, 0.0]
+    spread = front_spread(problem, rows_of(problem, "own", "shifted"), (), 200)
+    assert spread.non_dominated_share.tolist() == [1.0, 0.0]
 
 
 def test_constraints_follow_the_draw(toy):
     # Without the constraint fixed would never leave the front; with it, own is alone below 22.
     problem = toy(["cost <= 22"], hbm3e_8h={"read_energy": RANGE})
     samples = 1500
-    shares, feasible = front_shares(problem, rows_of(problem, "own", "fixed"), samples)
+    spread = front_spread(problem, rows_of(problem, "own", "fixed"), (), samples)
+    shares, feasible = spread.non_dominated_share, spread.feasible_share
     share = triangular_share_below(22.0, *RANGE)
     assert shares[0] == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
     assert feasible[0] == shares[0]
@@ -369,9 +370,10 @@ def test_a_typical_value_outside_its_interval_is_known_as_such():
 def test_where_nothing_varies_the_front_is_always_the_front(toy):
     problem = toy()
     rows = rows_of(problem, "own", "shifted", "fixed")
-    shares, feasible = front_shares(problem, rows, 3)
-    assert (shares == non_dominated(problem.evaluate(rows).objectives)).all()
-    assert (feasible == 1.0).all()
+    spread = front_spread(problem, rows, (), 3)
+    on_front = non_dominated(problem.evaluate(rows).objectives)
+    assert (spread.non_dominated_share == on_front).all()
+    assert (spread.feasible_share == 1.0).all()
 
 
 def test_the_extreme_corner_has_each_number_at_its_own_end(toy):
@@ -425,7 +427,7 @@ def test_of_many_designs_the_front_comes_first_then_the_feasible_by_distance():
 def test_an_evaluator_without_technologies_is_refused_in_one_line(toy):
     problem = dataclasses.replace(toy(), evaluator=_stranger(), evaluator_name="mine")
     with pytest.raises(InputError, match="evaluator 'mine' has no technologies") as caught:
-        front_shares(problem, rows_of(problem, "own"), 3)
+        front_spread(problem, rows_of(problem, "own"), (), 3)
     assert len(caught.value.problems) == 1
     evaluated = api.evaluate(
         space=problem.space, design={"kind": "own"}, evaluator=problem.evaluator
@@ -445,7 +447,7 @@ def test_an_evaluator_without_technologies_is_refused_in_one_line(toy):
 def test_no_samples_and_a_negative_seed_are_refused(toy, samples, seed, message):
     problem = toy()
     with pytest.raises(InputError, match=f"^{message}$"):
-        front_shares(problem, rows_of(problem, "own"), samples, seed)
+        front_spread(problem, rows_of(problem, "own"), (), samples, seed)
     with pytest.raises(InputError, match=f"^{message}$"):
         design_uncertainty(base(only()), samples, seed)
 

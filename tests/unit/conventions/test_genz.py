@@ -12,7 +12,7 @@ import codesign
 from codesign.columns import column_of
 from codesign.conventions.genz import GenzRules
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.platform_options import profiles
+from codesign.evaluators.platform.platform_options import PROFILES
 from codesign.evaluators.platform.serving_rules import ServingRules, rules_of
 
 PHYSICS = Path(codesign.__file__).parent / "evaluators" / "platform"
@@ -22,14 +22,16 @@ def test_the_physics_of_platforms_names_no_tool() -> None:
     assert [path.name for path in PHYSICS.glob("*.py") if "genz" in path.read_text("utf-8")] == []
 
 
-def test_the_physics_of_platforms_never_asks_which_profile_it_serves() -> None:
+@pytest.mark.parametrize("evaluator", ["platform", "forecast"])
+def test_the_physics_never_asks_which_profile_it_serves(evaluator: str) -> None:
     """Rules are looked up by a profile's name; nothing is compared with one."""
     question = re.compile(r"profile\s*(==|!=|in\b)|is_(fitted|ideal)\b")
-    texts = {path.name: path.read_text("utf-8") for path in PHYSICS.glob("*.py")}
+    folder = PHYSICS.with_name(evaluator)
+    texts = {path.name: path.read_text("utf-8") for path in folder.glob("*.py")}
     assert [name for name, text in texts.items() if question.search(text)] == []
 
 
-@pytest.mark.parametrize("profile", profiles())
+@pytest.mark.parametrize("profile", PROFILES.names())
 def test_every_profile_has_rules_that_fill_in_its_options(profile: str) -> None:
     rules = rules_of(PlatformOptions(profile=profile).resolved())
     assert isinstance(rules, ServingRules)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from codesign.columns import column_of
+from codesign.evaluators.base import Evaluator
+from codesign.evaluators.forecast import ForecastEvaluator
+from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.platform_options import profiles
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
@@ -22,14 +26,29 @@ from codesign.evaluators.platform.serving_rules import ServingRules
 class HalfRules(ServingRules):
     defaults = {**ServingRules.defaults, "memory_efficiency": 0.5}
 """
+COUNT = """
+from codesign.evaluators.forecast.plain import PlainCount
+
+class HalfCount(PlainCount):
+    gigabyte = 5e8
+
+    def matrix_ops(self):
+        return super().matrix_ops() / 2.0
+"""
+ENTRIES = """[codesign.conventions]
+platform.half = half_rules:HalfRules
+platform.broken = no_such_module:Rules
+forecast.half = half_count:HalfCount
+forecast.broken = no_such_module:Count
+"""
 
 
 @pytest.fixture(autouse=True)
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with two conventions, one of which cannot be imported, as installers leave it."""
+    """A package with conventions, two of which cannot be imported, as installers leave it."""
     (tmp_path / "half_rules.py").write_text(RULES, encoding="utf-8")
-    entries = "[codesign.conventions]\nhalf = half_rules:HalfRules\nbroken = no_such_module:Rules\n"
-    for name, text in (("METADATA", "Name: half\nVersion: 1.0\n"), ("entry_points.txt", entries)):
+    (tmp_path / "half_count.py").write_text(COUNT, encoding="utf-8")
+    for name, text in (("METADATA", "Name: half\nVersion: 1.0\n"), ("entry_points.txt", ENTRIES)):
         path = tmp_path / "half-1.0.dist-info" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -41,7 +60,12 @@ def platform(profile: str) -> PlatformEvaluator:
     return PlatformEvaluator(request, PlatformOptions(profile=profile))
 
 
-def test_a_strangers_conventions_are_a_profile_by_their_name() -> None:
+def forecast(profile: str) -> ForecastEvaluator:
+    request = ForecastRequest(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
+    return ForecastEvaluator(request, ForecastOptions(profile=profile))
+
+
+def test_a_strangers_conventions_of_platform_are_a_profile_by_their_name() -> None:
     designs = {"device": column_of(["h100-sxm"]), "batch_size": column_of([1])}
     half, ideal = (
         platform(profile).evaluate(designs).metrics["time_per_output_token_s"][0]
@@ -49,12 +73,23 @@ def test_a_strangers_conventions_are_a_profile_by_their_name() -> None:
     )
     assert half == pytest.approx(2 * ideal, rel=1e-6)
     schema = PlatformOptions.model_json_schema()["properties"]["profile"]
-    assert schema["enum"] == profiles() == ["fitted", "ideal", "broken", "genz", "half"]
+    assert schema["enum"] == ["fitted", "ideal", "broken", "genz", "half"]
+
+
+def test_a_strangers_conventions_of_forecast_are_a_profile_by_their_name() -> None:
+    half, plain = (forecast(profile).forecast({}) for profile in ("half", "plain"))
+    np.testing.assert_array_equal(2.0 * half.prefill.values[0], plain.prefill.values[0])
+    np.testing.assert_array_equal(half.prefill.values[1:], plain.prefill.values[1:])
+    assert half.inference.rules.gigabyte == 5e8
+    schema = ForecastOptions.model_json_schema()["properties"]["profile"]
+    assert schema["enum"] == ["plain", "broken", "half", "life"]
 
 
 def test_results_depend_on_the_code_of_the_conventions() -> None:
     assert "half_rules" in evaluator_modules(platform("half"))
     assert "codesign.conventions.genz" in evaluator_modules(platform("genz"))
+    assert "half_count" in evaluator_modules(forecast("half"))
+    assert "codesign.conventions.life" in evaluator_modules(forecast("life"))
     stage = StageRequest("decode", "decode", 512, 16)
     workload = SystemWorkload(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
     options = MachineOptions(platform=PlatformOptions(profile="half"))
@@ -62,12 +97,24 @@ def test_results_depend_on_the_code_of_the_conventions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "message"),
+    ("build", "profile", "message"),
     [
-        ("hal", r"unknown profile 'hal'\. Did you mean 'half'\? Known: broken, fitted, genz, half"),
-        ("broken", "convention 'broken' cannot be imported: No module named 'no_such_module'"),
+        (
+            platform,
+            "hal",
+            r"profile 'hal'\. Did you mean 'half'\? Known: broken, fitted, genz, half, ideal\.",
+        ),
+        (
+            forecast,
+            "hal",
+            r"profile 'hal'\. Did you mean 'half'\? Known: broken, half, life, plain",
+        ),
+        (platform, "broken", "'platform.broken' cannot be imported: No module named 'no_such_"),
+        (forecast, "broken", "'forecast.broken' cannot be imported: No module named 'no_such_"),
     ],
 )
-def test_a_profile_that_cannot_be_had_is_one_clear_line(profile: str, message: str) -> None:
+def test_a_profile_that_cannot_be_had_is_one_clear_line(
+    build: Callable[[str], Evaluator], profile: str, message: str
+) -> None:
     with pytest.raises(ValidationError, match=message):
-        platform(profile)
+        build(profile)

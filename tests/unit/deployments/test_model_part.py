@@ -7,7 +7,7 @@ import pytest
 
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.model_part import cut_operators
-from codesign.workload import Request, list_models
+from codesign.workload import Request, list_models, lower
 
 PHASES = ("prefill", "decode")
 
@@ -79,6 +79,26 @@ def test_queries_and_uncached_columns_of_the_fused_projection_add_up():
     written, outputs = part.kv_written_elements_per_request[i], part.output_elements_per_request[i]
     assert written == table.kv_written_elements_per_request[i] / 8
     assert written + outputs == part.n[i]
+
+
+def test_what_each_head_has_of_weights_is_cut_with_the_heads():
+    request = request_of("qwen3-next-80b-a3b")
+    model = request.language_model.model_copy(update={"has_attention_sinks": True})
+    table = lower(model, "decode", 1, 1, context=100)
+    part = cut_operators(table, model, 4)
+    parts = {
+        name: part.weight_elements[i] / table.weight_elements[i]
+        for i, name in enumerate(table.names)
+        if table.weight_elements[i]
+    }
+    # The softmax has a weight for each head here, a norm the same ones for all.
+    assert parts["softmax"] == parts["linear_convolution"] == parts["linear_decay"] == 0.25
+    assert parts["linear_norm"] == parts["norm"] == 1
+    latent = request_of("deepseek-v3").operators()
+    part = cut_operators(latent, request_of("deepseek-v3").language_model, 4)
+    i = latent.names.index("query_absorption")  # a matrix for each head
+    assert part.n_experts[i] == latent.n_experts[i] / 4
+    assert part.weight_elements[i] == latent.weight_elements[i]
 
 
 def test_a_layer_has_two_all_reduces_of_the_hidden_state():

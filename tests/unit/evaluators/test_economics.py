@@ -20,6 +20,7 @@ from codesign.evaluators.economics.economics_options import EconomicsOptions, Ec
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
+from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.serving_offer import (
     DeviceServing,
     Formats,
@@ -33,7 +34,6 @@ from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
 )
-from codesign.hardware.nccl import Fabric
 from codesign.pareto import non_dominated
 from codesign.space import load_space
 from codesign.studies.validation.epoch import model_name

@@ -13,10 +13,10 @@ from codesign.columns import Column, column_of
 from codesign.errors import CodesignError, InputError
 from codesign.evaluators.base import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
-from codesign.evaluators.forecast.conventions import exponential_ops
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import Efficiencies, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.plain import exponential_ops
 from codesign.evaluators.forecast.scenarios import (
     chunk_ratios,
     lora_linear_ops,
@@ -163,8 +163,8 @@ def test_dequantization_costs_two_operations_per_weight() -> None:
 @pytest.mark.parametrize(("degree", "expected"), [(1, 2.0), (2, 5.0), (4, 14.0)])
 def test_a_polynomial_takes_the_operations_of_table_1(degree: int, expected: float) -> None:
     variant = Variant(nonlinear="polynomial", polynomial_degree=degree)
-    assert exponential_ops(variant, "life") == expected
-    assert exponential_ops(Variant(nonlinear="pwl"), "plain") == 2.0
+    assert exponential_ops(variant) == expected
+    assert exponential_ops(Variant(nonlinear="pwl")) == 2.0
 
 
 @pytest.mark.parametrize("tile", [16, 64])

@@ -16,10 +16,10 @@ from codesign.quantization import (
     integer_type,
     mxfp,
     mxint,
-    named_formats,
     quantize,
     relative_noise,
 )
+from codesign.quantization.block_formats import NAMED_FORMATS
 from codesign.quantization.element_types import rounded
 from codesign.quantization.rounding import quantize_with_own_library
 from codesign.workload.precision import FORMATS
@@ -49,7 +49,7 @@ def test_every_16_bit_number_is_rounded_as_ml_dtypes_does(bits: tuple[int, int])
 KINDS = (np.float16, ml_dtypes.bfloat16)
 
 
-@pytest.mark.parametrize("name", named_formats())
+@pytest.mark.parametrize("name", NAMED_FORMATS)
 def test_torch_has_the_same_bits_as_numpy(name: str) -> None:
     torch = pytest.importorskip("torch")
     block_format = find_block_format(name)
@@ -62,7 +62,7 @@ def test_torch_has_the_same_bits_as_numpy(name: str) -> None:
         assert np.array_equal(own.numpy(), stored)
 
 
-@pytest.mark.parametrize("name", named_formats())
+@pytest.mark.parametrize("name", NAMED_FORMATS)
 def test_rounding_again_changes_nothing_but_nvfp4(name: str) -> None:
     block_format = find_block_format(name)
     values = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
@@ -72,7 +72,7 @@ def test_rounding_again_changes_nothing_but_nvfp4(name: str) -> None:
     assert relative_noise(values, block_format) < 0.03
 
 
-@pytest.mark.parametrize("name", named_formats())
+@pytest.mark.parametrize("name", NAMED_FORMATS)
 def test_a_block_of_zeros_stays_zero(name: str) -> None:
     zeros = np.zeros((2, 64), np.float32)
     np.testing.assert_array_equal(quantize(zeros, find_block_format(name)), zeros)

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from codesign.analysis.uncertainty import front_shares
+from codesign.analysis.uncertainty import front_spread
 from codesign.enumeration import enumerate_front
 from codesign.studies import account_fronts
 from codesign.studies.account_fronts import LEVELS, QUESTIONS, AccountFront, AccountQuestion
@@ -53,8 +53,8 @@ def test_a_point_stays_if_a_design_of_it_is_on_every_front(question: AccountQues
 def test_no_more_points_keep_their_limits_than_do_in_every_draw(question: AccountQuestion) -> None:
     problem = account_fronts._problem("decode", question, FIXED)
     front = enumerate_front(problem)
-    _, feasible = front_shares(problem, front.rows, samples=60)
-    in_every_draw = set(front.point[feasible == 1].tolist())
+    feasible_share = front_spread(problem, front.rows, (), samples=60).feasible_share
+    in_every_draw = set(front.point[feasible_share == 1].tolist())
     n_keeping = typical(question).n_keeping
     assert n_keeping is not None
     # The worst of all corners is worse than what so few draws come near.

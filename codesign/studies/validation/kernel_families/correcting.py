@@ -65,7 +65,6 @@ def cross_validated_s(
     alone of families that have no corrections.
 
     Args:
-        family: A family.
         table: (q,) rows.
         known: (q,) rows to which corrections are fitted; None: all.
         constants: Of the law that is corrected; None: those that are shipped.

@@ -10,12 +10,11 @@ over the number of collectives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from codesign.columns import FloatArray, column_of
-from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.columns import FloatArray
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.engine import (
@@ -31,7 +30,7 @@ from codesign.studies.validation.request_cases import (
     RequestCase,
     read_requests,
 )
-from codesign.studies.validation.requests import predict
+from codesign.studies.validation.requests import platform_serving, predict
 
 _START = EngineConstants.model_validate(
     {
@@ -91,7 +90,7 @@ def _is_waiting(case: RequestCase) -> bool:
 def _parts(case: RequestCase) -> tuple[float, float, float, float]:
     """Seconds of the layers and of the ends of a pass whose kernels are queued, its kernels, and
     the rate to its host."""
-    serving = _serving(case, "streams")
+    serving = _queued(case)
     timed = serving.decode_pass if case.quantity == "TPOT" else serving.prefill_passes[0][1]
     in_layers = [item for item in timed.operators if item.is_in_layers]
     layers_s = sum(float(item.time_s[0]) for item in in_layers)
@@ -102,7 +101,7 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float]:
 
 def _rank_deviation_s(case: RequestCase) -> float:
     """What a measured step takes longer than its kernels, for each collective and deviation."""
-    operators = _serving(case, "streams").decode_pass.operators
+    operators = _queued(case).decode_pass.operators
     collectives = sum(float(item.count[0]) for item in operators if item.part == "collective")
     per_deviation = _START.model_copy(update={"rank_deviation": 1.0})
     waits = collectives * float(rank_wait_s(case.tensor_parallel, per_deviation))
@@ -110,16 +109,6 @@ def _rank_deviation_s(case: RequestCase) -> float:
     return float(shipped.rank_deviation + (case.value - predict(case)) / waits)
 
 
-def _serving(case: RequestCase, engine: str) -> PlatformServing:
-    request = PlatformRequest(
-        model=case.model, prompt_tokens=case.prompt, generated_tokens=max(case.output, 1)
-    )
-    evaluator = PlatformEvaluator(request, PlatformOptions.model_validate({"engine": engine}))
-    design: dict[str, Any] = {
-        "device": case.device.key,
-        "batch_size": case.batch,
-        "tensor_parallel": case.tensor_parallel,
-        "pipeline_parallel": case.pipeline_parallel,
-        **dict(zip(("weight_format", "activation_format", "kv_format"), case.formats, strict=True)),
-    }
-    return evaluator.serving({n: column_of([v]) for n, v in design.items()})
+def _queued(case: RequestCase) -> PlatformServing:
+    """A case on an engine whose kernels wait in a queue."""
+    return platform_serving(replace(case, engine="turbomind"), case.prompt, case.batch)

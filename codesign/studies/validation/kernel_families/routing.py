@@ -39,7 +39,6 @@ def first_rank_load(tokens: int, experts: int, top_k: int, ep: int, power: float
 
     Args:
         tokens: Tokens that enter the expert-parallel group.
-        experts: Experts of the layer.
         top_k: Experts of a token.
         ep: Devices over which the experts are spread.
         power: Exponent of the skew; 0: balanced.

@@ -11,7 +11,6 @@ import pytest
 from codesign.hardware.device import load_device
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.experts import (
-    EXPERT_KERNELS,
     ExpertConstants,
     ExpertWork,
     expert_kernel,
@@ -144,7 +143,7 @@ def test_weights_of_a_repeated_call_stay_in_the_cache_while_they_fit() -> None:
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "l40s"])
-@pytest.mark.parametrize("limit", EXPERT_KERNELS)
+@pytest.mark.parametrize("limit", CONSTANTS.core_flop_per_cycle)
 def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: str) -> None:
     rates, peak = rates_of(name), load_device(name).peak_flop_per_s("bf16")
     pairs = np.geomspace(1, 1e6, 40)
@@ -178,14 +177,11 @@ def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: st
         ("int4", "int4", "nvfp4"),
     ],
 )
-def test_formats_have_the_kernel_that_somebody_measured(
+def test_formats_have_the_kernel_that_somebody_measured_with_its_limit(
     weight: str, activation: str, kernel: str
 ) -> None:
     assert expert_kernel(product_format(weight, activation)) == kernel
-
-
-def test_every_kernel_of_experts_has_a_limit() -> None:
-    assert set(CONSTANTS.core_flop_per_cycle) == set(EXPERT_KERNELS)
+    assert kernel in CONSTANTS.core_flop_per_cycle
 
 
 def test_an_even_draw_leaves_some_experts_idle() -> None:
@@ -194,19 +190,6 @@ def test_an_even_draw_leaves_some_experts_idle() -> None:
     pairs, active = rank_load(4.0, 8.0, 2.0, 2.0)
     # 4 x 2 / 2 pairs; each of 4 experts misses all tokens with chance (3/4)**4.
     assert (float(pairs), float(active)) == pytest.approx((4.0, 4 * (1 - 0.75**4)))
-
-
-def test_a_skewed_draw_loads_the_busiest_device_more_and_never_more_than_all_tokens() -> None:
-    ep = np.array([2.0, 8.0, 32.0, 128.0])
-    even, _ = rank_load(4096.0, 256.0, 8.0, ep)
-    for power in (1.01, 1.2):
-        busy, active = rank_load(4096.0, 256.0, 8.0, ep, power)
-        assert (busy > even).all()
-        assert (busy <= 4096 * np.minimum(256 / ep, 8)).all()
-        assert (active <= 256 / ep).all()
-        assert (active >= 1).all()
-    alone, _ = rank_load(4096.0, 256.0, 8.0, 1.0, 1.2)
-    assert float(alone) == pytest.approx(4096 * 8)
 
 
 def test_other_classes_of_devices_have_no_limits_of_a_core() -> None:

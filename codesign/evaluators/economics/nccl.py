@@ -102,7 +102,6 @@ def collective(
     Args:
         ranks: Ranks of a group; need not be a whole number.
         nodes: Nodes on which the ranks are; need not be a whole number.
-        fabric: The links.
         passes: ``ALL_REDUCE`` or ``ONE_WAY``.
     """
     further = np.maximum(ranks / nodes - 1.0, 0.0)

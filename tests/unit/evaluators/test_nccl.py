@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from codesign.hardware.nccl import ALL_REDUCE, ONE_WAY, PROTOCOLS, Fabric, collective
+from codesign.evaluators.economics.nccl import ALL_REDUCE, ONE_WAY, PROTOCOLS, Fabric, collective
 
 H100 = Fabric(225e9, 25e9, 8)
 

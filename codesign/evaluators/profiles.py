@@ -1,0 +1,66 @@
+"""Profiles of an evaluator: its own rules, and others' conventions, found by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from codesign import plugins
+from codesign.errors import as_value_error, check_known
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The named rules of one evaluator, each of them a class.
+
+    Conventions register their class in the entry-point group ``codesign.conventions`` as
+    ``EVALUATOR.PROFILE``, such as ``platform.genz``.
+
+    Attributes:
+        evaluator: Name of the evaluator.
+        own: Module and class of the evaluator's own rules, imported when they are asked for.
+    """
+
+    evaluator: str
+    own: Mapping[str, str]
+    _loaded: dict[str, Any] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """The profiles of the evaluator itself, then the conventions that are registered."""
+        points = (name.partition(".") for name in plugins.names("conventions"))
+        registered = [name for evaluator, _, name in points if evaluator == self.evaluator]
+        return [*self.own, *(name for name in registered if name not in self.own)]
+
+    def rules_class(self, profile: str) -> Any:
+        """The class of a profile's rules.
+
+        Raises:
+            UnknownNameError: There is no such profile.
+            InputError: Its conventions cannot be imported.
+        """
+        if profile not in self._loaded:
+            check_known("profile", profile, self.names())
+            self._loaded[profile] = self._load(profile)
+        return self._loaded[profile]
+
+    def _load(self, profile: str) -> Any:
+        if profile not in self.own:
+            return plugins.load("conventions", f"{self.evaluator}.{profile}")
+        module, _, name = self.own[profile].partition(":")
+        return getattr(import_module(module), name)
+
+    def checked(self, profile: str) -> str:
+        """The profile's name, for a field of a record.
+
+        Raises:
+            ValueError: There is no such profile, or its conventions cannot be imported.
+        """
+        with as_value_error():
+            self.rules_class(profile)
+        return profile
+
+    def list_in(self, schema: dict[str, Any]) -> None:
+        """Put the names into the schema of a field of a record."""
+        schema["enum"] = list(self.names())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -61,7 +60,3 @@ def _n_parameters(model: str) -> float:
     if model_key(model) in scored_models():
         return n_parameters_of(model)
     raise UnknownNameError("language model", model, {*list_models(), *scored_models()})
-
-
-COMMANDS: list[Callable[..., None]] = [accuracy]
-"""Commands of this module."""

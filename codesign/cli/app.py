@@ -85,38 +85,20 @@ def _root(
         print(context.get_help(), file=report_stream())
 
 
-for _module in (
-    campaigns,
-    watch,
-    export,
-    figure,
-    report,
-    serve,
-    enumeration,
-    front,
-    compare,
-    problems,
-    evaluation,
-    forecast,
-    platform,
-    requirements,
-    fleet,
-    scaling,
-    economics,
-    library_commands,
-    result_cache,
-    accuracy,
-    quantization,
-    validation,
-    conclusions,
-    costs,
-    specialization,
-    stages,
-    simulators,
-    schema,
-):
-    for _command in _module.COMMANDS:
-        app.command()(_command)
+_COMMANDS = (
+    campaigns.run, campaigns.status, campaigns.runs, campaigns.pareto, watch.watch, export.export,
+    figure.figure, report.report_page, serve.serve, enumeration.enumerate_, front.explain_front,
+    compare.compare, problems.problems, evaluation.evaluate, evaluation.bench, forecast.forecast,
+    platform.platform, requirements.requirements, fleet.arrivals, scaling.scaling,
+    economics.economics, library_commands.memtech, library_commands.models,
+    library_commands.workloads, library_commands.space, library_commands.spaces,
+    library_commands.metrics, library_commands.optimizers, library_commands.evaluators,
+    result_cache.cache, accuracy.accuracy, quantization.quantize, quantization.mix_formats,
+    validation.validate, validation.timeline, conclusions.conclusions, costs.costs,
+    specialization.specialization, stages.stages, simulators.simulators, schema.schema,
+)  # fmt: skip
+for _command in _COMMANDS:
+    app.command()(_command)
 
 
 @cache

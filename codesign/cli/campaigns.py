@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -327,6 +327,3 @@ def runs(
 def _is_unused_problem(status: CampaignStatus) -> bool:
     """Whether a campaign only states a problem of comparisons, and nobody has begun it."""
     return status.name.startswith("problem-") and not status.done and status.problem is None
-
-
-COMMANDS: list[Callable[..., Any]] = [run, status, runs, pareto]

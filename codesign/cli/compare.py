@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,6 +125,3 @@ def _report_outcome(
         return spaced(text_line(head, "bold"), *noted, [*notes, wrote])
 
     report("compare", as_json, document, tables)
-
-
-COMMANDS: list[Callable[..., Any]] = [compare]

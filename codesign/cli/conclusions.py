@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -47,6 +46,3 @@ def conclusions(
     words = ["conclusions", *(names or [])]
     study = conclusions_page.study_report(answers, with_details=bool(names))
     report_study(study, words, output, as_json)
-
-
-COMMANDS: list[Callable[..., Any]] = [conclusions]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -33,6 +32,3 @@ def costs(
     fronts = account_fronts.account_fronts(chosen, progress=say)
     study = account_fronts.study_report(fronts, account_fronts.priced_designs())
     report_study(study, ["costs", *(phases or [])], output, as_json)
-
-
-COMMANDS: list[Callable[..., Any]] = [costs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -354,6 +354,3 @@ def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:
     title = f"{serving.decoding.target.shape.name} on {serving.machine.name}"
     words = f"{conventions['formats'].split(',')[0]}, {conventions['rent'].split(' (')[0]}"
     return (save_frontier(economics_report.frontier, words, path, title, economics_report.alpha),)
-
-
-COMMANDS: list[Callable[..., Any]] = [economics]

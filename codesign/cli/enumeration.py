@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,4 +127,3 @@ def _report_front(
 
 
 enumerate_.__name__ = "enumerate"
-COMMANDS: list[Callable[..., Any]] = [enumerate_]

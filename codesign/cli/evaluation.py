@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -370,6 +370,3 @@ def bench(
         return spaced(pairs_table("Benchmark", about), *noted)
 
     report("bench", as_json, lambda: measured, tables)
-
-
-COMMANDS: list[Callable[..., Any]] = [evaluate, bench]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -162,6 +162,3 @@ def check_ended(results: Results, asked_as: str, is_wanted: bool, do: str, where
         )
         raise InputError(f"is {state}; {finish}, or {do} what is stored by --partial", name)
     return [f"{name} is {state}; {where}"]
-
-
-COMMANDS: list[Callable[..., Any]] = [export]

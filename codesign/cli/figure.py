@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -234,6 +233,3 @@ def _draw_all(
                     title = file.stem.replace(f"-{width_mm:g}", "")
                     pictures.setdefault(title, []).append(file)
         return save_contact_sheet(pictures, sheet)
-
-
-COMMANDS: list[Callable[..., Any]] = [figure]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -322,6 +322,3 @@ def _words(stream: Arrivals, requests: StreamFlags) -> str:
         f"{len(stream):,}, {requests.requests_per_s:g} a second at random (seed {requests.seed}), "
         f"{prompt} + {generated} tokens"
     )
-
-
-COMMANDS: list[Callable[..., Any]] = [arrivals]

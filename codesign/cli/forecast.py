@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -306,6 +306,3 @@ def _draw(scene: Scene, names: list[str], folder: Path, form: str) -> list[str]:
     return [
         str(save_forecast_figure(name, scene, folder / f"{stem}-{name}.{form}")) for name in names
     ]
-
-
-COMMANDS: list[Callable[..., Any]] = [forecast]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -113,4 +112,3 @@ def _report(
 
 
 explain_front.__name__ = "explain-front"
-COMMANDS: list[Callable[..., Any]] = [explain_front]

@@ -189,15 +189,3 @@ def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
         except CodesignError as error:
             documents[name] = {"error": str(error)}
     return documents
-
-
-COMMANDS: list[Callable[..., Any]] = [
-    memtech,
-    models,
-    workloads,
-    space,
-    spaces,
-    metrics,
-    optimizers,
-    evaluators,
-]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +187,3 @@ def _why_none(
         f"no way to use {n_devices} devices keeps every limit; nearest: {split}",
         *words,
     ]
-
-
-COMMANDS: list[Callable[..., Any]] = [platform]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -165,6 +164,3 @@ def _verify(name: str | None, as_json: bool) -> None:
     )
     if lines:
         raise JobError("\n".join(lines))
-
-
-COMMANDS: list[Callable[..., Any]] = [problems]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -137,7 +137,3 @@ def _mixture_tables(document: dict[str, Any]) -> Iterable[RenderableType]:
     from codesign.report.accuracy_tables import mixture_tables
 
     return mixture_tables(document)
-
-
-COMMANDS: list[Callable[..., None]] = [quantize, mix_formats]
-"""Commands of this module."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -200,4 +200,3 @@ def _explainer(problem: Problem) -> Explainer | None:
 
 
 report_page.__name__ = "report"
-COMMANDS: list[Callable[..., Any]] = [report_page]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -247,6 +247,3 @@ def _read_limits(evaluator: PlatformEvaluator, times: LimitFlags, is_steady: boo
         missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time, or --use-case, which has one", missing)
     return LatencyLimits(first, output)
-
-
-COMMANDS: list[Callable[..., Any]] = [requirements]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -72,6 +71,3 @@ def cache(
     if damages:
         listed = [*damages[:5], *([f"and {len(damages) - 5} more"] if len(damages) > 5 else [])]
         raise InputError([f"{line}; it will be computed again" for line in listed], str(store.path))
-
-
-COMMANDS: list[Callable[..., Any]] = [cache]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,6 +119,3 @@ def _read_factors(text: str | None, axis: Any) -> list[float] | None:
         if axis.parameter == "batch_size" and value != round(value):
             raise InputError(f"expected whole batch sizes, got {value:g}", "--factors")
     return values
-
-
-COMMANDS: list[Callable[..., Any]] = [scaling]

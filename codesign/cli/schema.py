@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -50,6 +49,3 @@ def schema(
         return [table]
 
     report("schemas", as_json, document, tables)
-
-
-COMMANDS: list[Callable[..., Any]] = [schema]

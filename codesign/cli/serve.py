@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -101,6 +100,3 @@ def _report_times(session: Session, n: int) -> None:
     places = {"median": n // 2, "99 of 100": min(n - 1, (99 * n) // 100), "slowest": n - 1}
     pairs = {name: f"{times[place]:.1f} ms" for name, place in places.items()}
     report("serve", False, dict, lambda: [pairs_table(f"{n:,} changes answered", pairs)])
-
-
-COMMANDS: list[Callable[..., Any]] = [serve]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -52,6 +51,3 @@ def simulators(
         return [table]
 
     report("simulators", as_json, lambda: {"simulators": rows}, tables)
-
-
-COMMANDS: list[Callable[..., Any]] = [simulators]

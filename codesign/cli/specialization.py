@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -95,6 +94,3 @@ def _words(
     words += [f"--machines {machines}"] if machines is not None else []
     words += [f"--formats {formats}"] if formats != "8-bit" else []
     return words
-
-
-COMMANDS: list[Callable[..., Any]] = [specialization]

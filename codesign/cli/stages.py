@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -33,6 +32,3 @@ def stages(
     check_page(output)
     answers = stage_answers(campaigns or CAMPAIGNS, workers=workers, progress=say)
     report_study(study_report(answers), ["stages", *(campaigns or [])], output, as_json)
-
-
-COMMANDS: list[Callable[..., Any]] = [stages]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -131,6 +130,3 @@ def timeline(
     summary |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
     summary |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
     report("timeline", as_json, lambda: document, lambda: [pairs_table(layer, summary)])
-
-
-COMMANDS: list[Callable[..., Any]] = [validate, timeline]

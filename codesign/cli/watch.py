@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -135,6 +134,3 @@ def _live_on_terminal(look: _Look, interval: float, console: Console) -> Frame:
                 return frame
             time.sleep(max(interval, _GENTLE * look.took_s))
             frame = look.frame()
-
-
-COMMANDS: list[Callable[..., Any]] = [watch]

@@ -27,7 +27,7 @@ def test_other_readings_choose_within_the_limits_of_the_campaign(tmp_path, monke
     campaign = Campaign.load("slo")
     front = campaign.exact_front()
     readings = _judge(campaign.exact_results(front), 0).readings
-    assert [reading.name for reading in readings] == ["profile memexplorer", "simulation"]
+    assert [reading.title for reading in readings] == ["profile memexplorer", "simulation"]
     expected = campaign.problem.evaluate(front.rows)
     simulated = readings[1].problem.evaluate(front.rows)
     np.testing.assert_array_equal(simulated.metrics["batch_size"], expected.metrics["batch_size"])

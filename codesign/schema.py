@@ -60,6 +60,19 @@ def quantity(unit: str) -> Any:
     return BeforeValidator(read)
 
 
+def unstored_at(default: object) -> Any:
+    """The annotation of a field that a dump leaves out at its default.
+
+    So what was stored or published before the field existed stays of the same definition.
+
+    >>> class Disk(Record):
+    ...     spare: Annotated[int, unstored_at(0)] = 0
+    >>> Disk().model_dump(), Disk(spare=1).model_dump()
+    ({}, {'spare': 1})
+    """
+    return Field(exclude_if=lambda value: value == default)
+
+
 Fraction: TypeAlias = Annotated[float, quantity("1")]
 """A plain number; ``"75 %"`` is read as 0.75."""
 

@@ -20,7 +20,7 @@ from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.hardware.array import Organization
 from codesign.hardware.collective_times import Link
 from codesign.memtech import Level
-from codesign.schema import quantity
+from codesign.schema import quantity, unstored_at
 
 Blocking: TypeAlias = Literal["capacity", "array"]
 
@@ -102,7 +102,7 @@ class NpuOptions(AccuracyOptions):
     both ways, NVIDIA)."""
     link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 1e-6
     """A step over a link that carries nothing: 1 us, as in GenZ's tool."""
-    link_warm_up: Annotated[float, quantity("us"), Field(ge=0)] = 5e-6
+    link_warm_up: Annotated[float, quantity("us"), Field(ge=0), unstored_at(5e-6)] = 5e-6
     """Fixed start of every message: 5 us, ``T_warmup`` of Eq. 3 in GenZ's tool (version 0.0.16)."""
     link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0)] = 1.3e-12 * 8
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""

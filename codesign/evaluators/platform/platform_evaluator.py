@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.rents import list_rents, why_no_rent
+from codesign.accounts.rents import why_no_rent
 from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
@@ -115,7 +115,6 @@ class PlatformEvaluator:
                 )
                 for name, device in self.devices.items()
             },
-            "rents": {name: item.typical for name, item in list_rents().items()},
             **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 

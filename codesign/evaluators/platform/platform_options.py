@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field, model_validator
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.evaluators.profiles import Profiles
 from codesign.hardware.collective_times import Algorithm
-from codesign.schema import Fraction, quantity
+from codesign.schema import Fraction, quantity, unstored_at
 
 Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
@@ -103,7 +103,9 @@ class PlatformOptions(AccuracyOptions):
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
-    device_usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    device_usd_per_hour: Annotated[
+        Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, unstored_at(None)
+    ] = None
     """Rent of one device in USD per hour; what is typically listed for it if left out."""
 
     @model_validator(mode="after")

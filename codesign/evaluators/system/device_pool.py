@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
-from codesign.accounts.rents import why_no_rent
+from codesign.accounts.rents import list_rents, why_no_rent
 from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.base import Evaluation, Explanation
@@ -210,5 +210,7 @@ class DevicePool:
         )
 
     def provenance(self) -> Mapping[str, Any]:
-        """As of the evaluator ``platform``."""
-        return self.platform.provenance()
+        """As of the evaluator ``platform``, and rents."""
+        rents = {name: item.typical for name, item in list_rents().items()}
+        stated = self.platform.options.device_usd_per_hour
+        return {**self.platform.provenance(), "rents": rents if stated is None else stated}

@@ -28,7 +28,7 @@ from codesign.evaluators.platform.platform_explanation import explain
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_options import PROFILES, PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
-from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.hardware.device import Device, list_devices, load_device
 from codesign.machines.device.formats import BLOCK_SCALED
@@ -39,7 +39,6 @@ from codesign.workload.model import LanguageModel
 _BLOCK = (128, 128)
 """Weights that share a scale in the format ``BLOCK_SCALED``."""
 
-_PRICES = ("usd_per_hour", "usd_per_million_output_tokens")
 _BOUNDED = (
     "time_to_first_token_s",
     "time_per_output_token_s",
@@ -51,7 +50,7 @@ _BOUNDED = (
     "n_devices",
     "board_power_watts",
     "output_tokens_per_s",
-    *_PRICES,
+    *PRICES,
 )
 """Metrics that rooflines without any loss bound from their better side, or give exactly."""
 
@@ -178,7 +177,7 @@ class PlatformEvaluator:
             build_platform(designs, self.devices, self._ideal),
         )
         bounds = {name: np.array(getattr(serving, name), dtype=np.float64) for name in names}
-        for name in bounds.keys() & _PRICES:
+        for name in bounds.keys() & PRICES:
             # A number also where no rent is listed: devices could not be cheaper.
             bounds[name] = np.nan_to_num(bounds[name], nan=0.0)
         if "board_power_watts" in bounds:
@@ -198,7 +197,7 @@ class PlatformEvaluator:
         absent = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
         devices = [str(device) for device in values.get("device", ())]
         if no_rent := why_no_rent(devices, self.options.device_usd_per_hour):
-            absent |= dict.fromkeys(_PRICES, no_rent)
+            absent |= dict.fromkeys(PRICES, no_rent)
         return absent
 
     def explain(self, designs: Columns) -> Explanation:

@@ -11,7 +11,7 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
-from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
 
 
 def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
@@ -42,7 +42,7 @@ def _prices(
     low, high = rent.low / rent.typical, rent.high / rent.typical
     return {
         name: (low * metrics[name], high * metrics[name])
-        for name in ("usd_per_hour", "usd_per_million_output_tokens")
+        for name in PRICES
         if metrics[name] == metrics[name]
     }
 

@@ -19,6 +19,9 @@ from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass, time_pass
 
+PRICES = ("usd_per_hour", "usd_per_million_output_tokens")
+"""Metrics in proportion to the rent of a device."""
+
 
 class PlatformServing:
     """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,9 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
         ]
         code = process.wait()
         texts = [stream.text() for stream in streams]
-    return ProgramRun(code, texts[0], texts[1], any(stream.is_cut for stream in streams))
+    # What it left running may have printed too much after it had ended by itself.
+    is_cut = code == -signal.SIGKILL and any(stream.is_full for stream in streams)
+    return ProgramRun(code, texts[0], texts[1], is_cut)
 
 
 class _OutputReader:
@@ -90,7 +93,7 @@ class _OutputReader:
         self._stream, self._process, self._path = stream, process, path
         self._content = bytearray()
         self._has_ended, self._is_drained = threading.Event(), False
-        self.is_cut = False
+        self.is_full = False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -103,7 +106,7 @@ class _OutputReader:
     def _read(self) -> None:
         while chunk := self._next_chunk():
             if len(self._content) + len(chunk) > MOST_OUTPUT_BYTES:
-                self.is_cut = True
+                self.is_full = True
                 self._process.kill()
                 return
             self._content += chunk

@@ -76,7 +76,16 @@ def test_what_a_program_printed_is_in_its_folder_before_it_ends(tmp_path):
 
 
 def test_what_a_program_leaves_running_adds_nothing_to_its_output(tmp_path):
-    flood = "import subprocess, sys; print('done', flush=True); subprocess.Popen(['yes'])"
+    # The flood begins when the program has ended; before that, it would rightly be cut.
+    flood = (
+        "import os, time\n"
+        "program = os.getpid()\n"
+        "print('done', flush=True)\n"
+        "if not os.fork():\n"
+        "    while os.getppid() == program:\n"
+        "        time.sleep(0.001)\n"
+        "    os.execvp('yes', ['yes'])\n"
+    )
     run = run_program([sys.executable, "-S", "-c", flood], tmp_path, {})
     assert run.code == 0
     assert not run.is_cut

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from codesign.columns import Columns, IntArray, taken
-from codesign.deployments.parallelism import LAYER_DEGREES, Parallelism
+from codesign.deployments.parallelism import REPLICA_DEGREES, Parallelism
 from codesign.errors import InputError
 
 
@@ -20,7 +20,7 @@ def _degree(name: str, value: object) -> float:
 
 def has_degrees(designs: Columns) -> bool:
     """Whether designs say over how many devices the model is spread."""
-    return any(name in designs for name in LAYER_DEGREES)
+    return any(name in designs for name in REPLICA_DEGREES)
 
 
 def groups(designs: Columns) -> Iterator[tuple[Parallelism, IntArray, Columns]]:
@@ -35,10 +35,10 @@ def groups(designs: Columns) -> Iterator[tuple[Parallelism, IntArray, Columns]]:
     n = len(next(iter(designs.values())))
     degrees = [
         designs[name].lookup(partial(_degree, name), absent=1.0) if name in designs else np.ones(n)
-        for name in LAYER_DEGREES
+        for name in REPLICA_DEGREES
     ]
     present, number = np.unique(np.stack(degrees, axis=1), axis=0, return_inverse=True)
-    columns = {name: column for name, column in designs.items() if name not in LAYER_DEGREES}
-    for i, (tensor, pipeline) in enumerate(present.tolist()):
+    columns = {name: column for name, column in designs.items() if name not in REPLICA_DEGREES}
+    for i, degree in enumerate(present.astype(np.int64).tolist()):
         positions = np.flatnonzero(number.ravel() == i)
-        yield Parallelism(int(tensor), int(pipeline)), positions, taken(columns, positions)
+        yield Parallelism(*degree), positions, taken(columns, positions)

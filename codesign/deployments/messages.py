@@ -1,9 +1,9 @@
 """What the devices of a replica send one another in a pass, and how long that takes.
 
-A message is a collective of a tensor-parallel group, or goes from one stage of a pipeline to the
-next. Its time is a fixed part (start and latencies) and its bytes over the link's bandwidth, by the
-ring algorithms of :mod:`codesign.hardware.collective_times`; so all messages of a pass are two
-numbers.
+A message is a collective of a tensor-parallel group, carries tokens to the groups of their experts
+and back, or goes from one stage of a pipeline to the next. Its time is a fixed part (start and
+latencies) and its bytes over the link's bandwidth, by the ring algorithms of
+:mod:`codesign.hardware.collective_times`; so all messages of a pass are two numbers.
 
 Limiting assumption: nothing hides a message, as serving engines add up partial sums before the next
 operator starts (GenZ §IV-D).
@@ -61,8 +61,12 @@ class Messages:
     Attributes:
         all_reduce_elements: (a,) elements of every all-reduce, of one request.
         all_reduce_count: (a,) times that it occurs.
-        all_gather_elements: (g,) elements of every all-gather once gathered, of one request.
+        all_gather_elements: (g,) elements of every all-gather once gathered, of one request; a
+            reduce-scatter is one backwards.
         all_gather_count: (g,) times that it occurs.
+        exchange_elements: (e,) elements that a device sends to other groups in every dispatch or
+            combination of tokens, of one request.
+        exchange_count: (e,) times that it occurs.
         sent_elements: Elements that a stage sends to the next one, of one request; 0 without one.
     """
 
@@ -71,13 +75,16 @@ class Messages:
     all_reduce_count: FloatArray
     all_gather_elements: FloatArray
     all_gather_count: FloatArray
+    exchange_elements: FloatArray
+    exchange_count: FloatArray
     sent_elements: float
 
     @property
     def n_messages(self) -> float:
         """Messages of a pass of one stage."""
         sends = 1.0 if self.sent_elements > 0 else 0.0
-        return float(self.all_reduce_count.sum() + self.all_gather_count.sum() + sends)
+        counts = (self.all_reduce_count, self.all_gather_count, self.exchange_count)
+        return float(sum(count.sum() for count in counts) + sends)
 
     def on(self, link: Link, warm_up_s: float) -> LinkTime:
         """Time and traffic over a link that every device has to all others.
@@ -95,6 +102,7 @@ class Messages:
         sent = (
             wire_bytes("all_reduce", reduced, ranks, 1.0)[0]
             + wire_bytes("all_gather", gathered, ranks, 1.0)[0]
+            + self.exchange_elements @ self.exchange_count
         )
         return LinkTime(fixed_s, byte_s, float(sent) + self.sent_elements)
 
@@ -104,6 +112,9 @@ class Messages:
         reduced, gathered = self.all_reduce_elements, self.all_gather_elements
         time = all_reduce_s(reduced * element_bytes, *group) @ self.all_reduce_count
         time += all_gather_s(gathered * element_bytes, *group) @ self.all_gather_count
+        # Tokens are written straight to all partners, side by side: one latency.
+        exchanged = self.exchange_elements * element_bytes
+        time += point_to_point_s(exchanged, link, warm_up_s) @ self.exchange_count
         if self.sent_elements > 0:
             time += point_to_point_s(self.sent_elements * element_bytes, link, warm_up_s)
         return float(np.asarray(time))

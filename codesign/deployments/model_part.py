@@ -2,7 +2,8 @@
 
 Tensor parallelism cuts operators as :mod:`codesign.workload.operator_rules` says. A pipeline gives
 each stage a part of the layers; while one stage works on some requests, the others work on others,
-so as many groups of requests are on their way as there are stages.
+so as many groups of requests are on their way as there are stages. Experts are spread over groups
+of devices as :mod:`codesign.deployments.expert_parallelism` says.
 
 Limiting assumptions: the device with the largest part sets the pace. Layers of every kind are
 spread evenly over the stages, the largest part of them counts, and the stage with the LM head, the
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.deployments.expert_parallelism import exchange_steps, spread_experts
 from codesign.deployments.messages import Messages
 from codesign.deployments.parallelism import Parallelism
 from codesign.workload.model import LanguageModel
@@ -53,8 +55,18 @@ class ModelPart:
 
     @property
     def n_stages(self) -> int:
-        """Stages of the pipeline, and groups of requests on their way."""
+        """Stages of the pipeline."""
         return self.parallelism.pipeline
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of devices of a stage that serve requests of their own."""
+        return self.parallelism.expert
+
+    @property
+    def n_batches(self) -> int:
+        """Batches on their way: one in each group of each stage."""
+        return self.n_stages * self.n_groups
 
     @property
     def n_devices(self) -> int:
@@ -62,9 +74,12 @@ class ModelPart:
         return self.parallelism.n_devices
 
     def excess(self, model: LanguageModel) -> float:
-        """By how much the devices exceed the heads or layers among which to divide; relative."""
+        """Excess of devices over the heads, layers or experts that they divide; relative."""
         heads, layers = model.num_attention_heads, model.num_hidden_layers
-        return max(self.parallelism.tensor / heads, self.parallelism.pipeline / layers) - 1.0
+        experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
+        parallelism = self.parallelism
+        most = max(parallelism.tensor / heads, parallelism.pipeline / layers)
+        return max(most, parallelism.expert / experts) - 1.0
 
 
 def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
@@ -74,6 +89,7 @@ def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
     state = float(request.state_bytes_per_request)
     if parallelism.n_devices > 1:
         cut = cut_operators(table, model, parallelism.tensor)
+        cut = spread_experts(cut, model, parallelism.expert)
         stage = _stage(cut, model, parallelism.pipeline)
         held = _layer_share(model, parallelism.pipeline) * parallelism.pipeline
         ranks = np.array(float(parallelism.tensor))
@@ -170,8 +186,8 @@ def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Paral
 
 
 def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:
-    """Collectives of a tensor-parallel group in one stage, and what goes to the next stage."""
-    layers = _layer_share(model, parallelism.pipeline)
+    """Collectives of the devices of one stage, and what goes to the next stage."""
+    layers, has_groups = _layer_share(model, parallelism.pipeline), parallelism.expert > 1
 
     def of(collective: Collective) -> tuple[FloatArray, FloatArray]:
         chosen = [
@@ -180,13 +196,35 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
             if parallelism.tensor > 1
             and rule.collective == collective
             and not (parallelism.pipeline > 1 and table.groups[i] == "embedding")
+            and not (has_groups and rule.kernel == "experts")
         ]
         outputs = table.output_elements_per_request + table.kv_written_elements_per_request
         return outputs[chosen], (table.count * np.where(table.is_in_layers, layers, 1.0))[chosen]
 
     reduced, reduced_count = of("all_reduce")
     gathered, gathered_count = of("all_gather")
+    exchanged, n_exchanges = np.empty(0), 0.0
+    if has_groups and model.is_mixture:
+        steps = exchange_steps(
+            model,
+            np.array(table.tokens_per_request),
+            np.array(float(parallelism.expert)),
+            np.array(float(parallelism.tensor)),
+        )
+        n_exchanges = model.n_moe_layers * layers
+        exchanged = np.array([item.elements for item in steps if item.is_between_groups])
+        within = [item.elements for item in steps if not item.is_between_groups]
+        if parallelism.tensor > 1:
+            gathered = np.concatenate([gathered, within])
+            gathered_count = np.concatenate([gathered_count, [n_exchanges] * len(within)])
     width = table.tokens_per_request * model.hidden_size if parallelism.pipeline > 1 else 0.0
     return Messages(
-        parallelism, reduced, reduced_count, gathered, gathered_count, sent_elements=float(width)
+        parallelism,
+        reduced,
+        reduced_count,
+        gathered,
+        gathered_count,
+        exchanged,
+        np.full(len(exchanged), n_exchanges),
+        sent_elements=float(width),
     )

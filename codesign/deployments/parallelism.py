@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 TENSOR_PARALLEL = "tensor_parallel"
 PIPELINE_PARALLEL = "pipeline_parallel"
+EXPERT_PARALLEL = "expert_parallel"
 DEGREES = (
     TENSOR_PARALLEL,
     PIPELINE_PARALLEL,
-    "expert_parallel",
+    EXPERT_PARALLEL,
     "sequence_parallel",
     "data_parallel",
 )
 """Parameters of a space that say over how many devices each dimension of the work is spread."""
-LAYER_DEGREES = DEGREES[:2]
-"""Those of :class:`Parallelism`, which spread layers."""
+REPLICA_DEGREES = DEGREES[:3]
+"""Those of :class:`Parallelism`, which spread one copy of the model's experts."""
 SEARCHED_DEGREES = tuple(name for name in DEGREES if name != "sequence_parallel")
 """Those over which a search for the best split goes."""
 
@@ -37,15 +38,18 @@ class Parallelism:
     Attributes:
         tensor: Devices over which every layer is cut.
         pipeline: Stages, each with a part of the layers.
+        expert: Groups of devices of a stage among which the experts are spread; each group serves
+            requests of its own and has all else of the stage's layers.
     """
 
     tensor: int = 1
     pipeline: int = 1
+    expert: int = 1
 
     @property
     def n_devices(self) -> int:
         """Devices of the replica."""
-        return self.tensor * self.pipeline
+        return self.tensor * self.pipeline * self.expert
 
 
 SINGLE = Parallelism()

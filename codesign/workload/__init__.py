@@ -1,5 +1,6 @@
 """What is computed: language models, number formats, requests, and their operators."""
 
+from codesign.workload.expert_routing import expected_distinct_experts
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
 from codesign.workload.model_library import list_models, load_model, summary
@@ -11,7 +12,7 @@ from codesign.workload.model_size import (
     state_bytes,
     weight_elements,
 )
-from codesign.workload.operators import OperatorTable, expected_distinct_experts
+from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import (
     FORMATS,
     bits_per_element,

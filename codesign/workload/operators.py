@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.workload.expert_routing import expected_distinct_experts
 from codesign.workload.operator_rules import OperatorRule, operator_rule
 
 Kind: TypeAlias = Literal[
@@ -26,21 +27,6 @@ Kind: TypeAlias = Literal[
 ]
 Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
 _ENDS: tuple[Group, ...] = ("embedding", "lm_head")
-
-
-def expected_distinct_experts(
-    n_tokens: FloatArray, n_experts: FloatArray, n_active: FloatArray
-) -> FloatArray:
-    """Experts that at least one of ``n_tokens`` tokens is routed to.
-
-    Limiting assumption: tokens choose independently and every expert is equally likely. The
-    arguments broadcast. A dense layer is one expert that every token takes.
-
-    Examples:
-        >>> float(expected_distinct_experts(1, 8, 2)), float(expected_distinct_experts(2, 8, 2))
-        (2.0, 3.5)
-    """
-    return np.asarray(n_experts * (1.0 - (1.0 - n_active / n_experts) ** n_tokens))
 
 
 @dataclass(frozen=True)
@@ -159,7 +145,8 @@ class OperatorTable:
         tokens = np.asarray(batch_size) * self.m_per_request
         touched = expected_distinct_experts(tokens, self.n_experts, self.experts_per_token)
         # An operator without rows (a norm) still reads its only set of weights.
-        return np.where(self.n_experts == 1, 1.0, touched)
+        is_only = (self.n_experts == 1) & ~self.is_routed
+        return np.where(is_only, 1.0, touched)
 
     def n_products(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) matrix products of one instance: experts touched, or requests times heads."""

@@ -1,12 +1,18 @@
 """Every machine works in every deployment, and more devices obey the laws of one."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 
 from codesign.columns import Column, taken
-from codesign.deployments.parallelism import PIPELINE_PARALLEL, TENSOR_PARALLEL
+from codesign.deployments.parallelism import (
+    EXPERT_PARALLEL,
+    PIPELINE_PARALLEL,
+    TENSOR_PARALLEL,
+    Parallelism,
+)
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.memtech import load_library
@@ -20,6 +26,8 @@ MODELS = {
     "qwen3-next-80b-a3b": "osworld",
 }
 DEPLOYMENTS = [(1, 1), (4, 1), (1, 4), (2, 2)]
+WITH_EXPERTS = [(1, 1, 8), (2, 2, 4)]
+MIXTURES = ["mixtral-8x7b", "deepseek-v3", "qwen3-next-80b-a3b"]
 PROFILES = ("plain", "memexplorer")
 LIBRARY = load_library()
 
@@ -33,12 +41,13 @@ def designs(n, seed=3):
     return space().columns(space().sample(np.random.default_rng(seed), n))
 
 
-def deployed(columns, tensor, pipeline):
+def deployed(columns, tensor, pipeline, expert=1):
     n = len(columns["pe_array"])
     code = np.zeros(n, dtype=np.int64)
     degrees = {
         TENSOR_PARALLEL: Column((tensor,), code),
         PIPELINE_PARALLEL: Column((pipeline,), code),
+        EXPERT_PARALLEL: Column((expert,), code),
     }
     return {**columns, **degrees}
 
@@ -59,9 +68,11 @@ def test_one_device_is_the_same_with_degrees_of_one_and_without_any(model, phase
         np.testing.assert_array_equal(values, stated.metrics[name], err_msg=name)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "deployment"),
+    [*product(MODELS, DEPLOYMENTS), *product(MIXTURES, WITH_EXPERTS)],
+)
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_every_machine_works_in_every_deployment(model, phase, deployment):
     analytical = npu(model, phase)
     columns = deployed(designs(400), *deployment)
@@ -78,10 +89,13 @@ def test_every_machine_works_in_every_deployment(model, phase, deployment):
     assert explained.metrics[rate] == closed[rate][0]
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS[1:])
+@pytest.mark.parametrize(
+    ("model", "deployment"),
+    [*product(["llama-3.3-70b"], DEPLOYMENTS[1:]), ("deepseek-v3", WITH_EXPERTS[1])],
+)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_compiled_and_not_are_the_same(deployment, profile, monkeypatch):
-    evaluator = npu("llama-3.3-70b", "decode", profile, batch="best")
+def test_compiled_and_not_are_the_same(model, deployment, profile, monkeypatch):
+    evaluator = npu(model, "decode", profile, batch="best")
     columns = deployed(designs(200), *deployment)
     monkeypatch.setenv(compiled.SWITCH, "0")
     on_arrays = evaluator.evaluate(columns).metrics
@@ -161,6 +175,39 @@ def test_a_limit_on_latency_holds_for_all_stages_together():
     assert (limited[seconds] <= 0.05).sum() > (free[seconds] <= 0.05).sum()
 
 
+def test_imported_caches_wear_a_device_as_much_as_its_own_requests_write():
+    """A decode writes once, to each device, what it holds of the prompts of its own batch."""
+    columns = designs(300)
+    for parallelism in (Parallelism(), Parallelism(1, 4), Parallelism(1, 1, 8)):
+        evaluator = npu("qwen3-next-80b-a3b", "decode").of(parallelism)
+        results = evaluator.metrics_of(evaluator.choose(columns))
+        tokens = evaluator.workload.tokens
+        prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
+        generated = results.activity.writes / results.pass_s
+        imported = (results.written_bytes_per_s - generated).sum(axis=0) * results.phase_time_s
+        held = results.chosen.footprint.kv_bytes * results.batch_size / evaluator.part.n_batches
+        np.testing.assert_allclose(imported, held * prompt_share, rtol=1e-6)
+
+
+def test_experts_over_groups_are_served_with_one_cache_for_each_request():
+    """DeepSeek-V3 on eight devices: the latent cache is on each under tensor parallelism, so that
+    a device has room for as many requests as eight have; spread experts keep each request once."""
+    evaluator = npu("deepseek-v3", "decode")
+    columns = space().columns(space().encode(space().designs["D1"]))
+    cut, spread = (
+        evaluator.evaluate(deployed(columns, *degrees)).metrics for degrees in ((8, 1), (1, 1, 8))
+    )
+    assert spread["batch_size"][0] == 8 * cut["batch_size"][0]
+    assert spread["throughput_tokens_per_s"][0] > 5 * cut["throughput_tokens_per_s"][0]
+    assert spread["tdp_watts"][0] == cut["tdp_watts"][0]
+
+
+def test_more_groups_than_experts_break_a_limit():
+    columns = deployed(designs(1), 1, 1, 16)
+    assert npu("mixtral-8x7b", "decode").known_violations(columns)["devices"][0] == 1.0
+    assert npu("llama-3.3-70b", "decode").known_violations(columns)["devices"][0] == 15.0
+
+
 def test_more_devices_than_heads_break_a_limit():
     columns = deployed(designs(1), 128, 1)  # 64 heads
     assert npu("llama-3.3-70b", "decode").known_violations(columns)["devices"][0] == 1.0
@@ -174,11 +221,12 @@ def test_rent_gives_dollars_per_million_tokens():
 
 
 @pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "qwen3-next-80b-a3b"])
-def test_no_design_on_several_devices_beats_its_best_case(model, profile):
-    evaluator = npu(model, "decode", profile)
+def test_no_design_on_several_devices_beats_its_best_case(model, phase, profile):
+    evaluator = npu(model, phase, profile)
     columns = designs(150)
-    for deployment in DEPLOYMENTS:
+    for deployment in [*DEPLOYMENTS, *(WITH_EXPERTS if model in MIXTURES else ())]:
         spread = deployed(columns, *deployment)
         metrics = evaluator.evaluate(spread).metrics
         bounds = evaluator.best_case(spread, {}, list(metrics))
@@ -186,3 +234,7 @@ def test_no_design_on_several_devices_beats_its_best_case(model, profile):
             if metric.name in bounds:
                 better = metric.flipped(metrics[metric.name]) < metric.flipped(bounds[metric.name])
                 assert not better.any(), (metric.name, deployment)
+        if phase == "prefill":  # batches of requests on their way, times tokens of each
+            rate, first_s = "throughput_tokens_per_s", "time_to_first_token_s"
+            on_their_way = metrics[rate] * metrics[first_s]
+            np.testing.assert_allclose(bounds[rate] * bounds[first_s], on_their_way, rtol=1e-6)

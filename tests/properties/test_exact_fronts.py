@@ -75,11 +75,11 @@ def space_of_batches():
 
 
 @cache
-def space_of_deployments():
-    return load_space("memexplorer-parallel", {"memtech": load_library().catalog()})
+def space_of_deployments(name):
+    return load_space(name, {"memtech": load_library().catalog()})
 
 
-KEPT = ("batch_size", "tensor_parallel", "pipeline_parallel")
+KEPT = ("batch_size", "tensor_parallel", "pipeline_parallel", "expert_parallel")
 """Parameters that sub-spaces leave open."""
 
 
@@ -176,10 +176,17 @@ def test_the_pruned_front_equals_brute_force(model, phase, m):
     assert max(sizes) > 1
 
 
-@pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
-def test_it_does_so_where_the_degrees_of_parallelism_vary(model, phase):
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        *((model, "memexplorer-parallel") for model in MODELS),
+        ("deepseek-v3", "memexplorer-experts"),
+    ],
+)
+def test_it_does_so_where_the_degrees_of_parallelism_vary(model, name, phase):
     size = assert_pruning_is_exact(
-        model, phase, 3, 5, constraints=("tdp_watts <= 3000",), space=space_of_deployments()
+        model, phase, 3, 5, constraints=("tdp_watts <= 3000",), space=space_of_deployments(name)
     )
     assert size > 1
 

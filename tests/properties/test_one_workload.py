@@ -101,6 +101,7 @@ HYBRIDS = [
 WITHOUT_POSITIONS = [
     name for name in [*MODELS, MIXED, *HYBRIDS] if load_model(name).position != "learned"
 ]
+MIXTURES = [name for name in MODELS if load_model(name).is_mixture]
 EXACT = 1e-9
 """Sums of the same terms in another order."""
 
@@ -480,3 +481,47 @@ def test_economics_tells_sliding_layers_from_others() -> None:
     """Half of the cache in a window: 100 tokens of context, 10 of them in it, are 55."""
     shape = replace(shape_of(load_model("llama-3-8b"), "plain"), window=10, sliding_share=0.5)
     assert (shape.attended(100.0), shape.attended(8.0)) == (55.0, 8.0)
+
+
+@every_phase
+@pytest.mark.parametrize("tensor", [1, 2])
+@pytest.mark.parametrize("model", MIXTURES, ids=stem)
+def test_groups_with_experts_do_hold_and_send_the_same_in_npu_and_platform(
+    model: str, tensor: int, phase: str
+) -> None:
+    """Two requests in each of four groups: npu counts those of a group, platform those of all."""
+    groups, own = 4, 2
+    request = Request.model_validate({"model": model, "phase": phase, "batch": own, **TOKENS})
+    theirs = model_part(request, Parallelism(tensor, 1, groups))
+    degrees = {"tensor_parallel": tensor, "expert_parallel": groups}
+    design = {"device": "h100-sxm", "batch_size": groups * own, **degrees, **FORMATS}
+    serving = _serving(model, "ideal", design)
+    streams = _streams(serving, phase)
+
+    table = theirs.table
+    routed = np.flatnonzero(table.is_routed)
+    read = (table.weights_read(np.full((1, 1), own))[0] * table.count * WEIGHT_BYTES)[routed]
+    products = (own * table.mac_per_request * table.count)[routed]
+    work = {item.name: item for item in serving.work(streams)}
+    of_experts = [work[table.names[i]] for i in routed]
+    for values, name in ((read, "weight_bytes"), (products, "mac")):
+        ours = [item.count * getattr(item, name)[0] for item in of_experts]
+        assert ours == pytest.approx(values.tolist(), rel=EXACT), name
+
+    kept = serving.decode_footprint
+    cached = own * (theirs.kv_elements_per_request * KV_BYTES + theirs.state_bytes_per_request)
+    assert kept.weight_bytes[0] == pytest.approx(theirs.weight_elements * WEIGHT_BYTES, rel=EXACT)
+    assert kept.kv_bytes[0] == pytest.approx(cached, rel=EXACT)
+
+    sent = list_messages(serving.sharding, streams, serving.rules)
+    messages = theirs.messages
+    for kinds, elements, count in (
+        (("all_reduce",), messages.all_reduce_elements, messages.all_reduce_count),
+        (("all_gather", "reduce_scatter"), messages.all_gather_elements, messages.all_gather_count),
+        (("dispatch", "combine"), messages.exchange_elements, messages.exchange_count),
+    ):
+        of_kind = [item for item in sent if item.kind in kinds and item.ranks[0] > 1]
+        counts = np.array([np.sum(item.count) for item in of_kind])
+        assert counts.sum() == count.sum(), kinds
+        total_elements = sum(counts * [item.elements[0] for item in of_kind])
+        assert total_elements == pytest.approx(own * float(elements @ count), rel=EXACT)

@@ -280,7 +280,7 @@ class BestCase:
             bounds = np.stack(self._of_pass.least(case.take(here), arrays, in_pass, batch))
             kept = (bounds[0] <= longest_pass_s) | (case.smallest_batch[here] == batch)
             here, (pass_s, pass_joules, dynamic) = here[kept], bounds[:, kept]
-            share = n_passes / (in_pass * tokens)
+            share = n_passes / (in_pass * tokens * self._part.n_groups)
             passes = n_passes * (batch if is_prefill else 1.0)
             seconds[here] = np.minimum(seconds[here], pass_s * share)
             joules[here] = np.minimum(joules[here], pass_joules * share)
@@ -298,7 +298,7 @@ class BestCase:
             "tokens_per_joule_tdp": inverse(seconds * case.tdp_watts),
         }
         if is_prefill:
-            first_s = seconds * (tokens / n_passes) * self._part.n_stages
+            first_s = seconds * (tokens / n_passes) * self._part.n_batches
             return best | {"time_to_first_token_s": first_s}
         return best | {"time_per_output_token_s": per_user_s}
 
@@ -336,9 +336,9 @@ def _hardware_metrics(
     bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
     return {
         "tdp_watts": case.tdp_watts,
-        "held_requests": requests_that_fit(room, kept, part.n_stages),
+        "held_requests": requests_that_fit(room, kept, part.n_batches),
         "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
-        "batch_size": case.largest_batch * part.n_stages,
+        "batch_size": case.largest_batch * part.n_batches,
         "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
         "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
         "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),

@@ -288,7 +288,7 @@ class CostMetrics:
         if self._workload.phase == "prefill":
             return rates
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
-        requests_per_s = work.batch_size / work.phase_time_s
+        requests_per_s = work.stage_requests / work.phase_time_s  # the cache is of all stages
         imported = self.chosen.footprint.kv_bytes * prompt_share * requests_per_s
         return np.asarray(rates + imported * work.kv_held_share)
 

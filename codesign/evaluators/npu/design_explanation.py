@@ -320,9 +320,11 @@ def _deployment(design: DesignMetrics, options: NpuOptions) -> list[str]:
     if part.n_devices == 1:
         return []
     degrees = part.parallelism
+    groups = f", experts over {degrees.expert} groups that serve requests of their own"
     return [
         f"{part.n_devices} devices: tensor parallelism over {degrees.tensor}, "
-        f"{degrees.pipeline} pipeline stages; TDP, energy, capacity and bandwidth are of all, "
+        f"{degrees.pipeline} pipeline stages{groups if degrees.expert > 1 else ''}; "
+        "TDP, energy, capacity and bandwidth are of all, "
         "operators, levels and power by component of one device of the last stage",
         f"{part.messages.n_messages:.4g} messages in a pass take {design.message_s[0]:.4g} s of "
         f"it, on links of {options.link_bandwidth / 1e9:g} GB/s one way, not hidden by anything; "
@@ -368,7 +370,7 @@ def _batch(design: DesignMetrics, workload: Request) -> str:
     room = float(design.memory_capacity_bytes[0] / part.n_devices - batch.weight_bytes[0])
     fits = ""
     if batch.kv_bytes[0]:
-        many = max(room, 0.0) / batch.kv_bytes[0] * part.n_stages
+        many = max(room, 0.0) / batch.kv_bytes[0] * part.n_batches
         fits = f"; the memory holds the weights and {many:.4g} requests"
     rule = workload.batch or design.options.batch
     words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"

@@ -148,12 +148,12 @@ class DesignMetrics(CostMetrics):
 
     @property
     def stage_requests(self) -> FloatArray:
-        """Requests that one stage of a pipeline works on; all of them without a pipeline."""
+        """Requests that one group of devices of one stage works on."""
         return self.chosen.batch_size
 
     @property
     def batch_size(self) -> FloatArray:
-        return self.stage_requests * self.part.n_stages
+        return self.stage_requests * self.part.n_batches
 
     @cached_property
     def phase_time_s(self) -> FloatArray:
@@ -247,7 +247,7 @@ class DesignMetrics(CostMetrics):
         """Requests whose KV cache fits next to the weights; infinite where there is none."""
         footprint = self.chosen.footprint
         room = self._levels.capacity_bytes.sum(axis=0) - footprint.weight_bytes
-        return requests_that_fit(room, footprint.kv_bytes, self.part.n_stages)
+        return requests_that_fit(room, footprint.kv_bytes, self.part.n_batches)
 
     @property
     def dynamic_joules_per_token(self) -> FloatArray:

@@ -89,13 +89,13 @@ class PreparedBatch:
     kv_bytes: FloatArray
 
 
-def requests_that_fit(room_bytes: FloatArray, kv_bytes: FloatArray, n_stages: int) -> FloatArray:
-    """(n,) requests of all stages; those of a stage share its room, and each of them takes ``kv``.
+def requests_that_fit(room_bytes: FloatArray, kv_bytes: FloatArray, n_batches: int) -> FloatArray:
+    """(n,) requests of all batches; those of one share its room, and each of them takes ``kv``.
 
     Args:
         room_bytes: Memory of a device without the weights.
         kv_bytes: Cache of a request, of the layers that a device has times the stages.
-        n_stages: Stages of the pipeline.
+        n_batches: Batches on their way, in groups of devices and in stages of a pipeline.
     """
-    fitting = np.floor(np.maximum(room_bytes, 0.0) * inverse(kv_bytes)) * n_stages
+    fitting = np.floor(np.maximum(room_bytes, 0.0) * inverse(kv_bytes)) * n_batches
     return np.where(kv_bytes > 0, fitting, np.inf)

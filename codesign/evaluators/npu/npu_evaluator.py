@@ -20,7 +20,7 @@ from codesign.accounts.account_constants import ENERGIES, constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
-from codesign.deployments.parallelism import LAYER_DEGREES
+from codesign.deployments.parallelism import REPLICA_DEGREES
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
@@ -88,7 +88,7 @@ class NpuEvaluator:
     Options: ClassVar[type[Record]] = NpuOptions
 
     required_parameters = REQUIRED_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES}
-    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *LAYER_DEGREES}
+    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *REPLICA_DEGREES}
 
     def __init__(
         self,

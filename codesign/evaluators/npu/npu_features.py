@@ -52,7 +52,7 @@ def features(
         "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,
         "onchip_capacity_bytes": levels.capacity_bytes[0],
         "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * n_devices,
-        "batch_size": batch.batch_size * part.n_stages,
+        "batch_size": batch.batch_size * part.n_batches,
         "resident_bytes": kv_bytes + weight_bytes,
         "slowest_tier_s": tier_s.max(axis=0),
         "all_tiers_s": tier_s.sum(axis=0),

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.deployments.expert_parallelism import exchange_steps
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.hardware.collective_times import (
@@ -20,7 +21,6 @@ from codesign.hardware.collective_times import (
     point_to_point_s,
     split_over_nodes,
 )
-from codesign.machines.device.expert_exchange import partners
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import Scope
 
@@ -69,31 +69,19 @@ def expert_messages(
 
 
 def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> list[Message]:
-    """Every group sends its tokens once to each other group that has an expert of theirs.
-
-    The devices of a group send a part of its tokens each, gather those that came from others (all
-    have the group's own), and add up what their parts of the matrices give; after the way back they
-    gather the group's own tokens again.
-    """
-    width, sparse = float(model.hidden_size), float(model.n_moe_layers)
-    groups, tp, adjacent = platform.ep, platform.tp, np.ones_like(tokens)
-    mixture = model.moe_dims
-    remote = partners(groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
-    sent = tokens * remote * width / tp
-    arrived = tokens * remote * width
-    is_alone = groups <= 1
-    return [
-        Message("expert_dispatch", "dispatch", True, sparse, sent, groups, tp),
-        Message("expert_gather", "all_gather", True, np.where(is_alone, 0.0, sparse), arrived,
-                tp, adjacent, is_dispatched=True),
-        Message("expert_sum", "reduce_scatter", True, np.where(is_alone, 0.0, sparse),
-                arrived + tokens * width, tp, adjacent),
-        Message("expert_combine", "combine", True, sparse, sent, groups, tp),
-        Message("token_gather", "all_gather", True, np.where(is_alone, 0.0, sparse),
-                tokens * width, tp, adjacent),
-        Message("expert_output", "all_reduce", True, np.where(is_alone, sparse, 0.0),
-                tokens * width, tp, adjacent),
-    ]  # fmt: skip
+    """The exchange of tokens between groups, or one sum where there is a single group."""
+    sparse, adjacent, tp = float(model.n_moe_layers), np.ones_like(tokens), platform.tp
+    is_alone = platform.ep <= 1
+    messages = []
+    for step in exchange_steps(model, tokens, platform.ep, tp):
+        ranks, stride = (platform.ep, tp) if step.is_between_groups else (tp, adjacent)
+        count = sparse if step.is_between_groups else np.where(is_alone, 0.0, sparse)
+        messages.append(
+            Message(step.name, step.kind, True, count, step.elements, ranks, stride,
+                    is_dispatched=step.is_dispatched)
+        )  # fmt: skip
+    own, elements = np.where(is_alone, sparse, 0.0), tokens * float(model.hidden_size)
+    return [*messages, Message("expert_output", "all_reduce", True, own, elements, tp, adjacent)]
 
 
 def message_time_s(

@@ -20,8 +20,8 @@ from codesign.machines.device.expert_exchange import (
     ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
-    partners,
 )
+from codesign.workload.expert_routing import partners
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform.fitted import FittedKernels

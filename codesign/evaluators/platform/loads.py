@@ -11,7 +11,8 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
-from codesign.workload.operators import OperatorTable, expected_distinct_experts
+from codesign.workload.expert_routing import expected_distinct_experts
+from codesign.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)

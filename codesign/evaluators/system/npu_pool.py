@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, Value
-from codesign.deployments.parallelism import LAYER_DEGREES
+from codesign.deployments.parallelism import REPLICA_DEGREES
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.cost_metrics import (
@@ -117,7 +117,7 @@ class NpuPool:
             own["handover_bytes"] = self._hand_over.of(designs, n)
         if "n_devices" in names:
             degrees = [
-                designs[name].lookup(float, 1.0) for name in LAYER_DEGREES if name in designs
+                designs[name].lookup(float, 1.0) for name in REPLICA_DEGREES if name in designs
             ]
             own["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
         if set(names) & set(EXCHANGED):

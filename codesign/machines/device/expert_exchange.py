@@ -20,6 +20,7 @@ from codesign.errors import UnknownNameError
 from codesign.machines.device.links import LinkRates, slowness
 from codesign.machines.device.rates import Floats
 from codesign.schema import Fraction, Record, quantity
+from codesign.workload.expert_routing import partners
 
 ExchangeKind: TypeAlias = Literal[
     "expert_dispatch_normal",
@@ -121,23 +122,3 @@ def expert_exchange_time_s(
     crossing = np.where(nodes > 1, tokens * token_bytes * far / far_rate, 0.0)
     within = tokens * token_bytes * near / near_rate
     return np.where(np.asarray(n_devices) > 1, latency + np.maximum(within, crossing), 0.0)
-
-
-def partners(groups: Floats, experts: Floats, top_k: Floats) -> FloatArray:
-    """Expected groups of devices, other than its own, that have an expert of a token.
-
-    Args:
-        groups: Equal groups over which the experts are spread.
-        top_k: Different experts of a token, drawn evenly.
-
-    Examples:
-        >>> round(float(partners(2, 4, 2)), 4)  # both in one half: 1 of 3 draws
-        0.8333
-    """
-    groups, experts, top_k = np.broadcast_arrays(*map(np.asarray, (groups, experts, top_k)))
-    elsewhere, missed = experts - experts / groups, np.ones(groups.shape)
-    for drawn in range(int(np.max(top_k, initial=0.0))):
-        left = np.maximum(experts - drawn, 1.0)
-        chance = np.clip((elsewhere - drawn) / left, 0.0, 1.0)
-        missed = np.where(drawn < top_k, missed * chance, missed)
-    return np.asarray((groups - 1) * (1 - missed))

@@ -14,13 +14,15 @@ from codesign.hardware.collective_times import (
 LINK, WARM_UP_S = Link(450e9, 1e-6), 5e-6
 
 
-def messages(tensor=4, pipeline=2, sent=8192.0):
+def messages(tensor=4, pipeline=2, sent=8192.0, exchanged=()):
     return Messages(
         Parallelism(tensor, pipeline),
         all_reduce_elements=np.array([8192.0, 4096.0]),
         all_reduce_count=np.array([160.0, 3.0]),
         all_gather_elements=np.array([128256.0]),
         all_gather_count=np.array([1.0]),
+        exchange_elements=np.array(exchanged),
+        exchange_count=np.full(len(exchanged), 58.0),
         sent_elements=sent,
     )
 
@@ -51,6 +53,19 @@ def test_a_device_sends_what_a_ring_has_it_send():
 def test_one_device_alone_sends_nothing():
     alone = messages(tensor=1, pipeline=1, sent=0.0).on(LINK, WARM_UP_S)
     assert (alone.fixed_s, alone.byte_s, alone.sent_elements) == (0, 0, 0)
+
+
+def test_tokens_travel_to_their_experts_with_one_latency_whatever_their_number():
+    here, away = messages(), messages(exchanged=[7168.0 * 5, 7168.0 * 3])
+    requests, element_bytes = np.array([48.0]), np.array([1.0])
+    added, sent = (
+        getattr(away.on(LINK, WARM_UP_S), name)(requests, element_bytes)
+        - getattr(here.on(LINK, WARM_UP_S), name)(requests, element_bytes)
+        for name in ("seconds", "sent_bytes")
+    )
+    np.testing.assert_allclose(sent, 58 * 8 * 7168 * 48)
+    np.testing.assert_allclose(added, 58 * 2 * (WARM_UP_S + 1e-6) + sent / 450e9)
+    assert away.n_messages == here.n_messages + 116
 
 
 def test_a_pipeline_sends_one_message_to_the_next_stage():

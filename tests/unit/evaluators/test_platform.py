@@ -34,10 +34,10 @@ from codesign.evaluators.platform.use_cases import load_use_case
 from codesign.hardware.device import load_device
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.engine import EngineConstants
-from codesign.machines.device.expert_exchange import partners
 from codesign.metrics import PLATFORM_METRICS
 from codesign.testing import check_evaluator
 from codesign.workload import load_model, parameter_count
+from codesign.workload.expert_routing import partners
 from codesign.workload.model_size import kv_elements_per_token
 
 IDEAL = {"profile": "ideal", "warm_up": "5 us"}

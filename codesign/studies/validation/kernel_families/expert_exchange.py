@@ -15,7 +15,6 @@ from codesign.machines.device.expert_exchange import (
     EXCHANGE_KINDS,
     ExchangeConstants,
     expert_exchange_time_s,
-    partners,
 )
 from codesign.studies.validation.kernel_families.collectives import links_of_rows
 from codesign.studies.validation.kernel_families.family import KernelFamily, device_operators
@@ -24,6 +23,7 @@ from codesign.studies.validation.kernel_families.rows import (
     find_reasons,
 )
 from codesign.studies.validation.kernel_table import KernelTable
+from codesign.workload.expert_routing import partners
 
 _SIZES = ("tokens", "experts", "top_k", "hidden", "devices", "nodes")
 START = ExchangeConstants.model_validate(

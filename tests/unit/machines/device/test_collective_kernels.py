@@ -22,9 +22,9 @@ from codesign.machines.device.expert_exchange import (
     ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
-    partners,
 )
 from codesign.machines.device.links import LinkRates, link_rates
+from codesign.workload.expert_routing import partners
 
 CONSTANTS = load_constants("collectives", CollectiveConstants, "gpu")
 EXCHANGE = load_constants("expert_exchange", ExchangeConstants, "gpu")

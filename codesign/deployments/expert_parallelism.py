@@ -31,7 +31,8 @@ class ExchangeStep:
     Attributes:
         name: Purpose of the message.
         kind: ``dispatch`` and ``combine`` go between groups, the others are of the devices of one.
-        elements: As :class:`codesign.evaluators.platform.communication.Message` counts them.
+        elements: What every device has after a gather or before a sum; all that it sends in a
+            dispatch or a combination.
         is_dispatched: Whether it carries tokens in the format in which experts are sent them.
     """
 

@@ -19,7 +19,12 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
-from codesign.evaluators.platform.fitted_messages import ROW_BITS, message_s, occupied_share
+from codesign.evaluators.platform.fitted_messages import (
+    ROW_BITS,
+    host_copy_s,
+    message_s,
+    occupied_share,
+)
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
@@ -224,17 +229,28 @@ class FittedKernels(Rooflines):
             lambda constants: host_starts_s(n_kernels, bandwidth, constants),
         )  # fmt: skip
 
-    def host_own_s(self, *, has_prompts: bool) -> FloatArray:
+    def host_own_s(self, n_decoding: FloatArray, *, has_prompts: bool) -> FloatArray:
         """(n,) time of such a host in a pass that no kernel hides."""
         if self.options.engine != "eager":
-            return super().host_own_s(has_prompts=has_prompts)
+            return super().host_own_s(n_decoding, has_prompts=has_prompts)
+        ranks = self.platform.stage_devices * self.platform.pp
         return self.by_class(
-            "engine", EngineConstants, lambda constants: host_own_s(has_prompts, constants)
-        )
+            "engine", EngineConstants,
+            lambda constants: host_own_s(has_prompts, n_decoding, ranks, constants),
+        )  # fmt: skip
 
     def message_s(self, message: Message) -> FloatArray:
         """(n,) time of one instance of a message."""
         return message_s(self, message)
+
+    def message_joules(self, message: Message, once_s: FloatArray) -> FloatArray:
+        """(n,) energy of a device in one instance of a message.
+
+        It waits, but draws its limit while a large message takes longer than links need: on A100
+        the power of such prefills peaks there (Splitwise, ``splitwise.csv``).
+        """
+        busier = np.asarray(self.platform.power_watts) - self.idle_watts()
+        return super().message_joules(message, once_s) + busier * host_copy_s(self, message)
 
     def occupied_share(self, message: Message) -> FloatArray:
         """(n,) share of a device's cores that a message keeps from operators that hide it."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
-from codesign.hardware.collective_times import split_over_nodes
+from codesign.hardware.collective_times import CollectiveKind, split_over_nodes, wire_bytes
 from codesign.machines.device.collectives import (
     CollectiveConstants,
     DeviceCollective,
     collective_time_s,
 )
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
+from codesign.machines.device.engine import host_copy_s as engine_host_copy_s
 from codesign.machines.device.expert_exchange import (
     DISPATCH_BYTES,
     ExchangeConstants,
@@ -42,13 +43,12 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     """(n,) time of one instance of a message.
 
     An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of tokens
-    for large batches or that for small ones. Without graphs a collective waits
-    for the last of its ranks.
+    for large batches or that for small ones. Without graphs a collective waits for the last of its
+    ranks; that of a host that starts kernels one by one takes longer if its message is large.
     """
     inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
     ranks = inner * nodes
-    # Tokens that were dispatched are gathered as they came.
-    size = message.elements * (DISPATCH_BYTES if message.is_dispatched else ROW_BITS / 8.0)
+    size = _message_bytes(message)
     match message.kind:
         case "dispatch" | "combine":
             return np.minimum(*_exchange_s(kernels, message))
@@ -61,7 +61,7 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
         wait = kernels.by_class(
             "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
         )
-        return np.asarray(wait + time)
+        return np.asarray(wait + time + host_copy_s(kernels, message))
     if kind == "all_reduce":
         return np.minimum(time, _collective_s(kernels, "custom_all_reduce", size, ranks, nodes))
     return time
@@ -80,6 +80,25 @@ def _collective_s(
         "collectives", CollectiveConstants,
         lambda constants: collective_time_s(kind, size, ranks, nodes, links, constants),
     )  # fmt: skip
+
+
+def host_copy_s(kernels: FittedKernels, message: Message) -> FloatArray:
+    """(n,) what a collective takes longer than its links need, because its message is large and a
+    host starts kernels one by one."""
+    if kernels.options.engine != "eager" or message.kind in ("dispatch", "combine", "send"):
+        return np.zeros_like(message.elements)
+    size, ranks = _message_bytes(message), message.ranks
+    sent, _ = wire_bytes(cast("CollectiveKind", message.kind), size, ranks, 1.0)
+    rate = kernels.platform.rates.host_bandwidth_bytes_per_s
+    return kernels.by_class(
+        "engine", EngineConstants,
+        lambda constants: engine_host_copy_s(size, sent, rate, constants),
+    )  # fmt: skip
+
+
+def _message_bytes(message: Message) -> FloatArray:
+    """(n,) bytes of a message; tokens that were dispatched are gathered as they came."""
+    return message.elements * (DISPATCH_BYTES if message.is_dispatched else ROW_BITS / 8.0)
 
 
 def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:

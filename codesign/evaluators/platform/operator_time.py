@@ -103,6 +103,10 @@ class Rooflines:
         """(n,) time of one instance of a message."""
         return message_time_s(message, self.platform, self.options, self.send_warm_up_s)
 
+    def message_joules(self, message: Message, once_s: FloatArray) -> FloatArray:
+        """(n,) energy of a device in one instance of a message, in which it waits."""
+        return once_s * self.idle_watts()
+
     def occupied_share(self, message: Message) -> FloatArray:
         """(n,) share of a device's cores that a message keeps from operators that hide it."""
         return np.zeros_like(message.elements)
@@ -115,15 +119,15 @@ class Rooflines:
         """(n,) time in which a host starts the operators of the layers: nothing."""
         return np.zeros_like(self.platform.tp)
 
-    def host_own_s(self, *, has_prompts: bool) -> FloatArray:
-        """(n,) time of a host in a pass that no operator hides: nothing."""
+    def host_own_s(self, n_decoding: FloatArray, *, has_prompts: bool) -> FloatArray:
+        """(n,) time of a host in a pass of so many decoding requests that no operator hides."""
         return np.zeros_like(self.platform.tp)
 
 
 def time_message(
-    message: Message, platform: Platform, once_s: FloatArray, watts: FloatArray
+    message: Message, platform: Platform, once_s: FloatArray, once_joules: FloatArray
 ) -> OperatorTime:
-    """A message whose one instance takes ``once_s``, while a device draws ``watts``."""
+    """A message whose one instance takes ``once_s`` and ``once_joules`` of a device."""
     zero = np.zeros_like(message.elements)
     count = np.broadcast_to(message.count, zero.shape) * (message.ranks > 1)
     once = np.where(count > 0, once_s, 0.0)
@@ -139,5 +143,5 @@ def time_message(
         memory_s=zero,
         mac=zero,
         bytes=count * message.elements * platform.activation_bytes,
-        joules=count * once * watts,
+        joules=count * np.where(count > 0, once_joules, 0.0),
     )

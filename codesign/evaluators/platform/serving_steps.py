@@ -99,7 +99,8 @@ class DeviceStepTimes:
         shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
         layers = shared + own
         if self._has_slow_host:
-            layers = max(layers, self._host_starts_s(step)) + self._host_own_s[n_chunks > 0]
+            layers = max(layers, self._host_starts_s(step))
+            layers += self._host_own_s[n_chunks > 0][step.n_decoding]
         return layers + self._requests_s[step.n_decoding + n_chunks]
 
     def _host_starts_s(self, step: EngineStep) -> float:
@@ -175,22 +176,23 @@ class DeviceStepTimes:
             operators = self._time(stream, 1).operators
             for is_shared in (True, False):
                 started = [item for item in operators if (item.scope != "phase") == is_shared]
-                seconds.append(float(self._timing.host_starts_s(started)[0]))
+                seconds.append(float(self._timing_of(1).host_starts_s(started)[0]))
         return seconds[0], seconds[1], seconds[3]
 
     @cached_property
-    def _host_own_s(self) -> tuple[float, float]:
-        """Seconds of the host that no kernel hides, in steps without and with prompts."""
-        without, with_prompts = (
-            float(self._timing.host_own_s(has_prompts=has_prompts)[0])
+    def _host_own_s(self) -> list[list[float]]:
+        """Seconds of the host that no kernel hides, in steps without and with prompts, by decoding
+        requests."""
+        decoding = np.arange(self._limits.max_sequences + 1.0)
+        timing = self._timing_of(len(decoding))
+        return [
+            timing.host_own_s(decoding, has_prompts=has_prompts).tolist()
             for has_prompts in (False, True)
-        )
-        return without, with_prompts
+        ]
 
-    @cached_property
-    def _timing(self) -> Rooflines:
-        """The times of operators, and of the host."""
-        serving = self._serving(1)
+    def _timing_of(self, n: int) -> Rooflines:
+        """The times of operators, and of the host, of so many passes."""
+        serving = self._serving(n)
         residence = serving.residence(serving.decode_footprint)
         return self._rules.timing(self._model, serving.platform, residence)
 

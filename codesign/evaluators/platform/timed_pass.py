@@ -69,7 +69,10 @@ def time_pass(
     """
     platform, n_layers = timing.platform, timing.model.num_hidden_layers
     idle, has_overlap = timing.idle_watts(), timing.options.overlap
-    sent = [time_message(item, platform, timing.message_s(item), idle) for item in messages]
+    sent = []
+    for item in messages:
+        once_s = timing.message_s(item)
+        sent.append(time_message(item, platform, once_s, timing.message_joules(item, once_s)))
     timed = [*timing.times(work), *sent]
     occupied = np.zeros_like(platform.tp)
     if has_overlap:
@@ -81,7 +84,11 @@ def time_pass(
     share = np.ceil(n_layers / platform.pp) / n_layers
     send = pass_without_totals.part_s("send")
     started = np.maximum(layers, timing.host_starts_s(timed))
-    own = timing.host_own_s(has_prompts=any(stream.is_prefill for stream in streams))
+    zero = np.zeros_like(platform.tp)
+    decoding = [item.requests for item in streams if item.has_products and not item.is_prefill]
+    n_decoding = sum(map(platform.own_requests, decoding), zero)
+    has_prompts = any(stream.is_prefill for stream in streams)
+    own = timing.host_own_s(n_decoding, has_prompts=has_prompts)
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(
         operators=timed,

@@ -58,7 +58,7 @@ _UNITS = {
     **dict.fromkeys(("low_latency_start", "low_latency_hop", "stream_start", "row_start"), "us"),
     **dict.fromkeys(("mixing_start", "projection_start", "host_start", "rank_deviation"), "us"),
     "earlier_host_start": "us",
-    **dict.fromkeys(("host_step", "host_prompt"), "ms"),
+    **dict.fromkeys(("host_step", "host_prompt", "host_request"), "ms"),
     **dict.fromkeys(("core_copy", "expert_copy", "token_copy"), "GB/s"),
     **dict.fromkeys(("stream_core", "row_core", "operand_rate"), "GB/s"),
     "integer_core_rate": "TFLOP/s",

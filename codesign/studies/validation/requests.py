@@ -113,7 +113,7 @@ def predict(case: RequestCase, profile: str = "fitted") -> float:
             return float(serving.tokens_per_s_per_device[0])
         prompts = serving.prefill_requests_per_s / serving.n_devices
         return float(prompts[0]) * case.prompt
-    running = _running(case)
+    running = running_requests(case)
     step = float(platform_serving(case, case.prompt, running, profile).time_per_output_token_s[0])
     if case.quantity == "TPOT":
         return step
@@ -172,7 +172,7 @@ def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:
     return float(serving.time_to_first_token_s[0]) + steps_s
 
 
-def _running(case: RequestCase) -> int:
+def running_requests(case: RequestCase) -> int:
     """Requests of the batch whose cache fits, half generated on average."""
     model = load_model(case.model)
     n_devices = case.tensor_parallel * case.pipeline_parallel
@@ -266,20 +266,21 @@ _NOTES = (
     "version sent a prompt's last token through a decode step.",
     "Splitwise's times are of a serving engine of 2023 that started every kernel from the host, "
     "which codesign platform --option engine=eager predicts: on an H100 a step takes 30 ms on 4 "
-    "devices and on 8. Four constants of hosts are fitted to requests of one: starts of a kernel "
-    "from hosts with PCIe 5 and with PCIe 4, a step, a prompt. The default, engine=graphs, has "
-    "none of them. Of a device and degree of parallelism that the fit has not seen, both medians "
-    "are within 10 %, but for decode on two A100, 18 % too fast: only decode on two devices tells "
-    "a step from starts. Nothing is fitted to V100 and the integrated GPU, nor to vLLM's steps in "
-    "DistServe's profiles (study systems).",
-    "Each further request of a batch adds some 0.3 ms to Splitwise's decode steps on every device: "
-    "batches of 64 take up to 42 % longer than predicted. DistServe's profiles of the same engine "
-    "add less than half of that, so that it is not modeled.",
+    "devices and on 8. Six constants of hosts are fitted to them: starts of a kernel from hosts "
+    "with PCIe 5 and with PCIe 4, a step, a prompt, each further request of a batch, the rate of "
+    "large messages. The default, engine=graphs, has none of them. Fitted to one of the devices "
+    "alone, they predict the other's first tokens within 10 % and its steps within 9 %, by the "
+    "median; nothing is fitted to V100 and the integrated GPU.",
+    "Each further request of a batch adds some 0.3 ms to Splitwise's decode steps on every device, "
+    "and a fifth of that in DistServe's profiles of the same engine (study systems). 0.15 ms lies "
+    "between: batches of 64 take up to a third longer than predicted in Splitwise's table, whose "
+    "first tokens of 64 prompts on two devices are sooner than arithmetic allows.",
     "On four devices LMDeploy's throughputs of Llama-2-70B with prompts of one token are 2 to 18 % "
     "below what its own times per output token allow, and ours, which are near those, too high.",
     "From 4,096 tokens in a pass on, Splitwise's first tokens take up to 2.3 times as long as "
-    "predicted: each collective then seems to take over 1 ms longer on A100 and H100 alike, "
-    "which is not the links' time. It is not modeled.",
+    "kernels and links need: collectives of more than 32 MiB seem to pass the host's memory. Why "
+    "is not known; engine=eager has it so, with the power of the devices at its limit meanwhile. "
+    "Two A100 and four take batches of prompts that are smaller longer, too, which is not modeled.",
     "Deployments run in two micro-batches where messages are hidden: each is predicted alone, with "
     "its messages behind as many operators of the other. Experts are drawn evenly.",
     "Where requests exceed the memory, as many run as fit with half their output; preemption and "

@@ -639,7 +639,7 @@ def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one() -> None:
     host = load_constants("engine", EngineConstants, "gpu")
     own = host.host_step + host.host_prompt
     passes = [
-        build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=4096)
+        build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=2048)
         .serving(designs(tensor_parallel=2, pipeline_parallel=[1, 4]))
         .prefill_passes[0][1]
         for engine in ("streams", "eager")
@@ -647,6 +647,27 @@ def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one() -> None:
     for name in ("total_s", "stage_s"):
         added = getattr(passes[1], name) - getattr(passes[0], name)
         assert added == pytest.approx(own, rel=1e-6)
+
+
+def test_prompts_beyond_2048_tokens_wait_for_the_memory_of_a_slow_host() -> None:
+    """4,096 tokens of Llama-3.3-70B are messages of 64 MiB, two in each of 80 layers and one for
+    the embedding; a ring of two devices sends each once. Devices draw their limit meanwhile."""
+    host, device = load_constants("engine", EngineConstants, "gpu"), load_device("h100-sxm")
+    assert device.slow_bandwidth is not None and device.power is not None
+    passes = [
+        build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=4096)
+        .serving(designs(tensor_parallel=2))
+        .prefill_passes[0][1]
+        for engine in ("streams", "eager")
+    ]
+    copied_s = 161 * 4096 * 8192 * 2 / (host.host_copy * device.slow_bandwidth)
+    added_s = passes[1].total_s - passes[0].total_s
+    own_s = host.host_step + host.host_prompt
+    assert added_s == pytest.approx(copied_s + own_s, rel=1e-6)
+    joules = [
+        sum(item.joules for item in timed.operators if item.kernel is None) for timed in passes
+    ]
+    assert joules[1] - joules[0] == pytest.approx(copied_s * device.power, rel=1e-6)
 
 
 def test_fitted_kernels_are_never_faster_than_the_ideal_ones() -> None:

@@ -5,7 +5,9 @@ import pytest
 
 from codesign.hardware.device import load_device
 from codesign.machines.device.engine import (
+    LARGE_MESSAGE_BYTES,
     EngineConstants,
+    host_copy_s,
     host_own_s,
     host_starts_s,
     rank_wait_s,
@@ -16,6 +18,8 @@ CONSTANTS = EngineConstants.model_validate(
         "host_start": "20 us",
         "earlier_host_start": "40 us",
         "host_step": "8 ms",
+        "host_request": "0.2 ms",
+        "host_copy": 1.5,
         "host_prompt": "12 ms",
         "rank_deviation": "10 us",
     }
@@ -32,9 +36,24 @@ def test_a_host_starts_kernels_at_the_pace_of_its_generation() -> None:
 
 
 def test_a_step_with_prompts_takes_the_host_longer_by_a_constant() -> None:
-    seconds = host_own_s(np.array([False, True]), CONSTANTS)
+    seconds = host_own_s(np.array([False, True]), 0.0, 8.0, CONSTANTS)
     assert seconds.tolist() == pytest.approx([8e-3, 20e-3])
-    assert float(host_own_s(True, CONSTANTS)) == seconds[1]
+    assert float(host_own_s(True, 0.0, 8.0, CONSTANTS)) == seconds[1]
+
+
+def test_each_further_request_takes_the_host_of_several_ranks_longer() -> None:
+    seconds = host_own_s(False, np.array([1.0, 2.0, 64.0]), np.array([[1.0], [8.0]]), CONSTANTS)
+    assert seconds.tolist() == [
+        pytest.approx([8e-3, 8e-3, 8e-3]),
+        pytest.approx([8e-3, 8.2e-3, 20.6e-3]),
+    ]
+
+
+def test_only_large_messages_pass_the_host_at_a_share_of_its_rate() -> None:
+    size = np.array([LARGE_MESSAGE_BYTES, 2 * LARGE_MESSAGE_BYTES])
+    seconds = host_copy_s(size, 1.5 * size, np.array([[64e9], [np.nan]]), CONSTANTS)
+    large = 3 * LARGE_MESSAGE_BYTES / 1.5
+    np.testing.assert_allclose(seconds, [[0.0, large / 64e9], [0.0, large / 32e9]])
 
 
 def test_one_rank_waits_for_nobody_and_more_ranks_wait_longer() -> None:

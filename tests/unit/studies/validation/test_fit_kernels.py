@@ -67,7 +67,8 @@ def test_a_shipped_file_is_what_the_command_writes(family: str) -> None:
 def test_a_written_file_is_read_as_it_was_fitted() -> None:
     values = {
         "host_start": "30 us", "earlier_host_start": "50 us", "host_step": "10 ms",
-        "host_prompt": "20 ms", "rank_deviation": "5 us",
+        "host_request": "0.2 ms", "host_prompt": "20 ms", "host_copy": "1.5",
+        "rank_deviation": "5 us",
     }  # fmt: skip
     fitted = EngineConstants.model_validate(values)
     text = fit_kernels.constants_text("engine", "requests", fitted, "2 requests")
@@ -97,7 +98,7 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() ->
     # Every third: those of all devices, sizes and quantities.
     fitted = engine.fit(requests[::3])
     gpu = shipped("engine", "gpu")
-    for name in ("host_start", "earlier_host_start", "host_step", "host_prompt"):
+    for name in engine._HOSTED:
         assert fitted.model_dump()[name] == pytest.approx(gpu[name], rel=0.2), name
     assert fitted.rank_deviation == pytest.approx(gpu["rank_deviation"], rel=0.5)
     assert 15e-6 < gpu["host_start"] < 0.7 * gpu["earlier_host_start"] < 35e-6
@@ -106,3 +107,6 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() ->
     assert 6e-3 < gpu["host_step"] < 9e-3
     assert 9e-3 < gpu["host_prompt"] < 15e-3
     assert 4e-6 < gpu["rank_deviation"] < 11e-6
+    # Between 0.07 ms in DistServe's profiles and 0.3 ms in Splitwise's table.
+    assert 0.1e-3 < gpu["host_request"] < 0.2e-3
+    assert 1.0 < gpu["host_copy"] < 2.0

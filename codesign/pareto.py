@@ -177,6 +177,10 @@ class HypervolumeTracker:
                 self._add_general(np.asarray(point, dtype=np.float64))
         return self.value
 
+    def add_all(self, points: FloatArray, feasible: BoolArray) -> FloatArray:
+        """Take (n, m) observations in their order; returns (n,) the hypervolume after each."""
+        return np.array([self.add(*pair) for pair in zip(points, feasible.tolist(), strict=True)])
+
     def _add_2d(self, x: float, y: float) -> None:
         # The front is a staircase: x ascending, y descending.
         xs, ys = self._first, self._second

@@ -19,12 +19,13 @@ from codesign.errors import (
 from codesign.evaluators.base import (
     Evaluation,
     Evaluator,
-    Failure,
     Features,
     Noisy,
     Predicts,
 )
+from codesign.failures import Failure
 from codesign.metrics import Metric, Sense, flipped, flipped_columns
+from codesign.observations import Observations
 from codesign.space import DesignSpace, Expression
 
 _Amount = TypeVar("_Amount", float, FloatArray)
@@ -91,45 +92,6 @@ class Constraint:
     def is_limit(self) -> bool:
         """Whether it bounds one metric from its bad side."""
         return self.bound is not None
-
-
-@dataclass(frozen=True)
-class Observations:
-    """Results of ``n`` designs.
-
-    Attributes:
-        rows: (n, d) designs.
-        objectives: (n, m) values to minimize; NaN where failed.
-        violations: (n, c) columns as in ``violation_names``; ``<= 0`` is within; NaN where failed.
-        violation_names: The evaluator's limits, then the problem's constraints on metrics.
-        metrics: (n,) values by name, NaN where failed or not reported.
-        failures: By position, for designs without a result.
-    """
-
-    rows: IntArray
-    objectives: FloatArray
-    violations: FloatArray
-    violation_names: tuple[str, ...]
-    metrics: Mapping[str, FloatArray]
-    failures: Mapping[int, Failure]
-
-    @property
-    def failed(self) -> BoolArray:
-        """(n,) whether a design has no result."""
-        mask = np.zeros(len(self.rows), dtype=bool)
-        mask[list(self.failures)] = True
-        return mask
-
-    @property
-    def feasible(self) -> BoolArray:
-        """(n,) whether a design has a result and violates nothing."""
-        inside = (self.violations <= 0).all(axis=1)
-        return np.asarray(inside & ~self.failed)
-
-    @property
-    def violations_by_name(self) -> dict[str, FloatArray]:
-        """(n,) each."""
-        return dict(zip(self.violation_names, self.violations.T, strict=True))
 
 
 @dataclass(frozen=True)

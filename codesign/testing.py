@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import IntArray
 from codesign.evaluators.conformance import check_evaluator
+from codesign.observations import Observations
 from codesign.optimizers.base import KeySet, KnowsPending, Optimizer, SearchSpace, initial_designs
 from codesign.schema import Record
 from codesign.space import DesignSpace, parse_space
@@ -62,27 +63,6 @@ _TASKS = (
     _Task("one objective that is constant", is_constant=True),
     _Task("violations that are infinite", limit=0.3, is_unbounded=True),
 )
-
-
-@dataclass(frozen=True)
-class _Results:
-    """What designs were worth, ready to be told."""
-
-    rows: IntArray
-    objectives: FloatArray
-    violations: FloatArray
-    failed: BoolArray
-
-    def tell(self, optimizer: Optimizer) -> None:
-        optimizer.tell(self.rows, self.objectives, self.violations, self.failed)
-
-    def part(self, chosen: slice) -> _Results:
-        return _Results(
-            self.rows[chosen].copy(),
-            self.objectives[chosen].copy(),
-            self.violations[chosen].copy(),
-            self.failed[chosen].copy(),
-        )
 
 
 def check_optimizer(
@@ -169,12 +149,12 @@ class _Check:
         )
         parts = [self._tell(optimizer, self._initial)]
         parts += [self._tell(optimizer, self._ask(optimizer, n)) for n in _BATCH_SIZES]
-        history = _joined(parts)
+        history = Observations.joined(parts)
         expected = self._ask(optimizer, 3)
         for words, size in (("at once", len(history.rows)), ("one by one", 1)):
             fresh = self._fresh()
             for start in range(0, len(history.rows), size):
-                history.part(slice(start, start + size)).tell(fresh)
+                fresh.tell(*history.part(slice(start, start + size)).tell_arguments)
             self._require(
                 np.array_equal(fresh.ask(3), expected),
                 f"a fresh optimizer that is told the same history {words} goes on with the "
@@ -229,26 +209,24 @@ class _Check:
 
     # Steps
 
-    def _tell(self, optimizer: Optimizer, rows: IntArray) -> _Results:
+    def _tell(self, optimizer: Optimizer, rows: IntArray) -> Observations:
         """Evaluate designs and tell their results."""
         results = self._evaluated(rows)
-        handed_results = results.part(slice(None))
-        handed_results.tell(optimizer)
+        handed = results.part(np.arange(len(rows)))  # copies
+        optimizer.tell(*handed.tell_arguments)
         self._require(
             all(
-                np.array_equal(
-                    getattr(handed_results, name), getattr(results, name), equal_nan=True
-                )
-                for name in ("rows", "objectives", "violations", "failed")
+                np.array_equal(*pair, equal_nan=True)
+                for pair in zip(handed.tell_arguments, results.tell_arguments, strict=True)
             ),
             "tell leaves the arrays as they are that it was given",
         )
         # An optimizer that kept these arrays notices nothing if it copied them.
-        handed_results.objectives[:], handed_results.violations[:] = 1e3, 1e3
+        handed.objectives[:], handed.violations[:] = 1e3, 1e3
         self._seen.add(self._search.space.keys(rows))
         return results
 
-    def _evaluated(self, rows: IntArray) -> _Results:
+    def _evaluated(self, rows: IntArray) -> Observations:
         task, space = self._task, self._search.space
         points = space.to_unit(rows)
         targets = np.linspace(0.2, 0.9, task.n_objectives)
@@ -262,7 +240,7 @@ class _Check:
             violations[violations > 0] = np.inf
         failed = (space.keys(rows) * 7919 % 100) < 100 * task.share_failing
         objectives[failed], violations[failed] = np.nan, np.nan
-        return _Results(rows.copy(), objectives, violations, failed)
+        return Observations(rows.copy(), objectives, violations)
 
     def _ask(self, optimizer: Optimizer, n: int) -> IntArray:
         """Ask twice and look at what comes."""
@@ -302,12 +280,3 @@ class _Check:
         is_listed = space.size <= _MOST_LISTED
         if not len(rows) and is_listed:
             self._require(not self._n_left(), "ask returns designs as long as there are any")
-
-
-def _joined(parts: list[_Results]) -> _Results:
-    return _Results(
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.objectives for part in parts]),
-        np.concatenate([part.violations for part in parts]),
-        np.concatenate([part.failed for part in parts]),
-    )

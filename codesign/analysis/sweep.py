@@ -19,7 +19,8 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Evaluator, VariesConstants, VariesTechnology
 from codesign.memtech import MemoryTechnology, Range
 from codesign.memtech.technology import ACCESS_ENERGIES, ACCOUNT_NUMBERS, NUMBERS
-from codesign.problem import Observations, Problem
+from codesign.observations import Observations
+from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 
 if TYPE_CHECKING:

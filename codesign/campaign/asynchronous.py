@@ -26,7 +26,7 @@ from codesign.campaign.loop import Plan, Search, explained
 from codesign.campaign.observations import ObservationBatch, PendingDesign, ScreenedBatch
 from codesign.errors import CodesignError, JobError
 from codesign.execution.guard import NOTICE_S, Refusal, waiting_words
-from codesign.problem import Observations
+from codesign.observations import Observations
 
 _logger = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class _Flight:
         last_batches = [history.batch.max(initial=-1), *(item.batch for item in stored)]
         self._n_batches = int(max(last_batches)) + 1
         keys = self._plan.resolved.problem.space.keys
-        observed = set(keys(history.rows).tolist())
+        observed = set(keys(history.observations.rows).tolist())
         self._waiting.extend(
             item for item in stored if int(keys(item.row[None, :])[0]) not in observed
         )

@@ -417,7 +417,7 @@ class Campaign:
             "reference_is_provisional": reference.is_provisional,
             "metrics": [vars(metric) for metric in self.problem.evaluator.metrics],
         }
-        create_store(self.store_path, meta, self.runs, sample_batch(reference, layout))
+        create_store(self.store_path, meta, self.runs, sample_batch(reference))
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
 
     def _execute(self, store: Store, progress: Progress, job: Job) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from codesign.campaign.campaign_definition import Definition
 from codesign.campaign.reference import minimized
 from codesign.campaign.results import EXACT_RUN, Results
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import IntArray
 from codesign.enumeration import ExactFront
+from codesign.observations import Observations
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Problem
 
@@ -47,15 +47,8 @@ def front_results(
         run_index=np.zeros(n, dtype=np.int64),
         step=np.arange(n),
         batch=np.zeros(n, dtype=np.int64),
-        rows=rows,
-        metrics=observations.metrics,
-        objectives=observations.objectives,
-        violations=observations.violations_by_name,
-        feasible=observations.feasible,
-        failed=observations.failed,
-        failure_kinds={i: failure.kind for i, failure in observations.failures.items()},
-        reasons={i: failure.reason for i, failure in observations.failures.items()},
-        hypervolume=np.array([tracker.add(point) for point in observations.objectives]),
+        observations=observations,
+        hypervolume=tracker.add_all(observations.objectives, observations.feasible),
         versions=versions,
         exact=front,
         front_run=0 if n == len(front) else None,
@@ -71,30 +64,14 @@ def joined(searched: Results, exact: Results) -> Results:
     Args:
         exact: Of the same campaign, by :func:`front_results`.
     """
-    n = len(exact)
-    nothing = np.full(n, np.nan)
-
-    def concatenated(name: str) -> Any:
-        return np.concatenate([getattr(searched, name), getattr(exact, name)])
-
-    def by_name(name: str) -> dict[str, FloatArray]:
-        new: Mapping[str, FloatArray] = getattr(exact, name)
-        old: Mapping[str, FloatArray] = getattr(searched, name)
-        return {key: np.concatenate([values, new.get(key, nothing)]) for key, values in old.items()}
-
     return replace(
         searched,
         runs=(*searched.runs, EXACT_RUN),
         front_run=len(searched.runs),
-        run_index=np.concatenate([searched.run_index, np.full(n, len(searched.runs))]),
-        step=concatenated("step"),
-        batch=concatenated("batch"),
-        rows=concatenated("rows"),
-        metrics=by_name("metrics"),
-        objectives=concatenated("objectives"),
-        violations=by_name("violations"),
-        feasible=concatenated("feasible"),
-        failed=concatenated("failed"),
-        hypervolume=concatenated("hypervolume"),
+        run_index=np.concatenate([searched.run_index, np.full(len(exact), len(searched.runs))]),
+        step=np.concatenate([searched.step, exact.step]),
+        batch=np.concatenate([searched.batch, exact.batch]),
+        observations=Observations.joined([searched.observations, exact.observations]),
+        hypervolume=np.concatenate([searched.hypervolume, exact.hypervolume]),
         exact=exact.exact,
     )

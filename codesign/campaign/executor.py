@@ -24,7 +24,7 @@ from codesign.campaign.observations import (
     PendingDesign,
     Run,
     ScreenedBatch,
-    Table,
+    StoredObservations,
 )
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray
@@ -81,7 +81,7 @@ class Assignment:
     """A run for a worker."""
 
     run: int
-    history: Table
+    history: StoredObservations
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Recorder:
         self._done = [count.done for count in store.counts()]
         self.failures: list[str] = []
 
-    def history(self, run: int) -> Table:
+    def history(self, run: int) -> StoredObservations:
         """What the store holds of a run."""
         return self._store.read(run)
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from codesign.columns import IntArray
 from codesign.errors import CodesignError, JobError
-from codesign.evaluators.base import Evaluation, Failure
+from codesign.evaluators.base import Evaluation
 from codesign.execution.executors import MisdeliveredError
 from codesign.execution.guard import NOTICE_S, Refusal
-from codesign.problem import Observations, Problem
+from codesign.failures import Failure
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 Task: TypeAlias = Callable[[IntArray], Observations | Refusal]
 """Evaluates (1, d) designs on a worker, which must be able to import it."""

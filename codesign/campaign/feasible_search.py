@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import FloatArray, IntArray
 from codesign.execution.answers import Evaluate
-from codesign.problem import Observations, Problem
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 _PARENTS = 8
 """Designs whose neighbors are evaluated in one round."""
@@ -28,35 +29,29 @@ def feasible_objectives(
         enough: Feasible designs after which no more are looked for.
     """
     search = _Search(problem, start, evaluate)
-    while search.n_feasible < enough and search.goes_on():
-        if not search.expand(np.lexsort((search.excess,))):
+    while search.observations.feasible.sum() < enough and search.goes_on():
+        excess = np.maximum(search.observations.violations, 0.0).sum(axis=1)
+        if not search.expand(np.lexsort((excess,))):
             break
-    for _ in range(_OUTWARD_ROUNDS if search.n_feasible else 0):
-        worst = np.concatenate([np.argsort(-column) for column in search.objectives.T])
-        if not search.goes_on() or not search.expand(worst[search.is_feasible[worst]]):
+    for _ in range(_OUTWARD_ROUNDS if search.observations.feasible.any() else 0):
+        worst = np.concatenate([np.argsort(-column) for column in search.observations.objectives.T])
+        if not search.goes_on() or not search.expand(worst[search.observations.feasible[worst]]):
             break
-    return search.objectives[search.is_feasible]
+    return search.observations.objectives[search.observations.feasible]
 
 
 class _Search:
-    """Designs evaluated so far."""
+    """Designs evaluated so far, of which ``observations`` has those with a result."""
 
     def __init__(self, problem: Problem, start: Observations, evaluate: Evaluate) -> None:
         self._problem, self._evaluate = problem, evaluate
-        self._rows: IntArray = start.rows[:0]
         self._expanded: set[int] = set()
         self._seen: set[int] = set()
-        self.excess: FloatArray = np.empty(0)
-        self.objectives: FloatArray = start.objectives[:0]
-        self.is_feasible: BoolArray = np.empty(0, dtype=bool)
+        self.observations = start.part(slice(0))
         self._take(start)
 
-    @property
-    def n_feasible(self) -> int:
-        return int(self.is_feasible.sum())
-
     def goes_on(self) -> bool:
-        return len(self._rows) < _MOST_EVALUATED
+        return len(self.observations) < _MOST_EVALUATED
 
     def expand(self, order: IntArray) -> bool:
         """Evaluate the neighbors of the first designs in an order that were not expanded before.
@@ -68,7 +63,8 @@ class _Search:
         self._expanded.update(parents)
         if not parents:
             return False
-        near = np.concatenate([self._problem.space.neighbors(self._rows[i]) for i in parents])
+        rows = self.observations.rows
+        near = np.concatenate([self._problem.space.neighbors(rows[i]) for i in parents])
         keys = self._problem.space.keys(near)
         _, first = np.unique(keys, return_index=True)
         new = np.array([i for i in first.tolist() if int(keys[i]) not in self._seen], dtype=int)
@@ -80,10 +76,6 @@ class _Search:
         return True
 
     def _take(self, observations: Observations) -> None:
-        kept = ~observations.failed
         self._seen.update(map(int, self._problem.space.keys(observations.rows).tolist()))
-        excess = np.maximum(observations.violations[kept], 0.0).sum(axis=1)
-        self._rows = np.concatenate([self._rows, observations.rows[kept]])
-        self.excess = np.concatenate([self.excess, excess])
-        self.objectives = np.concatenate([self.objectives, observations.objectives[kept]])
-        self.is_feasible = np.concatenate([self.is_feasible, observations.feasible[kept]])
+        with_result = observations.part(~observations.failed)
+        self.observations = Observations.joined([self.observations, with_result])

@@ -16,17 +16,17 @@ from codesign.campaign.campaign_definition import (
     load_problem,
     load_screening,
 )
-from codesign.campaign.observations import SAMPLE, failure_of
+from codesign.campaign.observations import SAMPLE
 from codesign.campaign.store_file import STORE, open_store
 from codesign.columns import IntArray
 from codesign.errors import StoreError
-from codesign.evaluators.base import Evaluation
 from codesign.execution.answers import Evaluate
 from codesign.execution.guard import Guard, is_foreign
 from codesign.execution.known_answers import KnownAnswers
 from codesign.execution.result_cache import ResultCache
 from codesign.execution.result_store import ResultStore
-from codesign.problem import Observations, Problem
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 LOG, SCRATCH = "logs/evaluator.log", "scratch"
 """In a campaign's folder: what evaluators write, and where they work."""
@@ -62,7 +62,7 @@ def evaluation(
         if _is_cached(resolved):
             layers.append(ResultCache(problem, ResultStore(_cache_folder(resolved))).evaluate)
         has_sample = _is_slow(resolved) and build is None
-        sample = _stored_sample(problem, folder / STORE) if has_sample and folder else None
+        sample = _stored_sample(folder / STORE) if has_sample and folder else None
         if sample is not None:
             layers.append(KnownAnswers(problem, sample).evaluate)
         for layer in layers:
@@ -131,19 +131,13 @@ def _cache_folder(resolved: ResolvedDefinition) -> Path | None:
     return Path(folder) if folder else None
 
 
-def _stored_sample(problem: Problem, path: Path) -> Observations | None:
+def _stored_sample(path: Path) -> Observations | None:
     """The reference sample as a store has it; None without a store, as on another machine."""
     try:
         with open_store(path) as store:
-            layout, table = store.layout, store.read(SAMPLE)
+            return store.read(SAMPLE).observations
     except StoreError:
         return None
-    ours = {constraint.text for constraint in problem.constraints}
-    numbers = dict(zip((*layout.metrics, *layout.violations), table.numbers.T, strict=True))
-    metrics = {name: numbers[name] for name in layout.metrics}
-    limits = {name: numbers[name] for name in layout.violations if name not in ours}
-    failures = {i: failure_of(table.status[i], text) for i, text in table.reasons.items()}
-    return problem.observed(table.rows, Evaluation(metrics, limits, failures))
 
 
 @contextmanager

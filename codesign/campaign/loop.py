@@ -20,14 +20,12 @@ from codesign.campaign.observations import (
     ObservationBatch,
     Run,
     ScreenedBatch,
-    Status,
-    Table,
-    status_of,
+    StoredObservations,
 )
-from codesign.campaign.screening import screened_numbers
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.execution.answers import Evaluate
+from codesign.observations import Observations
 from codesign.optimizers.base import (
     KnowsPending,
     Optimizer,
@@ -38,7 +36,7 @@ from codesign.optimizers.base import (
 )
 from codesign.optimizers.predicted import hinted_designs, most_added
 from codesign.pareto import HypervolumeTracker
-from codesign.problem import Observations, Problem
+from codesign.problem import Problem
 
 _FIRST_SCREENED = 64
 """Most designs that a cheaper evaluator sees before the first of the dear one's [ours]."""
@@ -62,7 +60,7 @@ class Plan:
     screen: Evaluate | None = None
 
 
-def run_batches(plan: Plan, index: int, history: Table) -> Iterator[ObservationBatch]:
+def run_batches(plan: Plan, index: int, history: StoredObservations) -> Iterator[ObservationBatch]:
     """The batches that a run still lacks.
 
     The caller stores a batch before it asks for the next. Fewer observations than the budget
@@ -96,7 +94,7 @@ def explained(run: Run) -> Iterator[None]:
 class Search:
     """The state of one run, all of which follows from its history."""
 
-    def __init__(self, plan: Plan, index: int, history: Table) -> None:
+    def __init__(self, plan: Plan, index: int, history: StoredObservations) -> None:
         self._plan, self._index = plan, index
         self._problem: Problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
@@ -110,7 +108,7 @@ class Search:
         self._tracker = HypervolumeTracker(plan.reference)
         self._seen: set[int] = set()
         self._done, self._n_batches, self._n_screened = 0, 0, 0
-        self._first_screened: ScreenedBatch | None = None
+        self._first_screened: Observations | None = None
         self._replay(history)
 
     def batches(self) -> Iterator[ObservationBatch]:
@@ -161,9 +159,8 @@ class Search:
         screened = self._first_screened
         if screened is None:
             return self._hinted(n)
-        m = len(self._problem.objectives)
-        inside = np.flatnonzero(~screened.failed & (screened.numbers[:, m:] <= 0).all(axis=1))
-        values = screened.numbers[inside, :m]
+        inside = np.flatnonzero(screened.feasible)
+        values = screened.objectives[inside]
         best = inside[most_added(values, values[:0], self._plan.reference, n)]
         # Too few are within the limits: the best by hints beside them.
         rows = np.concatenate([screened.rows[best], self._hinted(n)])
@@ -219,9 +216,7 @@ class Search:
                 self._index,
                 self._n_screened,
                 np.full(len(rows), self._done),
-                rows,
-                screened_numbers(screening, observations),
-                {i: failure.reason for i, failure in observations.failures.items()},
+                observations.with_limits([x.text for x in screening.constraints_on_metrics]),
                 time.perf_counter() - start,
             )
             yield batch
@@ -238,13 +233,12 @@ class Search:
 
     def tell_screened(self, batch: ScreenedBatch) -> None:
         """Tell the optimizer what is durable of the cheaper evaluator's results."""
-        if isinstance(self._optimizer, Screens) and len(batch.rows):
-            m = len(self._problem.objectives)
-            numbers, failed = batch.numbers, batch.failed
-            self._optimizer.tell_screened(batch.rows, numbers[:, :m], numbers[:, m:], failed)
+        observations = batch.observations
+        if isinstance(self._optimizer, Screens) and len(observations):
+            self._optimizer.tell_screened(*observations.tell_arguments)
         if not self._n_screened and not batch.first:
-            self._first_screened = batch
-        self._n_screened += len(batch.rows)
+            self._first_screened = observations
+        self._n_screened += len(observations)
 
     def note_proposed(self, rows: IntArray) -> None:
         """Designs that were proposed before a restart and have no result yet."""
@@ -296,52 +290,33 @@ class Search:
             evaluate_seconds: Wall time of the evaluator.
             n_untold: Observations recorded before these and not told yet.
         """
-        numbers = recorded_numbers(observations, self._plan.layout)
-        # From what is recorded, as after a restart.
-        objectives = self._plan.layout.objectives_of(numbers)
-        status = status_of(observations)
+        recorded = self._plan.layout.recorded(observations)
         return ObservationBatch(
             run=self._index,
             batch=batch,
             first_step=self._done + n_untold,
-            rows=observations.rows,
-            numbers=numbers,
-            status=status,
-            reasons={i: failure.reason for i, failure in observations.failures.items()},
-            hypervolume=self._tracked(objectives, status),
+            observations=recorded,
+            hypervolume=self._tracker.add_all(recorded.objectives, recorded.feasible),
             ask_seconds=ask_seconds,
             evaluate_seconds=evaluate_seconds,
         )
 
-    def _tracked(self, objectives: FloatArray, status: np.ndarray) -> FloatArray:
-        feasible = (status == Status.FEASIBLE).tolist()
-        return np.array(
-            [
-                self._tracker.add(point, is_feasible)
-                for point, is_feasible in zip(objectives, feasible, strict=True)
-            ]
-        )
-
     def tell(self, batch: ObservationBatch) -> None:
         """Tell the optimizer what is durable."""
-        self._tell(batch.rows, batch.numbers, batch.status >= Status.FAILED)
+        self._optimizer.tell(*batch.observations.tell_arguments)
+        self._done += len(batch)
 
-    def _tell(self, rows: IntArray, numbers: FloatArray, failed: np.ndarray) -> None:
-        layout = self._plan.layout
-        self._optimizer.tell(
-            rows, layout.objectives_of(numbers), layout.violations_of(numbers), failed
-        )
-        self._done += len(rows)
-
-    def _replay(self, history: Table) -> None:
+    def _replay(self, history: StoredObservations) -> None:
         """Tell the stored observations in the batches in which they were made."""
-        self._seen.update(self._problem.space.keys(history.rows).tolist())
-        objectives = self._plan.layout.objectives_of(history.numbers)
-        self._tracked(objectives, history.status)
+        observations = history.observations
+        self._seen.update(self._problem.space.keys(observations.rows).tolist())
+        self._tracker.add_all(observations.objectives, observations.feasible)
+        rows, objectives, violations, failed = observations.tell_arguments
         bounds = np.flatnonzero(np.diff(history.batch, prepend=-1, append=-1))
         for start, end in pairwise(bounds.tolist()):
             part = slice(start, end)
-            self._tell(history.rows[part], history.numbers[part], history.failed[part])
+            self._optimizer.tell(rows[part], objectives[part], violations[part], failed[part])
+        self._done = len(observations)
         self._n_batches = int(history.batch.max(initial=-1)) + 1
 
 
@@ -365,28 +340,6 @@ def search_space(
         terms,
         problem.is_noisy,
     )
-
-
-def recorded_numbers(observations: Observations, layout: Layout) -> FloatArray:
-    """(n, width) metrics and violations in the layout's order.
-
-    Raises:
-        JobError: The evaluator reports other limits than it did before the first run.
-    """
-    reported = {
-        name: observations.violations[:, j] for j, name in enumerate(observations.violation_names)
-    }
-    unexpected = set(reported) - set(layout.violations)
-    absent = set(layout.violations) - set(reported)
-    if unexpected or (absent and not observations.failed.all()):
-        raise JobError(
-            f"the evaluator reported the limits {sorted(reported)}, "
-            f"but expected {sorted(layout.violations)} as before"
-        )
-    nothing = np.full(len(observations.rows), np.nan)
-    columns = [observations.metrics[name] for name in layout.metrics]
-    columns += [reported.get(name, nothing) for name in layout.violations]
-    return np.column_stack(columns)
 
 
 def _located(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What a campaign records of its designs, as arrays: the form of the store, the loop and results.
+"""What a campaign records of its designs: observations, and where each stands in its run.
 
 A run is one optimizer with one seed. Its observations are numbered by steps 0, 1, 2, ... in the
 order they were asked for; those asked for together, at one state of the optimizer, form a batch.
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.base import Failure, FailureKind
+from codesign.columns import FloatArray, IntArray
+from codesign.errors import JobError
+from codesign.failures import Failure
 from codesign.metrics import Sense, flipped, flipped_columns
-from codesign.problem import Observations
+from codesign.observations import Observations
 
-StatusArray = NDArray[np.int8]
 SAMPLE = -1
 """Index of the reference sample where others have that of a run."""
 
@@ -40,42 +38,9 @@ class Run:
         return f"{self.optimizer}, seed {self.seed}"
 
 
-class Status(IntEnum):
-    """How an observation ended; from ``FAILED`` on it has no result.
-
-    A design that the evaluator refused as infeasible has none either, only a reason.
-    """
-
-    FEASIBLE = 0
-    INFEASIBLE = 1
-    FAILED = 2
-    TIMEOUT = 3
-    BAD_OUTPUT = 4
-    LOST = 5
-
-    @property
-    def word(self) -> str:
-        """As people read it: ``ok``, ``infeasible``, or the kind of the failure."""
-        return "ok" if self is Status.FEASIBLE else self.name.lower().replace("_", "-")
-
-
-def failure_of(status: int, reason: str) -> Failure:
-    """The failure behind a stored status from ``FAILED`` on."""
-    kinds: dict[str, FailureKind] = {kind: kind for kind in get_args(FailureKind)}
-    return Failure(kinds[Status(status).word], reason)
-
-
-def status_of(observations: Observations) -> StatusArray:
-    """(n,) values of :class:`Status`."""
-    status = np.where(observations.feasible, Status.FEASIBLE, Status.INFEASIBLE).astype(np.int8)
-    for position, failure in observations.failures.items():
-        status[position] = Status[failure.kind.upper().replace("-", "_")]
-    return status
-
-
 @dataclass(frozen=True)
 class Layout:
-    """Which number stands where in a row of ``Table.numbers``, and which are objectives.
+    """Which numbers the store keeps of an observation, in their order, and which are objectives.
 
     Attributes:
         metrics: Names of the first columns.
@@ -93,14 +58,40 @@ class Layout:
         """Numbers per observation."""
         return len(self.metrics) + len(self.violations)
 
-    def objectives_of(self, numbers: FloatArray) -> FloatArray:
-        """(n, m) objectives to minimize; NaN where the observation failed."""
-        columns = [self.metrics.index(name) for name in self.objectives]
-        return flipped_columns(numbers[:, columns], self.senses)
+    def numbers_of(self, observations: Observations) -> FloatArray:
+        """(n, width) metrics and violations, as they are stored.
 
-    def violations_of(self, numbers: FloatArray) -> FloatArray:
-        """(n, c) violations; ``<= 0`` is within the limit."""
-        return numbers[:, len(self.metrics) :]
+        Raises:
+            JobError: The evaluator reports other limits than it did before the first run.
+        """
+        unexpected = set(observations.violation_names) - set(self.violations)
+        absent = set(self.violations) - set(observations.violation_names)
+        if unexpected or (absent and not observations.failed.all()):
+            raise JobError(
+                f"the evaluator reported the limits {sorted(observations.violation_names)}, "
+                f"but expected {sorted(self.violations)} as before"
+            )
+        metrics = [observations.metrics[name] for name in self.metrics]
+        return np.column_stack([*metrics, observations.with_limits(self.violations).violations])
+
+    def observations_of(
+        self, rows: IntArray, numbers: FloatArray, failures: Mapping[int, Failure]
+    ) -> Observations:
+        """The inverse of :meth:`numbers_of`."""
+        columns = [self.metrics.index(name) for name in self.objectives]
+        return Observations(
+            rows,
+            flipped_columns(numbers[:, columns], self.senses),
+            numbers[:, len(self.metrics) :],
+            self.violations,
+            dict(zip(self.metrics, numbers.T, strict=False)),
+            failures,
+        )
+
+    def recorded(self, observations: Observations) -> Observations:
+        """The same as the store gives it back, so that a run that goes on is told the same."""
+        numbers = self.numbers_of(observations)
+        return self.observations_of(observations.rows, numbers, observations.failures)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the store."""
@@ -129,10 +120,6 @@ class ObservationBatch:
         run: Index of the run.
         batch: Number of the batch within the run.
         first_step: Step of the first observation.
-        rows: (k, d) designs.
-        numbers: (k, width) metrics, then violations, as :class:`Layout` names them.
-        status: (k,) values of :class:`Status`.
-        reasons: Why an observation failed, by index within the batch.
         hypervolume: (k,) hypervolume of the run up to and including each observation.
         ask_seconds: Wall time of the optimizer.
         evaluate_seconds: Wall time of the evaluator.
@@ -141,16 +128,34 @@ class ObservationBatch:
     run: int
     batch: int
     first_step: int
-    rows: IntArray
-    numbers: FloatArray
-    status: StatusArray
-    reasons: Mapping[int, str]
+    observations: Observations
     hypervolume: FloatArray
-    ask_seconds: float
-    evaluate_seconds: float
+    ask_seconds: float = 0.0
+    evaluate_seconds: float = 0.0
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.observations)
+
+
+@dataclass(frozen=True)
+class StoredObservations:
+    """Observations of one run or of several, in the order of their runs and steps.
+
+    Attributes:
+        run: (n,) index of the run.
+        step: (n,) number of the observation within the run.
+        batch: (n,) number of the batch within the run.
+        hypervolume: (n,) hypervolume of the run so far.
+    """
+
+    observations: Observations
+    run: IntArray
+    step: IntArray
+    batch: IntArray
+    hypervolume: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.observations)
 
 
 @dataclass(frozen=True)
@@ -161,27 +166,15 @@ class ScreenedBatch:
         run: Index of the run.
         first: Number of the first of them within the run.
         n_told: (k,) observations that the optimizer knew when it asked.
-        rows: (k, d) designs.
-        numbers: (k, m + c) objectives, minimized, and violations of the constraints on metrics; NaN
-            where the evaluator failed.
-        reasons: Why it failed, by index within the batch.
+        observations: With violations of the constraints on metrics alone.
         seconds: Wall time of all, for people: no proposal depends on it.
     """
 
     run: int
     first: int
     n_told: IntArray
-    rows: IntArray
-    numbers: FloatArray
-    reasons: Mapping[int, str]
+    observations: Observations
     seconds: float
-
-    @property
-    def failed(self) -> BoolArray:
-        """(k,) designs without a result."""
-        mask = np.zeros(len(self.rows), dtype=bool)
-        mask[list(self.reasons)] = True
-        return mask
 
 
 @dataclass(frozen=True)
@@ -201,57 +194,3 @@ class PendingDesign:
     batch: int
     n_told: int
     row: IntArray
-
-
-@dataclass(frozen=True)
-class Table:
-    """Observations in the order of their runs and steps.
-
-    Attributes:
-        run: (n,) index of the run.
-        step: (n,) number of the observation within the run.
-        batch: (n,) number of the batch within the run.
-        rows: (n, d) designs.
-        numbers: (n, width) as in :class:`ObservationBatch`.
-        status: (n,) values of :class:`Status`.
-        reasons: Why an observation failed, by index within the table.
-        hypervolume: (n,) hypervolume of the run so far.
-    """
-
-    run: IntArray
-    step: IntArray
-    batch: IntArray
-    rows: IntArray
-    numbers: FloatArray
-    status: StatusArray
-    reasons: Mapping[int, str]
-    hypervolume: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def feasible(self) -> BoolArray:
-        """(n,) whether the observation met every constraint."""
-        return np.equal(self.status, Status.FEASIBLE)
-
-    @property
-    def failed(self) -> BoolArray:
-        """(n,) whether the evaluator gave no result."""
-        mask = np.greater_equal(self.status, Status.FAILED)
-        mask[list(self.reasons)] = True
-        return mask
-
-    @classmethod
-    def empty(cls, n: int, parameters: int, width: int) -> Table:
-        """A table of ``n`` observations to be filled in."""
-        return cls(
-            np.zeros(n, dtype=np.int64),
-            np.zeros(n, dtype=np.int64),
-            np.zeros(n, dtype=np.int64),
-            np.zeros((n, parameters), dtype=np.int64),
-            np.zeros((n, width)),
-            np.zeros(n, dtype=np.int8),
-            {},
-            np.zeros(n),
-        )

@@ -22,14 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.campaign.feasible_search import feasible_objectives
-from codesign.campaign.observations import SAMPLE, Table
+from codesign.campaign.observations import SAMPLE, StoredObservations
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InfeasibleError, InputError, JobError
-from codesign.execution.answers import Evaluate, joined
+from codesign.execution.answers import Evaluate
 from codesign.metrics import flipped_columns
+from codesign.observations import Observations
 from codesign.pareto import HypervolumeTracker
-from codesign.problem import Constraint, Objective, Observations, Problem
+from codesign.problem import Constraint, Objective, Problem
 from codesign.units import parse_quantity
 
 SEED = 20_000
@@ -113,36 +114,34 @@ def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
 
 
 def settled(
-    store: Store, table: Table, exact_front: FloatArray | None = None
+    store: Store, stored: StoredObservations, exact_front: FloatArray | None = None
 ) -> tuple[dict[str, float], FloatArray]:
     """The reference point of results, and (n,) the hypervolume of each run so far.
 
     As stored, but where the stored point is provisional and feasible designs are known by now.
 
     Args:
-        table: The campaign's observations of all runs.
+        stored: The campaign's observations of all runs.
         exact_front: (p, m) the exact front, if it is known: it settles the point where neither the
             sample nor a run has a feasible design.
     """
     point, layout = store.meta["reference_point"], store.layout
-    sample = store.read(SAMPLE)
-    parts = [part.numbers[part.feasible] for part in (sample, table)]
-    objectives = layout.objectives_of(np.concatenate(parts))
+    parts = (store.read(SAMPLE).observations, stored.observations)
+    objectives = np.concatenate([part.objectives[part.feasible] for part in parts])
     if not len(objectives) and exact_front is not None:
         objectives = exact_front
     if not store.meta.get("reference_is_provisional", False) or not len(objectives):
-        return dict(point), table.hypervolume
+        return dict(point), stored.hypervolume
     worst = flipped_columns(objectives.max(axis=0), layout.senses).tolist()
     bounds = store.meta["reference_bounds"]
     point = dict(zip(layout.objectives, worst, strict=True)) | bounds
     natural = np.array([point[name] for name in layout.objectives])
     reference = flipped_columns(natural, layout.senses)
-    hypervolume = np.zeros(len(table))
+    hypervolume = np.zeros(len(stored))
     for run in range(len(store.runs)):
-        tracker = HypervolumeTracker(reference)
-        for i in np.flatnonzero(table.run == run).tolist():
-            objective = layout.objectives_of(table.numbers[i : i + 1])[0]
-            hypervolume[i] = tracker.add(objective, bool(table.feasible[i]))
+        ours = np.flatnonzero(stored.run == run)
+        points, feasible = stored.observations.objectives[ours], stored.observations.feasible[ours]
+        hypervolume[ours] = HypervolumeTracker(reference).add_all(points, feasible)
     return point, hypervolume
 
 
@@ -185,7 +184,7 @@ def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
         parts.append(evaluate(row[None, :]))
         if not parts[-1].failed.any():
             break
-    return joined(parts, np.arange(len(parts)))
+    return Observations.joined(parts)
 
 
 def _bounds(problem: Problem) -> dict[str, float]:

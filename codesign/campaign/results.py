@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from codesign.campaign.campaign_definition import Definition, campaign_reading
-from codesign.campaign.observations import Run, Status
+from codesign.campaign.observations import Run
 from codesign.campaign.reference import minimized, settled
 from codesign.campaign.store import Store
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.enumeration import ExactFront
+from codesign.failures import Status
 from codesign.notebook import metric_text, table_html
-from codesign.pareto import non_dominated
+from codesign.observations import Observations
 from codesign.problem import Problem
 from codesign.text import one_line
 
@@ -33,18 +35,10 @@ class Results:
         run_index: (n,) index into ``runs``.
         step: (n,) number of the observation within its run, from 0.
         batch: (n,) number of the batch within its run; those in a batch were asked together.
-        rows: (n, d) designs.
-        metrics: (n,) values by name; NaN where failed or not reported.
-        objectives: (n, m) values to minimize; NaN where failed.
-        violations: (n,) values by name; ``<= 0`` is within the limit; NaN where failed.
-        feasible: (n,) whether every limit is met.
-        failed: (n,) whether the evaluator gave no result.
-        reasons: Why, by position, without control characters.
+        observations: What is known of their designs.
         hypervolume: (n,) of the run up to and including the observation.
         epoch: (n,) how often changed inputs had been accepted before the observation.
         versions: Of the libraries with which the campaign was begun.
-        failure_kinds: Of those without a result, by position: failed, timeout, bad-output, lost;
-            or infeasible, as which the evaluator refused the design.
         accepted: Changes of inputs that were accepted, one tuple of lines each time.
         exact: The exact front of the problem, if it has been enumerated.
         front_run: The run whose designs are the front, one for each point: that of the exact
@@ -60,16 +54,9 @@ class Results:
     run_index: IntArray
     step: IntArray
     batch: IntArray
-    rows: IntArray
-    metrics: Mapping[str, FloatArray]
-    objectives: FloatArray
-    violations: Mapping[str, FloatArray]
-    feasible: BoolArray
-    failed: BoolArray
-    reasons: Mapping[int, str]
+    observations: Observations
     hypervolume: FloatArray
     versions: Mapping[str, str] = field(default_factory=dict)
-    failure_kinds: Mapping[int, str] = field(default_factory=dict)
     epoch: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     accepted: tuple[tuple[str, ...], ...] = ()
     exact: ExactFront | None = None
@@ -77,7 +64,7 @@ class Results:
     state: str = "complete"
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.observations)
 
     def _repr_html_(self) -> str:
         """The front that was found, in a notebook: the objectives of its designs."""
@@ -90,11 +77,49 @@ class Results:
         return table_html(title, [item.name for item in metrics], rows)
 
     @property
+    def rows(self) -> IntArray:
+        """(n, d) designs."""
+        return self.observations.rows
+
+    @property
+    def metrics(self) -> Mapping[str, FloatArray]:
+        """(n,) values by name; NaN where failed or not reported."""
+        return self.observations.metrics
+
+    @property
+    def objectives(self) -> FloatArray:
+        """(n, m) values to minimize; NaN where failed."""
+        return self.observations.objectives
+
+    @property
+    def violations(self) -> Mapping[str, FloatArray]:
+        """(n,) excess by limit; ``<= 0`` is within; NaN where failed."""
+        return self.observations.violations_by_name
+
+    @property
+    def feasible(self) -> BoolArray:
+        """(n,) whether every limit is met."""
+        return self.observations.feasible
+
+    @property
+    def failed(self) -> BoolArray:
+        """(n,) whether the evaluator gave no result."""
+        return self.observations.failed
+
+    @property
     def broke(self) -> BoolArray:
         """(n,) whether a design has no result, and not because it was refused as infeasible."""
-        broke = self.failed.copy()
-        broke[[i for i, kind in self.failure_kinds.items() if kind == "infeasible"]] = False
-        return broke
+        return np.greater_equal(self.observations.status, Status.FAILED)
+
+    @cached_property
+    def reasons(self) -> Mapping[int, str]:
+        """Why the evaluator gave no result, by position, without control characters."""
+        # A program's last words, on their way to tables, files and pages.
+        return {i: one_line(item.reason) for i, item in self.observations.failures.items()}
+
+    def status_word(self, position: int) -> str:
+        """``ok``, ``infeasible``, or how the design came to have no result."""
+        return Status(self.observations.status[position]).word
 
     def front(self) -> IntArray:
         """Positions of the non-dominated feasible designs over all runs.
@@ -104,10 +129,10 @@ class Results:
         each of its points.
         """
         keys = self.problem.space.keys
-        kept = np.flatnonzero(self.feasible)
         if self.front_run is None:
-            kept = kept[non_dominated(self.objectives[kept])]
+            kept = self.observations.front
         else:
+            kept = np.flatnonzero(self.feasible)
             on_front = keys(self.rows[self.run_index == self.front_run])
             kept = kept[np.isin(keys(self.rows[kept]), on_front)]
         _, first = np.unique(keys(self.rows[kept]), return_index=True)
@@ -166,33 +191,21 @@ def read_results(
     Raises:
         StoreError: The store is damaged.
     """
-    table, layout = store.read(), store.layout
-    point, hypervolume = settled(store, table, None if exact is None else exact.objectives)
-    violations = layout.violations_of(table.numbers)
+    stored = store.read()
+    point, hypervolume = settled(store, stored, None if exact is None else exact.objectives)
     return Results(
         definition=definition,
         problem=problem,
         reference_point=point,
         runs=store.runs,
-        run_index=table.run,
-        step=table.step,
-        batch=table.batch,
-        rows=table.rows,
-        metrics={name: table.numbers[:, j] for j, name in enumerate(layout.metrics)},
-        objectives=layout.objectives_of(table.numbers),
-        violations={name: violations[:, j] for j, name in enumerate(layout.violations)},
-        feasible=table.feasible,
-        failed=table.failed,
-        # A program's last words, on their way to tables, files and pages.
-        reasons={position: one_line(text) for position, text in table.reasons.items()},
+        run_index=stored.run,
+        step=stored.step,
+        batch=stored.batch,
+        observations=stored.observations,
         hypervolume=hypervolume,
-        epoch=store.epoch_of(table),
+        epoch=store.epoch_of(stored),
         accepted=tuple(epoch.changes for epoch in store.epochs),
         versions=store.meta.get("versions", {}),
-        failure_kinds={
-            position: Status(table.status[position]).word
-            for position in np.flatnonzero(table.failed).tolist()
-        },
         exact=exact,
         state=state,
     )

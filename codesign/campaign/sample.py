@@ -10,13 +10,7 @@ from codesign.campaign.campaign_definition import SAMPLE_SIZE, ResolvedDefinitio
 from codesign.campaign.execution import Job
 from codesign.campaign.executor import Progress, Quiet
 from codesign.campaign.guarded_evaluation import LOG, evaluation
-from codesign.campaign.loop import recorded_numbers
-from codesign.campaign.observations import (
-    SAMPLE,
-    Layout,
-    ObservationBatch,
-    status_of,
-)
+from codesign.campaign.observations import SAMPLE, ObservationBatch
 from codesign.campaign.reference import (
     TRIALS,
     FailedSampleError,
@@ -25,11 +19,12 @@ from codesign.campaign.reference import (
     find_reference,
 )
 from codesign.columns import IntArray
-from codesign.evaluators.base import Failure
 from codesign.execution.guard import is_foreign
 from codesign.execution.known_answers import AnswerFile
+from codesign.failures import Failure
+from codesign.observations import Observations
 from codesign.optimizers.base import SearchSpace, initial_designs
-from codesign.problem import Observations, Problem
+from codesign.problem import Problem
 
 FILE = "reference.part"
 """In a campaign's folder until its store is there: the answers so far, where they are slow."""
@@ -106,18 +101,7 @@ def _rows(resolved: ResolvedDefinition) -> IntArray:
     return admissible_sample(problem, n or SAMPLE_SIZE)
 
 
-def sample_batch(reference: Reference, layout: Layout) -> ObservationBatch:
+def sample_batch(reference: Reference) -> ObservationBatch:
     """The sample as the store takes it."""
-    observations = reference.sample
-    return ObservationBatch(
-        run=SAMPLE,
-        batch=0,
-        first_step=0,
-        rows=observations.rows,
-        numbers=recorded_numbers(observations, layout),
-        status=status_of(observations),
-        reasons={i: failure.reason for i, failure in observations.failures.items()},
-        hypervolume=np.zeros(len(observations.rows)),
-        ask_seconds=0.0,
-        evaluate_seconds=0.0,
-    )
+    n = len(reference.sample)
+    return ObservationBatch(SAMPLE, 0, 0, reference.sample, np.zeros(n))

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from codesign import plugins
 from codesign.campaign.execution_settings import Duration
-from codesign.columns import FloatArray
 from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator
 from codesign.evaluators.command.command_options import CheaperModel
 from codesign.optimizers.base import ScreeningTerms
-from codesign.problem import Observations, Problem
+from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 from codesign.schema import Document, to_record
 from codesign.units import parse_quantity
@@ -117,12 +115,3 @@ def _metric_problems(
                 f"got {their_name} in {theirs[their_name] or 'no unit'}"
             )
     return problems
-
-
-def screened_numbers(problem: Problem, observations: Observations) -> FloatArray:
-    """(n, m + c) objectives, minimized, and violations of the constraints on metrics; NaN where
-    the evaluator gave no result."""
-    reported = observations.violations_by_name
-    nothing = np.full(len(observations.rows), np.nan)
-    columns = [reported.get(item.text, nothing) for item in problem.constraints_on_metrics]
-    return np.column_stack([observations.objectives, *columns])

@@ -128,9 +128,9 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
     budget = int(store.inputs.get("identity", {}).get("budget", 0))
     is_running = is_held(folder / "lock")
     if store.meta.get("reference_is_provisional", False):
-        table = store.read()
-        _, hypervolume = settled(store, table)
-        lasts = [np.append(0.0, hypervolume[table.run == run])[-1] for run in range(len(counts))]
+        stored = store.read()
+        _, hypervolume = settled(store, stored)
+        lasts = [np.append(0.0, hypervolume[stored.run == run])[-1] for run in range(len(counts))]
         counts = [
             replace(count, hypervolume=float(v)) for count, v in zip(counts, lasts, strict=True)
         ]
@@ -148,7 +148,7 @@ def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
     if screening is None:
         return []
     batches = [store.screened(run) for run in range(len(store.runs))]
-    n = sum(len(batch.rows) for batch in batches)
+    n = sum(len(batch.observations) for batch in batches)
     seconds = sum(batch.seconds for batch in batches)
     declared_s, target_s = n * screening.cost_s, n_evaluated * screening.target_cost_s
     return [

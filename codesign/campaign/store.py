@@ -26,7 +26,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,7 @@ from codesign.campaign.observations import (
     PendingDesign,
     Run,
     ScreenedBatch,
-    Status,
-    Table,
+    StoredObservations,
 )
 from codesign.campaign.store_errors import DamagedStoreError, explained
 from codesign.campaign.store_format import (
@@ -57,6 +56,8 @@ from codesign.campaign.store_format import (
 )
 from codesign.columns import IntArray
 from codesign.databases import transaction
+from codesign.failures import Failure, Status
+from codesign.observations import Observations
 
 CHUNK = 20_000
 """Observations read at a time: enough to be fast, few enough to need little memory."""
@@ -154,7 +155,7 @@ class Store:
         """
         with explained(self.path), transaction(self._connection):
             for batch in batches:
-                self._connection.executemany(INSERT, records(batch))
+                self._connection.executemany(INSERT, records(batch, self.layout))
                 timing = self._timing_with(batch)
                 self._connection.execute(
                     "INSERT OR REPLACE INTO timings VALUES (?, ?, ?, ?, ?)",
@@ -212,17 +213,20 @@ class Store:
         Raises:
             JobError: The disk is full or fails; what was stored before is intact.
         """
-        seconds = batch.seconds / max(len(batch.rows), 1)
+        observations = batch.observations
+        seconds = batch.seconds / max(len(observations), 1)
+        numbers = np.hstack([observations.objectives, observations.violations])
         with explained(self.path), transaction(self._connection):
             self._connection.execute(SCREENINGS)
-            for i, (design, numbers) in enumerate(zip(batch.rows, batch.numbers, strict=True)):
+            for i, design in enumerate(observations.rows):
+                failure = observations.failures.get(i)
                 row = (
                     batch.run,
                     batch.first + i,
                     int(batch.n_told[i]),
                     np.ascontiguousarray(design, dtype="<i4").tobytes(),
-                    np.ascontiguousarray(numbers, dtype="<f8").tobytes(),
-                    batch.reasons.get(i),
+                    np.ascontiguousarray(numbers[i], dtype="<f8").tobytes(),
+                    failure and failure.reason,
                     seconds,
                 )
                 self._connection.execute(
@@ -250,16 +254,18 @@ class Store:
             raise DamagedStoreError(self.path, "a screened design is not what was written")
         if [row[1] for row in rows] != list(range(len(rows))):
             raise DamagedStoreError(self.path, "screened designs are missing")
-        width = len(rows[0][4]) // 8 if rows else 0
-        return ScreenedBatch(
-            run,
-            0,
-            np.array([row[2] for row in rows], dtype=np.int64),
+        m = len(self.layout.objectives)
+        numbers = self._matrix((row[4] for row in rows), "<f8", len(rows[0][4]) // 8 if rows else m)
+        observations = Observations(
             self._matrix((row[3] for row in rows), "<i4", self._n_parameters).astype(np.int64),
-            self._matrix((row[4] for row in rows), "<f8", width),
-            {i: row[5] for i, row in enumerate(rows) if row[5] is not None},
-            sum(row[6] for row in rows),
+            numbers[:, :m],
+            numbers[:, m:],
+            failures={
+                i: Failure("failed", row[5]) for i, row in enumerate(rows) if row[5] is not None
+            },
         )
+        n_told = np.array([row[2] for row in rows], dtype=np.int64)
+        return ScreenedBatch(run, 0, n_told, observations, sum(row[6] for row in rows))
 
     def end_run(self, run: int, ended: str) -> None:
         """Record that a run needs no further batch."""
@@ -296,13 +302,13 @@ class Store:
                 )
         self.epochs = _read_epochs(self.path, self._connection, self._version)
 
-    def epoch_of(self, table: Table) -> IntArray:
+    def epoch_of(self, stored: StoredObservations) -> IntArray:
         """(n,) which inputs each observation was made with: 0 the first, 1 those accepted next."""
-        epochs = np.zeros(len(table), dtype=np.int64)
+        epochs = np.zeros(len(stored), dtype=np.int64)
         for epoch in self.epochs:
             # Where no run is meant, as in the reference sample, nothing changes.
             starts = np.append(epoch.first_steps, np.iinfo(np.int64).max)
-            epochs += table.step >= starts[table.run]
+            epochs += stored.step >= starts[stored.run]
         return epochs
 
     def verify(self) -> list[str]:
@@ -379,7 +385,7 @@ class Store:
                 )
             ]
 
-    def read(self, run: int | None = None) -> Table:
+    def read(self, run: int | None = None) -> StoredObservations:
         """The observations of a run, or of all but the sample, in the order of run and step.
 
         Raises:
@@ -397,28 +403,33 @@ class Store:
             )
             return self._filled(cursor, n)
 
-    def _filled(self, cursor: sqlite3.Cursor, n: int) -> Table:
-        table = Table.empty(n, self._n_parameters, self.layout.width)
-        reasons: dict[int, str] = {}
+    def _filled(self, cursor: sqlite3.Cursor, n: int) -> StoredObservations:
+        places = np.zeros((3, n), dtype=np.int64)  # run, step and batch of each
+        rows = np.zeros((n, self._n_parameters), dtype=np.int64)
+        numbers, hypervolume = np.zeros((n, self.layout.width)), np.zeros(n)
+        failures: dict[int, Failure] = {}
         start = 0
         while chunk := cursor.fetchmany(CHUNK):
             if not all(map(is_intact, chunk)):
                 raise DamagedStoreError(self.path, "an observation is not what was written")
-            run, step, batch, design, numbers, status, reason, hypervolume, _ = zip(
-                *chunk, strict=True
-            )
+            *place, designs, blobs, status, reasons, volumes, _ = zip(*chunk, strict=True)
             part = slice(start, start + len(chunk))
-            table.run[part], table.step[part], table.batch[part] = run, step, batch
-            table.rows[part] = self._matrix(design, "<i4", self._n_parameters)
-            table.numbers[part] = self._matrix(numbers, "<f8", self.layout.width)
-            table.status[part], table.hypervolume[part] = status, hypervolume
-            reasons |= {start + i: text for i, text in enumerate(reason) if text is not None}
+            places[:, part], hypervolume[part] = place, volumes
+            rows[part] = self._matrix(designs, "<i4", self._n_parameters)
+            numbers[part] = self._matrix(blobs, "<f8", self.layout.width)
+            failures |= {
+                start + i: Failure.of_status(ending, text or "")
+                for i, (ending, text) in enumerate(zip(status, reasons, strict=True))
+                if text or ending >= Status.FAILED
+            }
             start += len(chunk)
-        starts = np.flatnonzero(np.diff(table.run, prepend=SAMPLE - 1))
+        run, step, batch = places
+        starts = np.flatnonzero(np.diff(run, prepend=SAMPLE - 1))
         within = np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
-        if start != n or not np.array_equal(table.step, within):
+        if start != n or not np.array_equal(step, within):
             raise DamagedStoreError(self.path, "observations are missing")
-        return replace(table, reasons=reasons)
+        observations = self.layout.observations_of(rows, numbers, failures)
+        return StoredObservations(observations, run, step, batch, hypervolume)
 
     def _matrix(self, blobs: Iterable[bytes], kind: str, width: int) -> np.ndarray[Any, Any]:
         blobs = tuple(blobs)

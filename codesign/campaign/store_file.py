@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codesign.campaign.lock import is_held
-from codesign.campaign.observations import ObservationBatch, Run
+from codesign.campaign.observations import Layout, ObservationBatch, Run
 from codesign.campaign.store import Store
 from codesign.campaign.store_errors import DamagedStoreError, explained
 from codesign.campaign.store_format import (
@@ -76,7 +76,8 @@ def create_store(
                     [(*row, row_checksum(row)) for row in rows],
                 )
             if sample is not None:
-                connection.executemany(INSERT, records(sample))
+                layout = Layout.from_json(meta["layout"])
+                connection.executemany(INSERT, records(sample, layout))
             connection.execute("COMMIT")
             settle(connection)
         new.replace(path)

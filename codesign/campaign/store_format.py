@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.campaign.observations import ObservationBatch
+from codesign.campaign.observations import Layout, ObservationBatch
 
 SCHEMA_VERSION = 3
 OLDEST_VERSION = 2
@@ -120,13 +120,16 @@ def row_checksum(row: Sequence[Any]) -> int:
     return zlib.crc32(json.dumps([str(x) if isinstance(x, bytes) else x for x in row]).encode())
 
 
-def records(batch: ObservationBatch) -> Iterator[tuple[Any, ...]]:
+def records(batch: ObservationBatch, layout: Layout) -> Iterator[tuple[Any, ...]]:
     """The rows of ``observations`` for a batch."""
-    k, d = batch.rows.shape
-    designs = memoryview(np.ascontiguousarray(batch.rows, dtype="<i4").tobytes())
-    numbers = memoryview(np.ascontiguousarray(batch.numbers, dtype="<f8").tobytes())
-    width = batch.numbers.shape[1] * 8
-    status, hypervolume = batch.status.tolist(), batch.hypervolume.tolist()
+    observations = batch.observations
+    k, d = observations.rows.shape
+    designs = memoryview(np.ascontiguousarray(observations.rows, dtype="<i4").tobytes())
+    table = layout.numbers_of(observations)
+    numbers = memoryview(np.ascontiguousarray(table, dtype="<f8").tobytes())
+    width = layout.width * 8
+    status, hypervolume = observations.status.tolist(), batch.hypervolume.tolist()
+    reasons = {i: failure.reason for i, failure in observations.failures.items()}
     for i in range(k):
         row = (
             batch.run,
@@ -135,7 +138,7 @@ def records(batch: ObservationBatch) -> Iterator[tuple[Any, ...]]:
             designs[i * d * 4 : (i + 1) * d * 4],
             numbers[i * width : (i + 1) * width],
             status[i],
-            batch.reasons.get(i),
+            reasons.get(i),
             hypervolume[i],
         )
         yield (*row, _checksum(*row))

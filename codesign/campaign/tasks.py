@@ -22,12 +22,12 @@ from codesign.campaign.campaign_definition import ResolvedDefinition, load_defin
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.guarded_evaluation import evaluation
 from codesign.campaign.loop import Plan, run_batches
-from codesign.campaign.observations import Layout, ObservationBatch, Table
+from codesign.campaign.observations import Layout, ObservationBatch, StoredObservations
 from codesign.campaign.store_file import STORE
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, InputError
 from codesign.execution.guard import Refusal
-from codesign.problem import Observations
+from codesign.observations import Observations
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class RunSlice:
     """
 
     run: int
-    history: Table
+    history: StoredObservations
     layout: Layout
     reference: FloatArray
     seconds: float

@@ -254,8 +254,7 @@ def _blame(problem: Problem) -> str:
     if admitted.any():
         rows = rows[admitted][:_BLAMED_EVALUATED]
         observations = problem.evaluate(rows, problem.deciding_metrics)
-        done = observations.violations[~observations.failed].T
-        limits = dict(zip(observations.violation_names, done, strict=True))
+        limits = observations.part(~observations.failed).violations_by_name
     blame = most_broken(limits)
     return f"; of {len(rows):,} random ones {blame}" if blame else ""
 

@@ -8,37 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
+from codesign.failures import Failure as Failure  # plug-ins find it here
 from codesign.metrics import Metric
 from codesign.schema import Record
 
 if TYPE_CHECKING:
     from codesign.memtech import MemoryTechnology, Range
-
-
-FailureKind: TypeAlias = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
-"""How a design came to have no result: the evaluator refused it as infeasible, gave up or raised,
-took too long, gave what is no number, or its process died. Only the first says something about the
-design; none is a number."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a design has no result.
-
-    Attributes:
-        kind: Decides whether trying again may help.
-        reason: In words, one line.
-    """
-
-    kind: FailureKind
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import Columns, IntArray, taken
 from codesign.errors import CodesignError
-from codesign.evaluators.base import Evaluation, Evaluator, Failure
+from codesign.evaluators.base import Evaluation, Evaluator
 from codesign.evaluators.clauses import (
     answer,
     check_arrays,
@@ -27,6 +27,7 @@ from codesign.evaluators.clauses import (
     same_columns,
 )
 from codesign.evaluators.conformance_optional import check_optional
+from codesign.failures import Failure
 from codesign.metrics import Metric, Sense
 from codesign.schema import Record
 from codesign.units import parse_unit

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.base import Evaluation, Failure
-from codesign.problem import Observations, Problem
+from codesign.evaluators.base import Evaluation
+from codesign.failures import Failure
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 Answer: TypeAlias = Mapping[str, Mapping[str, float]]
 """``metrics`` and ``violations`` of one design, by name."""
@@ -22,18 +24,14 @@ EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]
 def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
     """What the evaluator said of each design."""
     ours = {item.text for item in problem.constraints}
-    limits = [
-        (name, observations.violations[:, j])
-        for j, name in enumerate(observations.violation_names)
-        if name not in ours
-    ]
+    limits = [item for item in observations.violations_by_name.items() if item[0] not in ours]
     return [
         observations.failures.get(i)
         or {
             "metrics": {name: float(v[i]) for name, v in observations.metrics.items()},
             "violations": {name: float(v[i]) for name, v in limits},
         }
-        for i in range(len(observations.rows))
+        for i in range(len(observations))
     ]
 
 
@@ -44,44 +42,6 @@ def observed_answers(
     failures = {i: item for i, item in enumerate(answers) if isinstance(item, Failure)}
     metrics, violations = (_columns(part, answers) for part in ("metrics", "violations"))
     return problem.observed(rows, Evaluation(metrics, violations, failures))
-
-
-def joined(parts: Sequence[Observations], order: IntArray) -> Observations:
-    """Observations of several calls as those of one.
-
-    Args:
-        parts: At least one; all of one problem.
-        order: (n,) for each position of the whole, its position in the parts laid end to end.
-    """
-    if len(parts) == 1 and np.array_equal(order, np.arange(len(order))):
-        return parts[0]
-    # Where all designs of a part failed, it may not name the evaluator's limits.
-    names = max((part.violation_names for part in parts), key=len)
-    failures: dict[int, Failure] = {}
-    start = 0
-    place = {int(i): position for position, i in enumerate(order.tolist())}
-    for part in parts:
-        failures |= {place[start + i]: failure for i, failure in part.failures.items()}
-        start += len(part.rows)
-    return Observations(
-        np.concatenate([part.rows for part in parts])[order],
-        np.concatenate([part.objectives for part in parts])[order],
-        np.concatenate([_violations(part, names) for part in parts])[order],
-        names,
-        {
-            name: np.concatenate([part.metrics[name] for part in parts])[order]
-            for name in parts[0].metrics
-        },
-        failures,
-    )
-
-
-def _violations(part: Observations, names: Sequence[str]) -> FloatArray:
-    reported = part.violations_by_name
-    nothing = np.full(len(part.rows), np.nan)
-    return np.column_stack(
-        [*(reported.get(name, nothing) for name in names), np.empty((len(part.rows), 0))]
-    )
 
 
 def plain_answer(answer: Answer | Failure) -> dict[str, Any]:

@@ -15,16 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
-
 from codesign.columns import IntArray
 from codesign.errors import CodesignError, InputError, JobError
-from codesign.evaluators.base import Evaluation, Evaluator, Failure, FailureKind
+from codesign.evaluators.base import Evaluation, Evaluator
 from codesign.evaluators.command import SCRATCH, CommandEvaluator
-from codesign.execution.answers import joined
 from codesign.execution.guard_log import GuardLog
 from codesign.execution.result_store import canonical
-from codesign.problem import Observations, Problem
+from codesign.failures import Failure, FailureKind
+from codesign.observations import Observations
+from codesign.problem import Problem
 from codesign.processes import WorkerProcess
 
 _GRACE_S = 2.0
@@ -178,7 +177,7 @@ class Guard:
             if isinstance(answer, Observations):
                 return answer
         parts = [self._settled(row[None, :]) for row in rows]
-        return joined(parts, np.arange(len(rows))) if parts else self._problem.evaluate(rows)
+        return Observations.joined(parts) if parts else self._problem.evaluate(rows)
 
     def _settled(self, row: IntArray) -> Observations:
         """(1, d) one design, tried again where that may help."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from codesign.columns import IntArray
 from codesign.errors import StoreError
-from codesign.evaluators.base import Failure
 from codesign.execution.answers import (
     Answer,
     Evaluate,
@@ -21,7 +20,9 @@ from codesign.execution.answers import (
     read_answer,
 )
 from codesign.execution.result_store import canonical
-from codesign.problem import Observations, Problem
+from codesign.failures import Failure
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 
 class KnownAnswers:

@@ -18,7 +18,7 @@ from codesign import plugins
 from codesign.code_digest import code_digest
 from codesign.columns import IntArray
 from codesign.errors import InputError
-from codesign.evaluators.base import Composed, Evaluator, Failure, KeepsLimits, UsesConventions
+from codesign.evaluators.base import Composed, Evaluator, KeepsLimits, UsesConventions
 from codesign.execution.answers import Answer, Evaluate, answers_of, observed_answers
 from codesign.execution.result_store import (
     BEAT_S,
@@ -28,7 +28,9 @@ from codesign.execution.result_store import (
     canonical,
     new_owner,
 )
-from codesign.problem import Observations, Problem
+from codesign.failures import Failure
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 _POLL_S = 0.05
 _LONGEST_POLL_S = 1.0

@@ -30,8 +30,8 @@ from uuid import uuid4
 
 from codesign.databases import prepare_writer, transaction
 from codesign.errors import InputError
-from codesign.evaluators.base import Failure
 from codesign.execution.answers import Answer, plain_answer, read_answer
+from codesign.failures import Failure
 
 FILE = "results.sqlite"
 STALE_S = 15.0

@@ -19,10 +19,11 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.observations import Observations
 from codesign.optimizers.base import HintUse, KeySet
 from codesign.optimizers.beliefs import CERTAIN, Beliefs, Guesses, Inflation
 from codesign.optimizers.evidence import Evidence
-from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.mutation import mutants, strides
 from codesign.optimizers.screened import Screened
@@ -151,7 +152,7 @@ class GpEhvi(LearningOptimizer):
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results of the cheaper evaluator."""
-        self._screened.add(History.copied(rows, objectives, violations, failed))
+        self._screened.add(Observations.of_tell(rows, objectives, violations, failed))
         # What was learned from other guesses is no function of what is known now.
         self._latest = self._helps = None
         self._modeling.memory.forget()
@@ -165,20 +166,20 @@ class GpEhvi(LearningOptimizer):
 
     # What is known
 
-    def _can_model(self, history: History) -> bool:
+    def _can_model(self, history: Observations) -> bool:
         return self._space.has_features and bool((~history.failed).sum() >= 2)
 
     def _left_screened(self, pending: IntArray) -> IntArray:
         """(k, d) designs that were screened, and neither evaluated nor pending."""
         return self._space.distinct(self._screened.history.rows, self._taken(pending))
 
-    def _fitted(self, history: History) -> Beliefs:
+    def _fitted(self, history: Observations) -> Beliefs:
         """The beliefs without pending designs; kept until something is told, to save time."""
         if self._latest is None or self._latest[0] != self._n_told:
             self._latest = self._n_told, self._beliefs(history, self._rng())
         return self._latest[1]
 
-    def _beliefs(self, history: History, rng: np.random.Generator) -> Beliefs:
+    def _beliefs(self, history: Observations, rng: np.random.Generator) -> Beliefs:
         rows = history.rows
         features = self._space.features(rows)
         guesses = self._guesses(rows, features)
@@ -230,7 +231,7 @@ class GpEhvi(LearningOptimizer):
             violations[:, n_limits - known.shape[1] :] = known
         return np.hstack([space.predict(rows), violations])
 
-    def _reference_of(self, history: History) -> FloatArray:
+    def _reference_of(self, history: Observations) -> FloatArray:
         if self._reference is not None:
             return np.asarray(self._reference, dtype=np.float64)
         of = history.feasible if history.feasible.any() else ~history.failed
@@ -274,17 +275,17 @@ class GpEhvi(LearningOptimizer):
                 candidates = self._space.distinct(candidates, taken)
         return chosen
 
-    def _n_climbs(self, history: History) -> int:
+    def _n_climbs(self, history: Observations) -> int:
         """Climbs for one choice: fewer with many results, but one."""
         most = self._options.local_search
         return min(most, max(1, round(_share(history) * most)))
 
-    def _is_improving(self, history: History) -> bool:
+    def _is_improving(self, history: Observations) -> bool:
         """Whether most of the latest results are on the front: of so many as explore once."""
         n_latest = min(self._options.explore_every, len(history.rows))
         return 2 * int((history.front >= len(history.rows) - n_latest).sum()) > n_latest
 
-    def _candidates(self, n: int, history: History, rng: np.random.Generator) -> IntArray:
+    def _candidates(self, n: int, history: Observations, rng: np.random.Generator) -> IntArray:
         share = _share(history)
         size = max(int(share * self._options.candidates), n)
         seen = self._seen
@@ -369,14 +370,14 @@ class GpEhvi(LearningOptimizer):
         return row, worth
 
 
-def _share(history: History) -> float:
+def _share(history: Observations) -> float:
     """Of the usual number of predictions, which cost as much more as there are more results."""
     return min(1.0, _CHEAP / max(len(history.rows), 1))
 
 
-def _parents(history: History) -> IntArray:
+def _parents(history: Observations) -> IntArray:
     """Positions of the front; as long as nothing is feasible, of what violates least."""
     if history.feasible.any():
         return history.front
-    order = np.argsort(history.excess(), kind="stable")[:_LEAST_EXCESS]
+    order = np.argsort(scaled_excess(history), kind="stable")[:_LEAST_EXCESS]
     return np.asarray(order[~history.failed[order]])

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
+from codesign.observations import Observations
 from codesign.optimizers.embedding import Embedding
-from codesign.optimizers.history import History
 from codesign.optimizers.surrogate import Fitted
 
 _EACH = 100
@@ -37,7 +37,7 @@ class Evidence:
             the columns that it does not have; None without one.
     """
 
-    history: History
+    history: Observations
     features: FloatArray
     predicted: FloatArray | None = None
 
@@ -65,7 +65,9 @@ class Evidence:
         return self.part(training_of(self.history, np.arange(len(self.features)), most, rng))
 
 
-def training_of(history: History, known: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+def training_of(
+    history: Observations, known: IntArray, most: int, rng: np.random.Generator
+) -> IntArray:
     """Positions to learn from: all that are known, or half front, a quarter latest, others."""
     if len(known) <= most:
         return known

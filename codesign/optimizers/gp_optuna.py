@@ -15,8 +15,9 @@ from pydantic import Field
 
 from codesign.columns import IntArray
 from codesign.errors import needing_extra
+from codesign.observations import Observations
 from codesign.optimizers.base import KeySet
-from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.history import LearningOptimizer
 from codesign.optimizers.surrogate import single_thread
 from codesign.optimizers.trials import Translation, quietly, require_optuna
 from codesign.schema import Record
@@ -79,7 +80,7 @@ class GpOptuna(LearningOptimizer):
         return rows[len(waiting) :]
 
     def _propose(
-        self, history: History, chosen: IntArray, taken: KeySet, rng: np.random.Generator
+        self, history: Observations, chosen: IntArray, taken: KeySet, rng: np.random.Generator
     ) -> IntArray:
         """(1, d) a new design; (0, d) if there is none."""
         seen = self._seen
@@ -91,13 +92,13 @@ class GpOptuna(LearningOptimizer):
         others = self._space.sample_unseen(rng, len(taken) + 1, seen)
         return self._space.distinct(others, taken)[:1]
 
-    def _drawn(self, history: History, chosen: IntArray, rng: np.random.Generator) -> IntArray:
+    def _drawn(self, history: Observations, chosen: IntArray, rng: np.random.Generator) -> IntArray:
         """(1, d) a canonical row."""
         study = self._study(history, chosen, int(rng.integers(2**32)))
         trial = study.ask(self._translation.distributions)
         return self._translation.row(trial.params)
 
-    def _study(self, history: History, chosen: IntArray, seed: int) -> Study:
+    def _study(self, history: Observations, chosen: IntArray, seed: int) -> Study:
         """A study that holds the history, and running trials for what was chosen."""
         import optuna
 

@@ -15,8 +15,9 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import IntArray
+from codesign.observations import Observations
 from codesign.optimizers.base import KeySet
-from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.pareto import non_dominated
 from codesign.schema import Record
 
@@ -78,10 +79,10 @@ class ParetoLocalSearch(LearningOptimizer):
         return near
 
 
-def _fronts(history: History) -> Iterator[IntArray]:
+def _fronts(history: Observations) -> Iterator[IntArray]:
     """Positions of the designs with a result: the non-dominated, then those among the rest."""
     left = np.flatnonzero(~history.failed)
-    excess = history.excess()
+    excess = scaled_excess(history)
     if (excess[left] == 0).any():
         left = left[excess[left] == 0]
         values = history.objectives

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.observations import Observations
 from codesign.optimizers.acquisition import Scale
 from codesign.optimizers.beliefs import Beliefs, Guesses, Threshold, doubt, improvement_boxes
 from codesign.optimizers.embedding import Embedding, PositionFitting, categories_of
@@ -27,7 +28,7 @@ from codesign.optimizers.evidence import (
     embedded_at,
     milestone,
 )
-from codesign.optimizers.history import History
+from codesign.optimizers.history import front_values
 from codesign.optimizers.prediction import error_scale, expected
 from codesign.optimizers.surrogate import Fitted, Fitting, GaussianProcess
 from codesign.optimizers.violations import compressed, compressed_prediction, total_violations
@@ -175,7 +176,7 @@ class Modeling:
         if history.failed.any():
             some = evidence.thinned(_MOST_CONDITIONED, rng)
             failing.append(self._threshold(("failing", 0), some, evidence))
-        front = history.front_values
+        front = front_values(history)
         lower, upper = improvement_boxes(front, reference)
         totals = total_violations(violations[:, limiting])
         return Beliefs(
@@ -375,7 +376,7 @@ class Modeling:
         return _error(error_scale(values, guesses, logarithmic), values, guesses, position)
 
 
-def _position(name: Name, history: History) -> int:
+def _position(name: Name, history: Observations) -> int:
     """Of what a process is about: first the objectives, then the limits, then failing."""
     kind, column = name
     m, c = int(history.objectives.shape[1]), int(history.violations.shape[1])

@@ -15,8 +15,9 @@ from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import needing_extra
+from codesign.observations import Observations
 from codesign.optimizers.base import BaseOptimizer, KeySet
-from codesign.optimizers.history import History
+from codesign.optimizers.history import scaled_excess
 from codesign.schema import Record
 
 _ROUNDS = 16
@@ -61,8 +62,8 @@ class Nsga2(BaseOptimizer):
         self._is_categorical = np.array([item.kind == "categorical" for item in parameters])
         free = [item for item in parameters if len(item.values) > 1 or item.optional]
         self._probability = min(self._options.mutations / max(len(free), 1), 1.0)
-        self._population: History | None = None
-        self._generation: list[History] = []
+        self._population: Observations | None = None
+        self._generation: list[Observations] = []
         # As of the start of the generation, like the designs that are seen, so that the offspring
         # do not depend on when they are asked for.
         self._offspring: IntArray | None = None
@@ -150,7 +151,7 @@ class Nsga2(BaseOptimizer):
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results; a generation ends with each ``population`` of them."""
-        results = History.copied(rows, objectives, violations, failed)
+        results = Observations.of_tell(rows, objectives, violations, failed)
         start = 0
         while start < len(rows):
             lacking = self._options.population - len(self._told_in_generation())
@@ -167,16 +168,16 @@ class Nsga2(BaseOptimizer):
         self._population = self._survivors()
         self._generation, self._offspring = [], None
 
-    def _survivors(self) -> History:
+    def _survivors(self) -> Observations:
         """The best of the population and of what was told since, best first."""
         before = [] if self._population is None else [self._population]
-        pool = History.joined([*before, *self._generation])
+        pool = Observations.joined([*before, *self._generation])
         pool = pool.part(~pool.failed)
         return pool.part(self._best_first(pool)[: self._options.population])
 
-    def _best_first(self, pool: History) -> IntArray:
+    def _best_first(self, pool: Observations) -> IntArray:
         """Positions by front and crowding, then the infeasible; at least as many as survive."""
-        excess = pool.excess()
+        excess = scaled_excess(pool)
         feasible = np.flatnonzero(excess == 0)
         infeasible = np.flatnonzero(excess > 0)
         order = []

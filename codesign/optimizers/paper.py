@@ -16,9 +16,10 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import FloatArray, IntArray
+from codesign.observations import Observations
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
 from codesign.optimizers.beliefs import boxes
-from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.history import LearningOptimizer, front_values
 from codesign.optimizers.surrogate import require_libraries, single_thread
 from codesign.schema import Record
 
@@ -64,7 +65,7 @@ class GpEhviPaper(LearningOptimizer):
             worth = self._improvement(candidates, history)
         return candidates[np.argsort(-worth, kind="stable")[:n]]
 
-    def _improvement(self, candidates: IntArray, history: History) -> FloatArray:
+    def _improvement(self, candidates: IntArray, history: Observations) -> FloatArray:
         """(k,) expected hypervolume improvement of each candidate."""
         known = np.flatnonzero(~history.failed)[-self._options.training :]
         objectives = history.objectives[known]
@@ -76,7 +77,7 @@ class GpEhviPaper(LearningOptimizer):
         beliefs = [self._believed(history.rows[known], column, candidates) for column in values]
         mean = np.column_stack([belief[0] for belief in beliefs])
         deviation = np.column_stack([belief[1] for belief in beliefs])
-        lower, upper = boxes(history.front_values, bound)
+        lower, upper = boxes(front_values(history), bound)
         return expected_hypervolume_improvement(mean, deviation, scales, lower, upper)
 
     def _believed(

@@ -14,11 +14,12 @@ from collections.abc import Callable
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.observations import Observations
 from codesign.optimizers.acquisition import Scale
 from codesign.optimizers.base import SearchSpace
 from codesign.optimizers.beliefs import Guesses
 from codesign.optimizers.evidence import Evidence
-from codesign.optimizers.history import History, Memory
+from codesign.optimizers.history import Memory
 from codesign.optimizers.modeling import Estimate, Modeling
 from codesign.optimizers.prediction import expected
 
@@ -53,7 +54,7 @@ class Screened:
         self._estimate: Estimate | None = None
 
     @property
-    def history(self) -> History:
+    def history(self) -> Observations:
         """All results, in order; their limits are the last of the dear evaluator's."""
         return self._memory.history()
 
@@ -62,7 +63,7 @@ class Screened:
         """Whether there is enough to learn from."""
         return len(self._places) > 1 and bool((~self.history.failed).sum() > 1)
 
-    def add(self, part: History) -> None:
+    def add(self, part: Observations) -> None:
         """Take results."""
         keys = self._space.space.keys(part.rows).tolist()
         n = len(self._places)

@@ -203,8 +203,7 @@ class PublicProblem:
 
     def _volumes(self, evaluated: Evaluated | FloatArray) -> FloatArray:
         tracker = HypervolumeTracker(minimized(self.problem, self.record.reference_point))
-        pairs = zip(self.problem.flipped(_points(evaluated)), _feasible(evaluated), strict=True)
-        return np.array([tracker.add(point, bool(feasible)) for point, feasible in pairs])
+        return tracker.add_all(self.problem.flipped(_points(evaluated)), _feasible(evaluated))
 
     def _rows(self, designs: Sequence[Mapping[str, object]], where: Sequence[str] = ()) -> IntArray:
         space = self.problem.space

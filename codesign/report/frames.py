@@ -8,7 +8,6 @@ import numpy as np
 
 from codesign.columns import IntArray, Value
 from codesign.errors import InputError, describe_unknown, needing_extra
-from codesign.report.labels import status_word
 from codesign.report.plateaus import folded_front
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
     }
     columns["feasible"] = results.feasible[positions]
     columns["failed"] = results.failed[positions]
-    columns["status"] = [status_word(results, int(position)) for position in positions]
+    columns["status"] = [results.status_word(int(position)) for position in positions]
     columns["reason"] = [results.reasons.get(int(position), "") for position in positions]
     columns["hypervolume"] = results.hypervolume[positions]
     if results.accepted:

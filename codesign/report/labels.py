@@ -11,7 +11,6 @@ from codesign.metrics import METRICS, Metric
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
     from codesign.space import DesignSpace
 
 UNIT_OF_SUFFIX = {
@@ -73,13 +72,6 @@ MAIN_METRICS = (
 )  # fmt: skip
 """Main figures of a design besides the objectives, if the evaluator reports them."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP", "OP")
-
-
-def status_word(results: Results, position: int) -> str:
-    """``ok``, ``infeasible``, or how the design came to have no result."""
-    if results.failed[position]:
-        return results.failure_kinds.get(position, "failed")
-    return "ok" if results.feasible[position] else "infeasible"
 
 
 def metric_of(name: str, known: Iterable[Metric] = ()) -> Metric:

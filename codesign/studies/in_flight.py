@@ -35,7 +35,8 @@ from codesign.campaign.loop import Plan
 from codesign.campaign.reference import minimized
 from codesign.campaign.store_file import create_store, open_store
 from codesign.columns import IntArray
-from codesign.problem import Observations, Problem
+from codesign.observations import Observations
+from codesign.problem import Problem
 
 SPREAD = 0.3
 """Deviation of the logarithm of the made-up durations. [ours]"""

@@ -87,12 +87,12 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
     runs = []
     with open_store(campaign.store_path) as store:
         for index, run in enumerate(store.runs):
-            table, screened = store.read(index), store.screened(index)
-            done = np.arange(1, len(table) + 1)
+            stored, screened = store.read(index), store.screened(index)
+            done = np.arange(1, len(stored) + 1)
             before = np.searchsorted(screened.n_told, done)
             seconds = done * screening.target_cost_s + before * screening.cost_s
-            shares = table.hypervolume / exact
-            runs.append(ScreenedRun(kind, run.seed, seconds, shares, len(screened.rows)))
+            shares = stored.hypervolume / exact
+            runs.append(ScreenedRun(kind, run.seed, seconds, shares, len(screened.observations)))
     return runs
 
 

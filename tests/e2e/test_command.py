@@ -84,9 +84,7 @@ def test_every_way_to_fail_is_a_status_and_the_campaign_completes(folder, capsys
     assert main(["run", "sim"]) == 0
     results = Campaign.load("sim").results()
     designs = results.problem.space.decode(results.rows)
-    statuses = {
-        (design["x"], results.failure_kinds.get(i, "ok")) for i, design in enumerate(designs)
-    }
+    statuses = {(design["x"], results.status_word(i)) for i, design in enumerate(designs)}
     assert statuses == {
         (2, "ok"), (5, "ok"), (20, "failed"), (21, "failed"), (23, "bad-output"),
         (28, "infeasible"), (29, "timeout"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError
-from codesign.evaluators.base import Failure
+from codesign.failures import Failure
 from codesign.metrics import METRICS
 from codesign.problem import Objective, cost_column
 from codesign.problem_builder import build_problem

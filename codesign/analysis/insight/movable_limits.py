@@ -17,7 +17,8 @@ import numpy as np
 from codesign.analysis.insight.variation import Variation
 from codesign.columns import FloatArray, IntArray
 from codesign.metrics import Metric
-from codesign.problem import Observations, Problem
+from codesign.observations import Observations
+from codesign.problem import Problem
 from codesign.space import Expression
 from codesign.units import parse_unit
 

@@ -22,7 +22,7 @@ import numpy as np
 from codesign import plugins
 from codesign.columns import Columns, FloatArray
 from codesign.errors import InputError, Mistake, describe_unknown
-from codesign.evaluators.base import Evaluation, Evaluator, Failure
+from codesign.evaluators.base import Evaluation, Evaluator
 from codesign.evaluators.command.command_options import (
     CheaperModel,
     CommandOptions,
@@ -32,6 +32,7 @@ from codesign.evaluators.command.command_options import (
 from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
 from codesign.evaluators.command.placeholders import filled, fixed_values, unknown_placeholders
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun, run_program
+from codesign.failures import Failure
 from codesign.metrics import Metric, chosen_metrics
 from codesign.schema import Document, Record, to_record
 

@@ -19,13 +19,14 @@ from pydantic import Field, field_validator, model_validator
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.errors import InputError, describe_unknown
-from codesign.evaluators.base import Evaluation, Failure
+from codesign.evaluators.base import Evaluation
 from codesign.evaluators.functions.constrained import CONSTRAINED
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.evaluators.functions.engineering import ENGINEERING
 from codesign.evaluators.functions.function import MOST_VARIABLES, BenchmarkFunction
 from codesign.evaluators.functions.sections import SECTIONS
 from codesign.evaluators.functions.zdt_and_dtlz import CLOSED_FORM
+from codesign.failures import Failure
 from codesign.metrics import Metric, chosen_metrics
 from codesign.schema import Record
 

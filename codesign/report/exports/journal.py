@@ -110,7 +110,7 @@ def _trial(
     """One observation; without a result it is a failed trial that says why."""
     from optuna.trial import TrialState, create_trial
 
-    has_failed = bool(results.failed[position]) or not np.isfinite(values).all()
+    has_failed = bool(results.failed[position])
     step = int(results.step[position])
     reason = results.reasons.get(position)
     trial = create_trial(

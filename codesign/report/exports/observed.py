@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from codesign.columns import IntArray
 from codesign.pareto import TOLERANCE
 from codesign.report.json_values import to_plain
-from codesign.report.labels import status_word
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
@@ -72,7 +71,7 @@ def _observation(results: Results, position: int, design: Mapping[str, Any]) -> 
         },
         "feasible": bool(results.feasible[position]),
         "failed": bool(results.failed[position]),
-        "status": status_word(results, position),
+        "status": results.status_word(position),
         "reason": results.reasons.get(position),
         "hypervolume": to_plain(results.hypervolume[position]),
         **({"inputs": int(results.epoch[position])} if results.accepted else {}),

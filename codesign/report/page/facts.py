@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from codesign.report.json_values import to_plain
-from codesign.report.labels import evaluator_words, metric_title, status_word
+from codesign.report.labels import evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.result_tables import front_table, reference_text
@@ -196,7 +196,7 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
     versions = versions_text(results)
     sentences.append(f"The campaign was begun with {versions}." if versions else "")
     reasons = Counter(
-        (status_word(results, position), reason) for position, reason in results.reasons.items()
+        (results.status_word(position), reason) for position, reason in results.reasons.items()
     )
     sentences += [
         f"{n:,} evaluations {'failed' if kind == 'failed' else f'failed ({kind})'}: {reason}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.campaign.observations import Layout, ObservationBatch, Run, Status
+from codesign.campaign.observations import Layout, ObservationBatch, Run
 from codesign.campaign.store_file import create_store, open_store
 from codesign.columns import FloatArray
 from codesign.pareto import HypervolumeTracker, hypervolume
@@ -67,7 +67,7 @@ def store_rate(effort: Effort) -> Row:
     names = tuple(f"metric_{i}" for i in range(25))
     layout = Layout(names, ("capacity", "shoreline", "levels"), names[:2], ("maximize", "minimize"))
     parameters = [f"parameter_{i}" for i in range(16)]
-    batches = [_stored_batch(i, layout.width) for i in range(effort.n_stored // _STORE_BATCH)]
+    batches = [_stored_batch(i, layout) for i in range(effort.n_stored // _STORE_BATCH)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "benchmark.sqlite"
         create_store(
@@ -87,17 +87,10 @@ def store_rate(effort: Effort) -> Row:
     }
 
 
-def _stored_batch(number: int, width: int) -> ObservationBatch:
+def _stored_batch(number: int, layout: Layout) -> ObservationBatch:
     rng = np.random.default_rng(number)
-    return ObservationBatch(
-        0,
-        number,
-        number * _STORE_BATCH,
-        rng.integers(-1, 9, (_STORE_BATCH, 16)),
-        rng.normal(size=(_STORE_BATCH, width)),
-        np.full(_STORE_BATCH, Status.FEASIBLE, dtype=np.int8),
-        {},
-        np.sort(rng.random(_STORE_BATCH)),
-        0.0,
-        0.0,
-    )
+    rows = rng.integers(-1, 9, (_STORE_BATCH, 16))
+    numbers = -np.abs(rng.normal(size=(_STORE_BATCH, layout.width)))
+    observations = layout.observations_of(rows, numbers, {})
+    volumes = np.sort(rng.random(_STORE_BATCH))
+    return ObservationBatch(0, number, number * _STORE_BATCH, observations, volumes)

@@ -157,23 +157,26 @@ def test_a_reason_holds_no_control_characters(write):
     assert set(campaign.results().reasons.values()) == {"RuntimeError: \\x1b[31mred second line"}
 
 
-def test_an_evaluator_that_raises_or_returns_nan_is_recorded_and_the_campaign_goes_on(write):
-    options = {"name": "toy", "raise_on": [3, 4], "nan_on": [7], "inf_on": [9], "give_up_on": [11]}
+def test_whatever_an_evaluator_does_is_recorded_and_the_campaign_goes_on(write):
+    # An optimizer of the toys refuses to be told that a design without numbers has not failed.
+    options = {"name": "toy", "raise_on": [3, 4], "nan_on": [7], "inf_on": [9], "give_up_on": [11],
+               "refuse_on": [13]}  # fmt: skip
     results = finished(write(evaluator=options, budget=300, seeds=1)).results()
     x = np.array([design["x"] for design in results.problem.space.decode(results.rows)])
     reasons = {
         3: "ZeroDivisionError: the toy broke", 7: "metric gain_tokens is nan",
-        9: "metric power_watts is inf", 11: "gave up on 11",
+        9: "metric power_watts is inf", 11: "gave up on 11", 13: "no room for 13",
     }  # fmt: skip
     assert len(results) == 600
-    assert np.array_equal(results.failed, np.isin(x, [3, 4, 7, 9, 11]))
+    assert np.array_equal(results.failed, np.isin(x, [4, *reasons]))
     for value, reason in reasons.items():
         assert np.isin(value, x)
         assert all(results.reasons[i] == reason for i in np.flatnonzero(x == value))
-    kinds = {3: "failed", 4: "failed", 7: "bad-output", 9: "bad-output", 11: "failed"}
-    assert results.failure_kinds == {
-        i: kinds[int(x[i])] for i in np.flatnonzero(results.failed).tolist()
-    }
+    kinds = {3: "failed", 4: "failed", 7: "bad-output", 9: "bad-output", 11: "failed",
+             13: "infeasible"}  # fmt: skip
+    for i in np.flatnonzero(results.failed).tolist():
+        assert results.status_word(i) == kinds[int(x[i])]
+    assert np.array_equal(results.broke, results.failed & (x != 13))
     assert not (results.feasible & results.failed).any()
     assert np.isnan(results.objectives[results.failed]).all()
 

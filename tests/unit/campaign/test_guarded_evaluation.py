@@ -5,10 +5,10 @@ import json
 import numpy as np
 
 from codesign.campaign import Campaign
-from codesign.campaign.observations import Status
 from codesign.campaign.store_file import open_store
 from codesign.cli import main
 from codesign.execution.result_store import ResultStore
+from codesign.failures import Status
 
 
 def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes(write, capsys):
@@ -27,15 +27,16 @@ def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes
     x = np.array([design["x"] for design in results.problem.space.decode(results.rows)])
     assert (x == 13).any()
     assert np.array_equal(results.failed, x == 13)
-    assert set(results.failure_kinds.values()) == {"lost"}
+    assert {results.status_word(int(i)) for i in np.flatnonzero(x == 13)} == {"lost"}
     assert "killed by signal 9 (SIGKILL)" in next(iter(results.reasons.values()))
     with open_store(Campaign.load("toys").store_path) as store:
         before = store.read()
-    assert (before.status[x == 13] == Status.LOST).all()
+    assert (before.observations.status[x == 13] == Status.LOST).all()
     capsys.readouterr()
     assert main(["run", "toys"]) == 0
     with open_store(Campaign.load("toys").store_path) as store:
-        assert store.read().numbers.tobytes() == before.numbers.tobytes()
+        numbers = store.layout.numbers_of(store.read().observations)
+        assert numbers.tobytes() == store.layout.numbers_of(before.observations).tobytes()
     capsys.readouterr()
     assert main(["status", "toys", "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
@@ -50,8 +51,9 @@ def test_where_designs_are_evaluated_changes_nothing(write):
         campaign = Campaign.load("toys", f"folder-{len(execution)}")
         campaign.run(workers=1)
         with open_store(campaign.store_path) as store:
-            table = store.read()
-        return table.rows.tobytes(), table.numbers.tobytes(), table.reasons
+            stored = store.read().observations
+            numbers = store.layout.numbers_of(stored)
+        return stored.rows.tobytes(), numbers.tobytes(), stored.failures
 
     assert observations() == observations(isolated=False)
 

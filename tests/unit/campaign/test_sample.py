@@ -11,8 +11,8 @@ from codesign.campaign.guarded_evaluation import LOG
 from codesign.campaign.sample import FILE, _rows
 from codesign.cli import main
 from codesign.errors import InputError, JobError
-from codesign.evaluators.base import Failure
 from codesign.execution.known_answers import AnswerFile, KnownAnswers
+from codesign.failures import Failure
 
 SLOW = {"reference_sample": None, "optimizers": ["random"], "seeds": 1, "budget": 12}
 

@@ -166,8 +166,8 @@ def test_a_start_from_hints_is_the_best_of_those_that_were_screened(start, folde
     changes = {"optimizers": [{"name": "toy-climb", "start": "hints"}]}
     campaign = start("hinted", **changes)
     with open_store(campaign.store_path) as store:
-        screened, observed = store.screened(0), store.read(0)
-    first = screened.n_told == 0
+        batch, observed = store.screened(0), store.read(0).observations
+    first, screened = batch.n_told == 0, batch.observations
     # A fifth of the time of three evaluations of 2 s, at 0.1 s each.
     assert first.sum() == 12
     keys = campaign.problem.space.keys
@@ -175,7 +175,7 @@ def test_a_start_from_hints_is_the_best_of_those_that_were_screened(start, folde
     assert len(at) == 3, "the initial designs are among those"
     # Its hints alone would begin with other designs.
     assert sorted(at) != [0, 1, 2]
-    values, bound = screened.numbers[first][:, :2], np.array([-10.0, 400.0])
+    values, bound = screened.objectives[first], np.array([-10.0, 400.0])
     assert hypervolume(values[at], bound) >= hypervolume(values[:3], bound)
     assert killed_everywhere(start, folder, range(1, 7), **changes) == 6
 
@@ -194,7 +194,7 @@ def test_only_the_dear_evaluator_gives_results(write, folder):
     alone = campaign.problem.evaluate(results.rows)
     assert results.metrics["gain_tokens"] == pytest.approx(alone.metrics["gain_tokens"])
     with open_store(campaign.store_path) as store:
-        screened = store.screened(0)
+        screened = store.screened(0).observations
         assert not store.verify()
     keys = campaign.problem.space.keys
     assert np.isin(keys(results.rows[:-1]), keys(screened.rows)).all(), "nested, as is learned"

@@ -13,9 +13,10 @@ import pytest
 
 from codesign import databases
 from codesign.campaign.lock import exclusive
-from codesign.campaign.observations import SAMPLE, Layout, ObservationBatch, Run, Status
+from codesign.campaign.observations import SAMPLE, Layout, ObservationBatch, Run
 from codesign.campaign.store_file import create_store, open_store
 from codesign.errors import JobError, StoreError
+from codesign.failures import Failure
 
 LAYOUT = Layout(("speed", "power"), ("heat",), ("speed", "power"), ("maximize", "minimize"))
 RUNS = (Run("random", 0), Run("nsga2", 7))
@@ -24,12 +25,15 @@ META = {"layout": LAYOUT.to_json(), "parameters": ["a", "b", "c", "d"], "note": 
 
 def batch(run=0, number=0, first=0, k=3, seed=0, reasons=None):
     rng = np.random.default_rng([seed, run % 99, number])
-    status = np.array([Status.FAILED if i in (reasons or {}) else Status.FEASIBLE
-                       for i in range(k)], dtype=np.int8)  # fmt: skip
-    return ObservationBatch(
-        run, number, first, rng.integers(-1, 9, (k, 4)), rng.normal(size=(k, 3)), status,
-        reasons or {}, rng.random(k), 0.25, 0.5,
-    )  # fmt: skip
+    rows, numbers = rng.integers(-1, 9, (k, 4)), -rng.random((k, 3))
+    failures = {i: Failure("failed", reason) for i, reason in (reasons or {}).items()}
+    numbers[list(failures)] = math.nan
+    observations = LAYOUT.observations_of(rows, numbers, failures)
+    return ObservationBatch(run, number, first, observations, rng.random(k), 0.25, 0.5)
+
+
+def numbers_of(stored):
+    return LAYOUT.numbers_of(stored.observations).tobytes()
 
 
 @pytest.fixture
@@ -41,8 +45,8 @@ def path(tmp_path):
 
 def test_what_is_appended_is_read_back_to_the_bit(path):
     odd = batch(reasons={1: "the simulator said no"})
-    odd.numbers[0] = [-0.0, math.inf, 5e-324]
-    odd.numbers[1] = math.nan
+    odd.observations.metrics["speed"][0], odd.observations.metrics["power"][0] = -0.0, math.inf
+    odd.observations.violations[0] = 5e-324
     with open_store(path, writing=True) as store:
         store.append([odd, batch(run=1)])
         store.append([batch(number=1, first=3, k=2)])
@@ -54,12 +58,14 @@ def test_what_is_appended_is_read_back_to_the_bit(path):
     assert table.run.tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
     assert table.step.tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
     assert table.batch.tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
-    assert table.reasons == {1: "the simulator said no"}
-    assert table.failed.tolist() == [False, True, False, False, False, False, False, False]
-    assert np.array_equal(table.rows[:3], odd.rows)
-    assert table.numbers[:3].tobytes() == odd.numbers.tobytes()
+    observations = table.observations
+    assert observations.failures == {1: Failure("failed", "the simulator said no")}
+    assert observations.failed.tolist() == [False, True, False, False, False, False, False, False]
+    assert observations.feasible.tolist() == [False, False, True, True, True, True, True, True]
+    assert np.array_equal(observations.rows[:3], odd.observations.rows)
+    assert numbers_of(table)[: 24 * 3] == numbers_of(odd)
     assert table.hypervolume[5:].tobytes() == batch(run=1).hypervolume.tobytes()
-    assert second.numbers.tobytes() == batch(run=1).numbers.tobytes()
+    assert numbers_of(second) == numbers_of(batch(run=1))
 
 
 def test_counts_say_how_far_each_run_has_come(path):
@@ -241,9 +247,9 @@ def contents(path):
         table = store.read()
         assert store.verify() == []
         return (
-            store.meta, store.runs, store.timings(), store.counts(), store.epochs, table.reasons,
-            *(getattr(table, name).tobytes() for name in ("run", "step", "batch", "rows")),
-            *(getattr(table, name).tobytes() for name in ("numbers", "status", "hypervolume")),
+            store.meta, store.runs, store.timings(), store.counts(), store.epochs,
+            table.observations.failures, table.observations.rows.tobytes(), numbers_of(table),
+            *(getattr(table, name).tobytes() for name in ("run", "step", "batch", "hypervolume")),
         )  # fmt: skip
 
 
@@ -373,7 +379,7 @@ def test_the_sample_is_apart_from_the_runs(tmp_path):
         store.append([batch()])
         assert len(store.read()) == len(store.read(SAMPLE)) == 3
         assert [count.done for count in store.counts()] == [3, 0]
-        assert store.read(SAMPLE).reasons == {1: "no"}
+        assert store.read(SAMPLE).observations.failures == {1: Failure("failed", "no")}
 
 
 def test_a_store_with_its_log_is_read_where_nothing_can_be_written(path, tmp_path, monkeypatch):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError
-from codesign.evaluators.base import Failure
 from codesign.execution import guard as guard_module
 from codesign.execution import guard_log
 from codesign.execution.guard import Guard, GuardLimits
 from codesign.execution.guard_log import GuardLog
+from codesign.failures import Failure
 
 
 @pytest.fixture(scope="module")

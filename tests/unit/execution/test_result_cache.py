@@ -14,11 +14,11 @@ import yaml
 from codesign.campaign import load_definition
 from codesign.columns import IntArray
 from codesign.errors import InputError
-from codesign.evaluators.base import Failure
 from codesign.execution.answers import observed_answers
 from codesign.execution.result_cache import ResultCache, source_of
 from codesign.execution.result_store import ResultStore, canonical, new_owner
-from codesign.problem import Observations
+from codesign.failures import Failure
+from codesign.observations import Observations
 
 PLUGINS = Path(__file__).parents[1] / "campaign" / "plugins"
 SPACE = "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"

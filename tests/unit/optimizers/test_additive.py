@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from codesign.observations import Observations
 from codesign.optimizers.additive import Contributions
 from codesign.optimizers.evidence import Evidence
-from codesign.optimizers.history import History
 from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
 from codesign.optimizers.warping import Warp
@@ -31,11 +31,10 @@ def wavy_product(features):
 
 def process_of(features, values, **options):
     """The process that is learned of one objective."""
-    history = History(
+    history = Observations(
         np.zeros((len(features), 1), dtype=np.int64),
         values[:, None],
         np.empty((len(features), 0)),
-        np.zeros(len(features), dtype=bool),
     )
     modeling = Modeling(logarithmic=False, iterations=50, training=200, **options)
     evidence = Evidence(history, features)

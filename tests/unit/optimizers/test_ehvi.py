@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from codesign.observations import Observations
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.beliefs import CERTAIN, Beliefs, Inflation
 from codesign.optimizers.ehvi import GpEhvi, _parents
 from codesign.optimizers.evidence import Evidence, training_of
-from codesign.optimizers.history import History
 from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.mutation import strides
 from codesign.optimizers.sampling import RandomSearch
@@ -250,7 +250,7 @@ def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, spread, is_
     points = search.space.to_unit(rows)
     smooth = points @ [3.0, 1.0] + np.sin(5 * points[:, 0])
     objectives = (np.exp(spread * smooth) if spread else smooth - smooth.min() + 1e-3)[:, None]
-    history = History(rows, objectives, np.zeros((30, 0)), np.zeros(30, dtype=bool))
+    history = Observations(rows, objectives, np.zeros((30, 0)))
     evidence = Evidence(history, search.features(rows))
     modeling = Modeling(True, 50, 200)
     beliefs = modeling.beliefs(evidence, objectives.max(axis=0), True, np.random.default_rng(0))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import yaml
 
+from codesign.observations import Observations
 from codesign.optimizers import SearchSpace
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.embedding import LEAST_VALUES, PositionFitting, categories_of
 from codesign.optimizers.evidence import Evidence, embedded_at
-from codesign.optimizers.history import History
 from codesign.optimizers.modeling import Modeling
 from codesign.space import parse_space
 
@@ -46,7 +46,7 @@ def pairs_of_their_own(rows):
 
 def beliefs_after(rows, objectives, predicted=None):
     n = len(rows)
-    history = History(rows, objectives, np.empty((n, 0)), np.zeros(n, dtype=bool))
+    history = Observations(rows, objectives, np.empty((n, 0)))
     modeling = Modeling(logarithmic=False, iterations=50, training=200, groups=GROUPS)
     evidence = Evidence(history, features_of(rows), predicted)
     return modeling.beliefs(evidence, REFERENCE, True, np.random.default_rng(0))

@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from codesign.observations import Observations
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.acquisition import Scale
 from codesign.optimizers.beliefs import Inflation
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.evidence import Evidence
-from codesign.optimizers.history import History
 from codesign.optimizers.modeling import Modeling
 from codesign.optimizers.predicted import Predicted
 from codesign.optimizers.prediction import error_scale, expected
@@ -71,9 +71,7 @@ def test_a_constant_factor_is_learned_from_two_results(grid):
     rows = initial_designs(search, 40, 0)
     values = objectives(rows)
     guesses = values * np.array([3.0, 0.5])
-    history = History(
-        rows[:2], values[:2], np.zeros((2, 0)), np.zeros(2, dtype=bool)
-    )  # fmt: skip
+    history = Observations(rows[:2], values[:2], np.zeros((2, 0)))
     evidence = Evidence(history, search.features(rows[:2]), guesses[:2])
     beliefs = Modeling(True, 20, 100).beliefs(evidence, REFERENCE, True, np.random.default_rng(0))
     for j, (process, scale) in enumerate(zip(beliefs.objectives, beliefs.scales, strict=True)):

@@ -1,18 +1,20 @@
-"""A campaign's results made by hand: what report reads of them and nothing else."""
+"""A campaign's results made by hand: of definition and problem what report reads, nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from codesign.columns import BoolArray, Column, FloatArray, IntArray
+from codesign.campaign import Results
+from codesign.columns import BoolArray, Column, IntArray
+from codesign.failures import Failure
 from codesign.metrics import METRICS
-from codesign.pareto import non_dominated
+from codesign.observations import Observations
 
 _LEVELS = {
     "pe_array": ((512, 512), (2048, 128), (2048, 256)),
@@ -47,6 +49,9 @@ class Space:
             for at, parameter in enumerate(self.parameters)
         }
 
+    def keys(self, rows: IntArray) -> IntArray:
+        return (rows + 1) @ 8 ** np.arange(rows.shape[1])
+
     def decode(self, rows: IntArray) -> list[dict]:
         columns = {name: column.to_list() for name, column in self.columns(rows).items()}
         return [
@@ -55,75 +60,51 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Results:
-    """The attributes of ``codesign.campaign.Results``."""
+class ByHand(Results):
+    """Results without an evaluator or an exact front."""
 
-    runs: tuple
-    run_index: IntArray
-    step: IntArray
-    rows: IntArray
-    metrics: dict[str, FloatArray]
-    objectives: FloatArray
-    violations: dict[str, FloatArray]
-    feasible: BoolArray
-    failed: BoolArray
-    reasons: dict[int, str]
-    hypervolume: FloatArray
-    versions: dict[str, str]
-    exact: SimpleNamespace | None = None
     exact_hypervolume: float | None = None
-    front_run: int | None = None
-    is_enumerated: bool = False
-    state: str = "complete"
-    accepted: tuple = ()
-    failure_kinds: dict[int, str] = field(default_factory=dict)
-    reading: dict[str, Any] = field(default_factory=lambda: {"name": "npu", "profile": "plain"})
-    definition: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(
-            name="by-hand",
-            initial=2,
-            budget=4,
-            workload={},
-            space="small",
-            fixed={},
-            constraints=(),
-            seeds=(0, 1),
-        )
-    )
-    reference_point: dict[str, float] = field(
-        default_factory=lambda: {"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0}
-    )
-    problem: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(
-            space=Space(),
-            evaluator=SimpleNamespace(metrics=tuple(METRICS.values())),
-            objectives=(
-                SimpleNamespace(metric=METRICS["throughput_tokens_per_s"], sense="maximize"),
-                SimpleNamespace(metric=METRICS["tdp_watts"], sense="minimize"),
-            ),
-            constraints=(),
-            objective_names=["throughput_tokens_per_s", "tdp_watts"],
-            provenance=lambda: {"space": "small", "evaluator": {"name": "npu"}},
-        )
-    )
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     @property
-    def is_partial(self) -> bool:
-        return self.state not in ("complete", "exhausted")
+    def reading(self) -> dict[str, Any]:
+        return {"name": "npu", "profile": "plain"}
 
-    @property
-    def broke(self) -> BoolArray:
-        return self.failed  # none was refused as infeasible
 
-    def front(self) -> IntArray:
-        kept = np.flatnonzero(self.feasible)
-        kept = kept[non_dominated(self.objectives[kept])]
-        _, first = np.unique(self.rows[kept], axis=0, return_index=True)
-        kept = kept[np.sort(first)]
-        return kept[np.argsort(self.objectives[kept, 0], kind="stable")]
+_DEFINITION = SimpleNamespace(
+    name="by-hand",
+    initial=2,
+    budget=4,
+    workload={},
+    space="small",
+    fixed={},
+    constraints=(),
+    seeds=(0, 1),
+)
+_PROBLEM = SimpleNamespace(
+    space=Space(),
+    evaluator=SimpleNamespace(metrics=tuple(METRICS.values())),
+    objectives=(
+        SimpleNamespace(metric=METRICS["throughput_tokens_per_s"], sense="maximize"),
+        SimpleNamespace(metric=METRICS["tdp_watts"], sense="minimize"),
+    ),
+    constraints=(),
+    objective_names=["throughput_tokens_per_s", "tdp_watts"],
+    provenance=lambda: {"space": "small", "evaluator": {"name": "npu"}},
+)
+
+
+@pytest.fixture(scope="session")
+def with_observations() -> Callable[..., Results]:
+    """The same results with other observations; of these, those keep every limit that are named."""
+
+    def changed(results: Results, feasible: BoolArray | None = None, **changes: Any) -> Results:
+        observations = replace(results.observations, **changes)
+        if feasible is not None:
+            excess = np.where(feasible[:, None], -1.0, np.ones_like(observations.violations))
+            observations = replace(observations, violations=excess)
+        return replace(results, observations=observations)
+
+    return changed
 
 
 @pytest.fixture
@@ -137,8 +118,22 @@ def results() -> Results:
     tdp = 200.0 + throughput / 10 + rng.uniform(0, 200, n)
     failed = np.arange(n) == 5
     throughput[failed], tdp[failed] = np.nan, np.nan
-    limit = tdp - 700.0
-    return Results(
+    observations = Observations(
+        rows=rows,
+        objectives=np.column_stack([-throughput, tdp]),
+        violations=tdp[:, None] - 700.0,
+        violation_names=("tdp_watts <= 700",),
+        metrics={
+            "throughput_tokens_per_s": throughput,
+            "tdp_watts": tdp,
+            "batch_size": np.full(n, 8.0),
+        },
+        failures={5: Failure("failed", "the simulator said 'no', and \"never\"")},
+    )
+    return ByHand(
+        definition=_DEFINITION,
+        problem=_PROBLEM,
+        reference_point={"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0},
         runs=tuple(
             SimpleNamespace(optimizer=name, seed=seed)
             for name in ("random", "tpe")
@@ -146,17 +141,8 @@ def results() -> Results:
         ),
         run_index=np.repeat(np.arange(4), 4),
         step=np.tile(np.arange(4), 4),
-        rows=rows,
-        metrics={
-            "throughput_tokens_per_s": throughput,
-            "tdp_watts": tdp,
-            "batch_size": np.full(n, 8.0),
-        },
-        objectives=np.column_stack([-throughput, tdp]),
-        violations={"tdp_watts <= 700": limit},
-        feasible=~failed & ~(limit > 0),
-        failed=failed,
-        reasons={5: "the simulator said 'no', and \"never\""},
+        batch=np.tile(np.arange(4), 4),
+        observations=observations,
         versions={"codesign": "0.0", "numpy": "0.0"},
         hypervolume=np.tile([1.0, 2.0, 2.0, 4.0], 4) + np.repeat([0.0, 1.0, 10.0, 14.0], 4),
     )

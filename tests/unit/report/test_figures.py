@@ -64,7 +64,8 @@ def _with_objectives(results, *names):
         **{**vars(results.problem), "objectives": objectives, "objective_names": list(names)}
     )
     values = [METRICS[name].flipped(results.metrics[name]) for name in names]
-    return replace(results, problem=problem, objectives=np.column_stack(values))
+    observations = replace(results.observations, objectives=np.column_stack(values))
+    return replace(results, problem=problem, observations=observations)
 
 
 def _drawn(results, marked, tmp_path, monkeypatch):
@@ -136,9 +137,11 @@ def test_the_convergence_plot_has_a_mean_and_every_seed(results, tmp_path, monke
 
 
 def test_a_campaign_without_a_feasible_design_can_be_drawn_and_says_so(
-    results, tmp_path: Path, monkeypatch
+    results, with_observations, tmp_path: Path, monkeypatch
 ):
-    nothing = replace(results, feasible=np.zeros(16, dtype=bool), hypervolume=np.zeros(16))
+    nothing = with_observations(
+        replace(results, hypervolume=np.zeros(16)), feasible=np.zeros(16, dtype=bool)
+    )
     with monkeypatch.context() as patch:
         (axes,) = _drawn(nothing, None, tmp_path, patch).axes
     assert [text.get_text() for text in axes.texts] == [
@@ -220,14 +223,14 @@ def test_the_prefix_is_in_the_label_and_not_in_the_ticks(largest, unit, label, t
 
 
 def test_an_axis_is_logarithmic_where_a_line_would_press_all_together(
-    results, marked, tmp_path, monkeypatch
+    results, marked, with_observations, tmp_path, monkeypatch
 ):
     assert drawing.is_crowded(np.array([1.0] * 19 + [100.0]))
     assert not drawing.is_crowded(np.array([0.0] * 19 + [100.0]))  # no logarithm of nothing
     assert not drawing.is_crowded(np.arange(1.0, 20.0))
     stretched = 10.0 ** np.argsort(np.argsort(results.metrics["tdp_watts"]))
     metrics = {**results.metrics, "tdp_watts": np.where(results.failed, np.nan, stretched)}
-    spread = replace(results, metrics=metrics, feasible=~results.failed)
+    spread = with_observations(results, metrics=metrics, feasible=~results.failed)
     (axes,) = _drawn(spread, marked, tmp_path, monkeypatch).axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
 

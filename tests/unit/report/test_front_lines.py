@@ -1,6 +1,5 @@
 """A front fits the terminal: a line a design, and what else there is room for."""
 
-import dataclasses
 import io
 
 import numpy as np
@@ -28,16 +27,18 @@ def test_no_design_is_cut_at_any_width(results, width):
     assert "…" not in text and all(part in text for line in words for part in line.split(", "))
 
 
-def test_what_all_designs_have_is_said_once(results):
+def test_what_all_designs_have_is_said_once(results, with_observations):
     rows = results.rows.copy()
     rows[:, 1:4] = 0  # one technology, one stack
-    text = _printed(front_lines(dataclasses.replace(results, rows=rows), 80, tolerance=0.0), 80)
+    text = _printed(front_lines(with_observations(results, rows=rows), 80, tolerance=0.0), 80)
     assert "all of these: HBM4×1" in text and text.count("HBM4") == 1
 
 
-def test_a_wide_terminal_shows_more_metrics_and_a_narrow_one_the_objectives(results):
+def test_a_wide_terminal_shows_more_metrics_and_a_narrow_one_the_objectives(
+    results, with_observations
+):
     more = {**results.metrics, "batch_size": np.arange(len(results.rows), dtype=float)}
-    results = dataclasses.replace(results, metrics=more)
+    results = with_observations(results, metrics=more)
     narrow, wide = (len(front_lines(results, width).columns) for width in (60, 200))
     assert wide > narrow
     text = " ".join(_printed(front_lines(results, 60), 60).split())
@@ -54,8 +55,8 @@ def test_of_a_long_front_a_dozen_designs_and_the_recommended_ones_are_listed(res
     assert "knee" in text and "frugal" in text and "fastest" in text
 
 
-def test_the_title_of_an_empty_front_is_not_broken(results):
-    results = dataclasses.replace(results, feasible=np.zeros(len(results), dtype=bool))
+def test_the_title_of_an_empty_front_is_not_broken(results, with_observations):
+    results = with_observations(results, feasible=np.zeros(len(results), dtype=bool))
     assert "Searched Pareto front (" in _printed(front_lines(results, 80), 80)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,11 +27,11 @@ _KEPT = [4, 6, 7]
 
 
 @pytest.fixture
-def plateaus(results):
+def plateaus(results, with_observations):
     """The results with that front in the first observations; the rest is dominated."""
     n = len(results)
     values = np.array(_FRONT + [(10.0, 690.0)] * (n - len(_FRONT)))
-    return replace(
+    return with_observations(
         results,
         rows=np.column_stack([np.arange(n) % 3, np.arange(n) // 3 % 3, *results.rows.T[2:]]),
         metrics=results.metrics | {
@@ -40,8 +39,7 @@ def plateaus(results):
         },
         objectives=values * [-1.0, 1.0],
         feasible=np.ones(n, dtype=bool),
-        failed=np.zeros(n, dtype=bool),
-        reasons={},
+        failures={},
     )  # fmt: skip
 
 

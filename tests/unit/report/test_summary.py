@@ -38,10 +38,8 @@ def test_convergence_goes_as_far_as_every_seed_has_come(results):
         results,
         run_index=results.run_index[:cut],
         step=results.step[:cut],
-        rows=results.rows[:cut],
+        observations=results.observations.part(slice(cut)),
         hypervolume=results.hypervolume[:cut],
-        feasible=results.feasible[:cut],
-        failed=results.failed[:cut],
     )
     assert convergence(shorter, "random").evaluations.tolist() == [1, 2]
     assert len(convergence(shorter, "tpe").evaluations) == 0
@@ -60,10 +58,8 @@ def test_one_seed_has_no_deviation(results):
     one = replace(
         results,
         runs=results.runs[:1],
-        **{
-            name: getattr(results, name)[:4]
-            for name in ("run_index", "step", "rows", "hypervolume", "feasible", "failed")
-        },
+        **{name: getattr(results, name)[:4] for name in ("run_index", "step", "hypervolume")},
+        observations=results.observations.part(slice(4)),
     )
     (record,) = summarize(one)
     assert record.hypervolume_std is None

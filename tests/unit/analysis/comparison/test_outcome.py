@@ -170,8 +170,10 @@ def _digest(folder):
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("campaign.sqlite")):
         with open_store(path) as store:
-            table = store.read()
-            for part in (table.run, table.step, table.rows, table.numbers, table.hypervolume):
+            stored = store.read()
+            numbers = store.layout.numbers_of(stored.observations)
+            rows = stored.observations.rows
+            for part in (stored.run, stored.step, rows, numbers, stored.hypervolume):
                 digest.update(part.tobytes())
     return digest.hexdigest()
 

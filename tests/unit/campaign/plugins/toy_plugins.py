@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from codesign.errors import MissingExtraError
-from codesign.evaluators.base import Evaluation
+from codesign.evaluators.base import Evaluation, Failure
 from codesign.metrics import Metric
 from codesign.schema import Record
 
@@ -28,6 +28,7 @@ class ToyEvaluator:
         nan_on: tuple[int, ...] = ()
         inf_on: tuple[int, ...] = ()
         give_up_on: tuple[int, ...] = ()
+        refuse_on: tuple[int, ...] = ()
         misbehave: str = ""
         delay_s: float = 0.0
         n_undelayed: int = 0
@@ -73,6 +74,8 @@ class ToyEvaluator:
             found["powr_watts"] = power
         reasons = {int(i): f"gave up on {x[i]:g}"
                    for i in np.flatnonzero(np.isin(x, options.give_up_on))}  # fmt: skip
+        reasons |= {int(i): Failure("infeasible", f"no room for {x[i]:g}")
+                    for i in np.flatnonzero(np.isin(x, options.refuse_on))}  # fmt: skip
         return Evaluation(found, {"heat": (power - 700.0) / 700.0}, reasons)
 
     def provenance(self):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError
-from codesign.evaluators.base import Failure
 from codesign.evaluators.command import SCRATCH, CommandOptions
 from codesign.evaluators.command.program import run_program
+from codesign.failures import Failure
 from codesign.testing import check_evaluator
 
 

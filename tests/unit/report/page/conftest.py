@@ -61,13 +61,7 @@ def make_results(tmp_path_factory) -> Make:
             run_index=run_index,
             step=np.tile(np.arange(per_run), len(runs)),
             batch=np.tile(np.arange(per_run), len(runs)),
-            rows=rows,
-            metrics=found.metrics,
-            objectives=found.objectives,
-            violations=dict(zip(found.violation_names, found.violations.T, strict=True)),
-            feasible=found.feasible,
-            failed=found.failed,
-            reasons={},
+            observations=found,
             hypervolume=_hypervolumes(found, run_index, minimized(problem, _REFERENCE))
             if n <= _MOST_TRACKED
             else np.zeros(n),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, MissingExtraError
+from codesign.failures import Failure
 from codesign.report.page.carried_designs import carry
 from codesign.report.page.facts import digest
 from codesign.report.page.html_page import page_document, write_page
@@ -72,8 +73,8 @@ def test_an_unfinished_campaign_says_so(written, state, said):
     assert said not in written("complete")
 
 
-def test_a_campaign_without_a_feasible_design_says_so(written, results):
-    changed = replace(results, feasible=np.zeros(len(results), dtype=bool))
+def test_a_campaign_without_a_feasible_design_says_so(written, results, with_observations):
+    changed = with_observations(results, feasible=np.zeros(len(results), dtype=bool))
     text = written(changed=changed)
     assert "None of the 180 evaluated designs keeps every limit." in text
     data = json.loads(_packed(text, "data"))
@@ -85,12 +86,9 @@ def test_a_campaign_without_an_observation_says_so(written, results):
 
 
 def _first(results, n):
-    cut = {name: getattr(results, name)[:n] for name in (
-        "run_index", "step", "batch", "rows", "objectives", "feasible", "failed", "hypervolume"
-    )}  # fmt: skip
-    metrics = {name: values[:n] for name, values in results.metrics.items()}
-    violations = {name: values[:n] for name, values in results.violations.items()}
-    return replace(results, **cut, metrics=metrics, violations=violations)
+    names = ("run_index", "step", "batch", "hypervolume")
+    cut = {name: getattr(results, name)[:n] for name in names}
+    return replace(results, **cut, observations=results.observations.part(slice(n)))
 
 
 def test_the_foot_says_what_was_asked_and_with_what_it_was_made(written):
@@ -113,11 +111,12 @@ def test_the_digest_is_that_of_what_was_asked_and_of_nothing_else(results):
     assert digest(replace(results, problem=problem)) != same
 
 
-def test_reasons_of_failures_are_counted(written, results):
-    failed = np.arange(len(results)) < 3
-    reasons = {0: "no license", 1: "no license", 2: "time is <up>"}
-    kinds = {0: "failed", 1: "failed", 2: "timeout"}
-    changed = replace(results, failed=failed, reasons=reasons, failure_kinds=kinds)
+def test_reasons_of_failures_are_counted(written, results, with_observations):
+    unlicensed = Failure("failed", "no license")
+    failures = {0: unlicensed, 1: unlicensed, 2: Failure("timeout", "time is <up>")}
+    objectives = results.objectives.copy()
+    objectives[:3] = np.nan
+    changed = with_observations(results, objectives=objectives, failures=failures)
     text = written(changed=changed)
     assert "2 evaluations failed: no license" in text
     assert "1 evaluations failed (timeout): time is &lt;up&gt;" in text

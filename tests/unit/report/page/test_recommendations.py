@@ -36,11 +36,11 @@ def test_the_ends_are_the_best_of_what_one_chooses_from(results):
     assert len({frugal.place, knee.place, fastest.place}) == 3
 
 
-def test_one_design_is_the_best_and_none_is_none(results):
-    only = replace(results, feasible=np.arange(len(results)) == results.front()[0])
+def test_one_design_is_the_best_and_none_is_none(results, with_observations):
+    only = with_observations(results, feasible=np.arange(len(results)) == results.front()[0])
     (best,) = picks_of(only, folded_front(only))
     assert (best.key, best.place) == ("best", 0)
-    none = replace(results, feasible=np.zeros(len(results), dtype=bool))
+    none = with_observations(results, feasible=np.zeros(len(results), dtype=bool))
     assert picks_of(none, folded_front(none)) == []
     assert recommendation_document(none, folded_front(none), Judge())["picks"] == []
 

@@ -1,0 +1,58 @@
+"""How the evaluation of a design ends: within the limits, beyond one, or without a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, TypeAlias, get_args
+
+FailureKind: TypeAlias = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
+"""How a design came to have no result: the evaluator refused it as infeasible, gave up or raised,
+took too long, gave what is no number, or its process died. Only the first says something about the
+design; none is a number."""
+
+
+class Status(IntEnum):
+    """How an observation ended; from ``FAILED`` on it has no result.
+
+    A design that the evaluator refused as infeasible has none either, only a reason.
+    """
+
+    FEASIBLE = 0
+    INFEASIBLE = 1
+    FAILED = 2
+    TIMEOUT = 3
+    BAD_OUTPUT = 4
+    LOST = 5
+
+    @property
+    def word(self) -> str:
+        """As people read it: ``ok``, ``infeasible``, or the kind of the failure."""
+        return "ok" if self is Status.FEASIBLE else self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a design has no result.
+
+    Attributes:
+        kind: Decides whether trying again may help.
+        reason: In words, one line.
+    """
+
+    kind: FailureKind
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+    @property
+    def status(self) -> Status:
+        """What an observation with it is called."""
+        return Status[self.kind.upper().replace("-", "_")]
+
+    @classmethod
+    def of_status(cls, status: int, reason: str) -> Failure:
+        """The failure of an observation that ended so: the inverse of :attr:`status`."""
+        kinds: dict[str, FailureKind] = {kind: kind for kind in get_args(FailureKind)}
+        return cls(kinds[Status(status).word], reason)

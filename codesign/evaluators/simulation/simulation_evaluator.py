@@ -31,11 +31,12 @@ from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.stage_records import PassTimes
+from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import MemoryTechnology
-from codesign.metrics import chosen_metrics
+from codesign.metrics import FOR_POOLS, chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
 from codesign.workload.precision import find_format
@@ -271,6 +272,8 @@ class SimulationEvaluator:
 
     required_parameters = NpuEvaluator.required_parameters
     optional_parameters = NpuEvaluator.optional_parameters
+    metrics_for_pools = FOR_POOLS
+    is_slow = True
 
     def __init__(
         self,
@@ -292,6 +295,10 @@ class SimulationEvaluator:
     @property
     def profile(self) -> str:
         return self.options.profile
+
+    @property
+    def prices(self) -> PoolPrices:
+        return self.analytical.prices
 
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and technologies, as plain JSON values."""
@@ -331,7 +338,8 @@ class SimulationEvaluator:
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """As every evaluator; nothing is simulated for designs that do not need it."""
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        declared = [metric.name for metric in self.metrics]
+        names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         n = len(designs["pe_array"])
         of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]

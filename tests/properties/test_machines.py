@@ -1,21 +1,26 @@
-"""Every machine in every deployment: alone, on several devices, and in pools.
+"""Every machine in every deployment: alone, on several devices, in pools, for requests that arrive.
 
 The machines are designs by ``npu`` and by ``simulation``, devices of a datasheet, and the roofline
 of the example package, which comes by its entry point as a stranger's does.
 """
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from codesign.columns import column_of
+from codesign.deployments.queueing import Arrivals, EngineLimits, Fleet, simulate
+from codesign.deployments.queueing.step_times import EngineStep, PromptChunk
 from codesign.errors import InputError
 from codesign.evaluators.base import Bounds, LinkDescription, PoolDescription
+from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.npu import NpuOptions
-from codesign.evaluators.phase_machine import machine_class, machine_for
+from codesign.evaluators.phase_machine import is_phase_machine, machine_class, machine_for
 from codesign.evaluators.platform import PlatformEvaluator, PlatformRequest
+from codesign.evaluators.platform.machine_pools import serving_machine
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
@@ -173,6 +178,78 @@ def test_a_design_that_a_machine_gives_up_on_has_failed():
     built, _ = system(machines, {"prefill": NPU, "decode": NPU})
     reason = built.evaluate(joined(machines, designs)).failures[0]
     assert str(reason).startswith("decode: there is no on-chip")
+
+
+# --- requests that arrive ------------------------------------------------------------------------
+
+
+def machine(name, arrivals, **design):
+    limits = EngineLimits(max_sequences=8, max_batched_tokens=1024)
+    if name == "platform":
+        platform = PlatformEvaluator(PlatformRequest(**TOKENS))
+        return serving_machine(platform, DESIGNS[name] | design, limits, arrivals, 0.9)
+    own = evaluator(name, "decode")
+    assert is_phase_machine(own)
+    return design_machine(own, DESIGNS[name] | design, limits, arrivals, 0.9)
+
+
+def served(name, n_requests=1, **design):
+    """Requests that come at once."""
+    counts = (np.full(n_requests, PROMPT), np.full(n_requests, GENERATED))
+    arrivals = Arrivals(np.zeros(n_requests), *counts)
+    return simulate(Fleet((machine(name, arrivals, **design).pool("serve", 1),)), arrivals)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_request_that_arrives_alone_takes_its_passes(name):
+    """Prefill and decode steps of one request, which a machine alone takes too."""
+    result = served(name)
+    design = DESIGNS[name] if name == "roofline" else DESIGNS[name] | {"batch_size": 1}
+    first_s, next_s = (by_itself(name, phase, design)[1] for phase in ("prefill", "decode"))
+    assert result.time_to_first_token_s[0] == pytest.approx(first_s, rel=0.05)
+    assert result.time_per_output_token_s[0] == pytest.approx(next_s, rel=0.02)
+    busy = served(name, 16)
+    assert 1 < busy.makespan_s / result.makespan_s < 16  # they share the steps
+
+
+def test_a_strangers_requests_take_the_time_of_the_closed_form():
+    """Steps of the second to the last token of eight requests, each with one more in its cache."""
+    machine_ = machine("roofline", Arrivals(np.zeros(1), np.array([PROMPT]), np.array([GENERATED])))
+    for context in (PROMPT + 1, PROMPT + GENERATED - 1):
+        step_s = machine_.step_times.step_s(EngineStep([], 8, 8 * context))
+        moved = 2 * 8.030e9 + 8 * CACHE_BYTES * context
+        assert step_s == pytest.approx(moved / 4000e9, rel=0.005)
+    free = 0.9 * 96e9 - 2 * 8.030e9
+    assert machine_.limits.cache_tokens == pytest.approx(free / CACHE_BYTES, rel=1e-3)
+    assert machine_.power_watts is None  # it reports none
+
+
+@pytest.mark.parametrize("degree", [1, 4])
+def test_simulated_machines_serve_as_those_of_npu(degree):
+    results = [served(name, 12, tensor_parallel=degree) for name in ("npu", "simulation")]
+    closed, simulated = ((x.latency_s, x.time_to_first_token_s) for x in results)
+    np.testing.assert_allclose(simulated, closed, rtol=0.05)
+
+
+def test_step_times_of_few_simulated_passes_are_near_whole_passes():
+    arrivals = Arrivals(np.zeros(1), np.array([900]), np.array([100]))
+    step_times = machine("simulation", arrivals).step_times
+    for n, context in ((1, 3), (5, 333), (7, 950)):
+        exact = step_times._pass_s("decode", context, [n])[0]
+        step = EngineStep([], n, n * context)
+        assert step_times.step_s(step) == pytest.approx(exact, rel=0.005)
+    for tokens in (50, 333, 900):
+        exact = step_times._pass_s("prefill", tokens, [1])[0]
+        step = EngineStep([PromptChunk(tokens, 0)], 0, 0)
+        assert step_times.step_s(step) == pytest.approx(exact, rel=0.05)
+
+
+def test_more_context_takes_no_less_time_on_any_machine():
+    arrivals = Arrivals(np.zeros(1), np.array([PROMPT]), np.array([GENERATED]))
+    for name in DESIGNS:
+        step_times = machine(name, arrivals).step_times
+        steps = [step_times.step_s(EngineStep([], 4, 4 * n)) for n in (16, 128, PROMPT)]
+        assert all(low <= high * 1.001 for low, high in pairwise(steps)), name
 
 
 # --- what is refused -----------------------------------------------------------------------------

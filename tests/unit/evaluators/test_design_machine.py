@@ -9,9 +9,9 @@ import pytest
 
 from codesign.deployments.queueing import Arrivals, EngineLimits
 from codesign.errors import InputError
+from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.design_machine import design_machine
-from codesign.evaluators.npu.design_steps import evaluate_requests
+from codesign.evaluators.request_passes import evaluate_requests
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request

@@ -27,6 +27,7 @@ from codesign.evaluators.system.workload import SystemWorkload
 from codesign.execution.result_cache import evaluator_modules
 from codesign.memtech import load_library
 from codesign.space import load_space
+from codesign.testing import check_evaluator
 
 PACKAGE = Path(__file__).parents[2] / "docs" / "example-plugin"
 PROMPT, GENERATED = 512, 16
@@ -150,6 +151,15 @@ def test_any_two_machines_are_a_system(first, second):
     # Bounds of machines bound the system where all of them have some.
     assert all(isinstance(x, Bounds) for x in built.machines.values()) == (machines == {
         "prefill": "npu", "decode": "npu"})  # fmt: skip
+
+
+def test_a_system_of_machines_of_two_kinds_keeps_the_contract_of_evaluators():
+    machines = {"prefill": "roofline", "decode": "simulation"}
+    designs = {phase: DESIGNS[name] for phase, name in machines.items()}
+    built, _ = system(machines, designs)
+    counts = {"prefill_machines": column_of([1, 2, 3]), "decode_machines": column_of([2, 2, 1])}
+    alike = {name: column_of(x.to_list() * 3) for name, x in joined(machines, designs).items()}
+    check_evaluator(built, alike | counts, n_single=1)
 
 
 @pytest.mark.parametrize("roles", [("prefill", "decode"), ("decode_attention", "decode_ffn")])

@@ -164,7 +164,10 @@ class DesignPool:
             of_machine.append("batch_size")
         evaluation = self.evaluator.evaluate(designs, list(dict.fromkeys(of_machine)))
         own = self._own(designs, names, evaluation.metrics.get("batch_size"))
-        return Evaluation({**evaluation.metrics, **own}, evaluation.violations, evaluation.failures)
+        values = {**evaluation.metrics, **own}
+        return Evaluation(
+            {name: values[name] for name in names}, evaluation.violations, evaluation.failures
+        )
 
     def _own(
         self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None

@@ -264,6 +264,10 @@ _POOL = (
 
 POOL_METRICS: dict[str, Metric] = {metric.name: metric for metric in _POOL}
 """What a system needs to know of a machine besides its other metrics, by name."""
+EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
+"""Those of machines that have a part of every layer."""
+FOR_POOLS = frozenset(POOL_METRICS) - frozenset(EXCHANGED)
+"""Those that an evaluator reports of one machine; the others follow from the pool's place."""
 
 _SYSTEM = (
     METRICS["throughput_tokens_per_s"],

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
     from codesign.deployments.queueing.service_levels import ServiceLevel
     from codesign.deployments.queueing.serving_machine import ServingMachine
-    from codesign.evaluators.npu import NpuEvaluator
+    from codesign.evaluators.phase_machine import PhaseMachine
 
 
 _FLAGS = {**FLAGS, **flag_names(EngineFlags, PrefillFlags)}
@@ -197,24 +197,31 @@ def _devices(
 class _ChosenDesign:
     """A design of a campaign."""
 
-    evaluator: NpuEvaluator
+    evaluator: PhaseMachine
+    profile: str
     design: Mapping[str, Any]
     words: str
 
 
 def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
     from codesign import api
-    from codesign.evaluators.npu import NpuEvaluator
+    from codesign.evaluators.base import profile_of
+    from codesign.evaluators.phase_machine import is_phase_machine
 
     if design is None:
         raise InputError("expected --design or --pick with --campaign")
     campaign = api.load_campaign(name, folder)
     evaluator = campaign.problem.evaluator
-    if not isinstance(evaluator, NpuEvaluator):
-        evaluator_name = campaign.problem.evaluator_name
-        raise InputError(f"expected one with the evaluator npu, got {evaluator_name}", "--campaign")
+    evaluator_name = campaign.problem.evaluator_name
+    if not is_phase_machine(evaluator):
+        raise InputError(
+            "expected one whose evaluator has machines for one phase of a request, such as npu, "
+            f"got {evaluator_name}",
+            "--campaign",
+        )
     words, values = api.design_of_campaign(campaign, design)
-    return _ChosenDesign(evaluator, values, f"{campaign.definition.name}, {words}")
+    profile = profile_of(evaluator_name, evaluator)
+    return _ChosenDesign(evaluator, profile, values, f"{campaign.definition.name}, {words}")
 
 
 def _designs(
@@ -226,12 +233,12 @@ def _designs(
 ) -> _Members:
     """Machines of one design."""
     from codesign.deployments.queueing import CacheLink
-    from codesign.evaluators.npu.design_machine import design_machine
+    from codesign.evaluators.design_machine import design_machine
 
     with naming(_FLAGS):
         machine = design_machine(chosen.evaluator, chosen.design, limits, stream, memory_fraction)
     members = [(machine, "serve", n_machines)]
-    return _Members(chosen.evaluator.profile, members, CacheLink(), {"design": chosen.words})
+    return _Members(chosen.profile, members, CacheLink(), {"design": chosen.words})
 
 
 def _stream(

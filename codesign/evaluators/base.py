@@ -160,6 +160,11 @@ class UsesConventions(Protocol):
         ...
 
 
+def profile_of(name: str, evaluator: object) -> str:
+    """The profile of an evaluator, or else the name under which it is registered."""
+    return evaluator.profile if isinstance(evaluator, HasProfile) else name
+
+
 def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> dict[str, Any]:
     """How an evaluator reads a design: its ``name``, its ``profile`` if it has any, its options.
 

@@ -115,7 +115,7 @@ FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm
         ([*FOUND, "--design", "E1", *FEW], "E1"),
         (
             ["arrivals", "--campaign", "platform-rag", "--design", "1", *FEW],
-            "--campaign: expected one with the evaluator npu, got platform",
+            "--campaign: expected one whose evaluator has machines for one phase",
         ),
         (["arrivals", *MACHINE], "expected --trace, or --requests-per-s"),
         (["arrivals", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),

@@ -1,4 +1,4 @@
-"""The example package of the plug-in guide brings an evaluator, an optimizer and an export.
+"""The example package of the plug-in guide brings evaluators, an optimizer and an export.
 
 It is built and installed as its users would, and then takes part in a campaign.
 """
@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,8 @@ def home(installed: Path, tmp_path: Path) -> Path:
     """A working folder with what a user writes, and the installed package in ``site``."""
     for name in ("spaces", "runs"):
         shutil.copytree(PACKAGE / name, tmp_path / name)
-    shutil.copy(PACKAGE / "test_codesign_beams.py", tmp_path)
+    for path in PACKAGE.glob("test_*.py"):
+        shutil.copy(path, tmp_path)
     shutil.copytree(installed, tmp_path / "site")
     return tmp_path
 
@@ -103,9 +106,36 @@ def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(home: Path) -> 
 
 
 def test_the_examples_own_tests_pass(home: Path) -> None:
-    tested = python(home, "pytest", "-q", "-p", "no:cacheprovider", "test_codesign_beams.py")
+    tested = python(home, "pytest", "-q", "-p", "no:cacheprovider")
     assert tested.returncode == 0, tested.stdout
-    assert "2 passed" in tested.stdout
+    assert "4 passed" in tested.stdout
+
+
+def test_a_strangers_machine_serves_in_a_pool_and_requests_that_arrive(
+    home: Path, check_document: Callable[[Any], None]
+) -> None:
+    words = ("evaluate", "--campaign", "roofline-pools", "--design", "mixed", "--json")
+    evaluated = python(home, "codesign", *words)
+    assert evaluated.returncode == 0, evaluated.stderr
+    account = json.loads(evaluated.stdout)
+    check_document(account)
+    flop = 2 * (6.979e9 * 1400 + 0.525e9 + 32 * 4096 * 1400**2)  # Llama 3 8B, GSM8K's prompt
+    seconds = flop / 1000e12 / 0.5
+    assert account["metrics"]["time_to_first_token_s"] == pytest.approx(seconds, rel=1e-3)
+    assert account["metrics"]["throughput_tokens_per_s"] > 0
+    assert "tdp_watts" not in account["metrics"]
+    stream = "--requests-per-s 5 --requests 20 --prompt-tokens 500 --generated-tokens 20"
+    words = ("arrivals", "--campaign", "roofline", "--design", "large", *stream.split())
+    arrived = python(home, "codesign", *words, "--max-sequences", "8", "--json")
+    assert arrived.returncode == 0, arrived.stderr
+    served = json.loads(arrived.stdout)
+    check_document(served)
+    assert (served["profile"], served["requests"]) == ("roofline", 20)
+    decode_s = (2 * 8.030e9 + 131_072 * 510) / 4000e9 / 0.5
+    assert served["times"]["time_per_output_token_s"]["p50"] == pytest.approx(decode_s, rel=0.05)
+
+    ran = python(home, "codesign", "run", "roofline-pools")
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_a_plug_in_that_cannot_be_imported_is_named_in_one_line(home: Path) -> None:

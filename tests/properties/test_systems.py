@@ -334,3 +334,13 @@ def _pools_of(problem, rows, names):
         for name, machine in problem.evaluator.machines.items()
     }
     return pools, problem.evaluator.shared_values(columns)
+
+
+@pytest.mark.parametrize(("name", "design"), [("system-pd", "P1-D1"), ("system-mixed", "P1-H200")])
+def test_a_metric_that_is_wanted_alone_is_that_among_all(name, design):
+    space = load_space(name, catalogs())
+    system = build_problem(space, evaluator(), (THROUGHPUT,), (), "system").evaluator
+    columns = space.columns(space.encode(space.designs[design]))
+    for metric, values in system.evaluate(columns).metrics.items():
+        alone = system.evaluate(columns, [metric]).metrics
+        np.testing.assert_array_equal(alone[metric], values, metric)

@@ -182,5 +182,5 @@ def test_a_uniform_system_is_the_system_of_two_equal_pools():
 
 def test_a_uniform_system_needs_a_pool_of_each_role():
     evaluator = SystemEvaluator(SystemWorkload(model="llama-3.3-70b", trace="osworld"))
-    with pytest.raises(InputError, match="a pool of NPUs that prefills and one that decodes"):
+    with pytest.raises(InputError, match="a pool of npu that prefills and one that decodes"):
         UniformSystem(evaluator, {}, MOST, {})

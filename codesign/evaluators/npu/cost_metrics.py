@@ -29,6 +29,7 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
+from codesign.evaluators.phase_machine import PoolPrices
 from codesign.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,
@@ -54,24 +55,16 @@ PARTS_OF_COST = (STANDING, WEAR, STANDING_CARBON, WEAR_CARBON)
 """What price and carbon of a system's tokens follow from, besides energy."""
 
 
-def capital_usd_per_hour(options: NpuOptions) -> float:
-    """Part of a price that falls on an hour of serving, written off over a device's useful life."""
+def pool_prices(options: NpuOptions) -> PoolPrices:
+    """Of what is no machine; a price is written off over a device's useful life."""
     constants = account_constants(options)
     years = 1.0 / constants.write_off_per_year
-    return float(written_off_per_hour(1.0, years, 1.0 - constants.idle_share))
-
-
-def running_kgco2e_per_joule(options: NpuOptions) -> float:
-    """CO2 equivalents of a joule that a device draws, owned or rented."""
-    return operational_kgco2e_per_joule(account_constants(options))
-
-
-def electricity_usd_per_joule(options: NpuOptions) -> float:
-    """Price of a joule that a device draws; nothing if it is rented, as the rent includes it."""
-    if options.usd_per_hour is not None:
-        return 0.0
-    constants = account_constants(options)
-    return usd_per_joule(constants.electricity_usd_per_kwh, constants.pue)
+    is_rented = options.usd_per_hour is not None
+    return PoolPrices(
+        float(written_off_per_hour(1.0, years, 1.0 - constants.idle_share)),
+        0.0 if is_rented else usd_per_joule(constants.electricity_usd_per_kwh, constants.pue),
+        operational_kgco2e_per_joule(constants),
+    )
 
 
 class SiliconMetrics:

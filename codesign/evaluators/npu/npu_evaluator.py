@@ -26,16 +26,22 @@ from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
-from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, absent_metrics
+from codesign.evaluators.npu.cost_metrics import (
+    COST_METRICS,
+    PARTS_OF_COST,
+    absent_metrics,
+    pool_prices,
+)
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, features
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
+from codesign.evaluators.phase_machine import PoolPrices
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
-from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric, chosen_metrics
+from codesign.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
 from codesign.workload.precision import FORMAT_KEYS
@@ -117,6 +123,7 @@ class NpuEvaluator:
 
     undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
     kept_limits = frozenset({"time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s"})
+    metrics_for_pools = FOR_POOLS
 
     def _spread_over(self, parallelism: Parallelism) -> None:
         """Take the part of the model that one of several devices has."""
@@ -241,6 +248,10 @@ class NpuEvaluator:
     def profile(self) -> str:
         return self.options.profile
 
+    @property
+    def prices(self) -> PoolPrices:
+        return pool_prices(self.options)
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and technologies, as plain JSON values."""
         return {
@@ -265,7 +276,7 @@ class NpuEvaluator:
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         declared = [metric.name for metric in self.metrics]
-        names = chosen_metrics(declared if metrics is None else metrics, {*declared, *POOL_METRICS})
+        names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         if has_degrees(designs):
             return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])

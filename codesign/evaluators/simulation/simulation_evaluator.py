@@ -21,6 +21,7 @@ from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.explanation_rows import OperatorRow
+from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
@@ -30,11 +31,12 @@ from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.stage_records import PassTimes
+from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import MemoryTechnology
-from codesign.metrics import chosen_metrics
+from codesign.metrics import FOR_POOLS, chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
 from codesign.workload.precision import find_format
@@ -270,6 +272,8 @@ class SimulationEvaluator:
 
     required_parameters = NpuEvaluator.required_parameters
     optional_parameters = NpuEvaluator.optional_parameters
+    metrics_for_pools = FOR_POOLS
+    is_slow = True
 
     def __init__(
         self,
@@ -283,10 +287,18 @@ class SimulationEvaluator:
         self.analytical = NpuEvaluator(workload, self.options, library=library)
         self.pass_ = self.analytical.pass_
         self.metrics = self.analytical.metrics
+        self.optional_parameters = self.analytical.optional_parameters
+        self._accuracy: FormatAccuracy | None = None
+        if self.options.judges_formats:
+            self._accuracy = FormatAccuracy(workload.language_model, self.options)
 
     @property
     def profile(self) -> str:
         return self.options.profile
+
+    @property
+    def prices(self) -> PoolPrices:
+        return self.analytical.prices
 
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and technologies, as plain JSON values."""
@@ -326,8 +338,11 @@ class SimulationEvaluator:
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """As every evaluator; nothing is simulated for designs that do not need it."""
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        declared = [metric.name for metric in self.metrics]
+        names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         n = len(designs["pe_array"])
+        of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
+        names = [name for name in names if name not in of_formats]
         values = {name: np.full(n, np.nan) for name in names}
         violations: dict[str, FloatArray] = {}
         failures: dict[int, str] = {}
@@ -341,13 +356,17 @@ class SimulationEvaluator:
                 continue
             for name in names:
                 values[name][i] = getattr(results, name)[0]
-        return Evaluation(values, violations, failures)
+        return Evaluation(values | of_formats, violations, failures)
 
     def explain(self, designs: Columns) -> Explanation:
         results = self._results(designs)
-        names = [metric.name for metric in self.metrics]
+        of_formats = {} if self._accuracy is None else self._accuracy.declared
+        names = [metric.name for metric in self.metrics if metric.name not in of_formats]
         absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        absent = {name: why for name, why in absent.items() if name in names}
         account = explain(results, self.pass_, self.workload, designs, names, absent)
+        if self._accuracy is not None:
+            account = self._accuracy.added_to(account, designs)
         steps_of = {
             name: run.n_steps
             for name, run in zip(self.pass_.table.names, results.runs[0], strict=True)

@@ -50,6 +50,8 @@ def metrics_of_pool(
         is_first_token_late: Whether the decode pool gives the first token.
     """
     names = set(wanted)
+    if "average_power_watts" in names:  # at most the TDP
+        names.add("tdp_watts")
     is_split = task.layers != "all"
     is_energy = bool(names & (_ENERGY | {_PRICE, _CARBON}))
     is_rate = is_energy or bool(names & (_RATES | {_LIFE})) or _has_utilization(names)

@@ -17,23 +17,22 @@ from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Columns, FloatArray, Value
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.explanation_rows import OperatorRow, PowerRow
+from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.system.hand_over import (
-    EXCHANGED,
     OWN_METRICS,
     TIME_METRIC,
     HandOverBytes,
 )
-from codesign.evaluators.system.parts import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import list_devices
-from codesign.metrics import ALL_METRICS, POOL_METRICS, Metric, chosen_metrics
+from codesign.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
@@ -66,6 +65,7 @@ class DevicePool:
 
     Workload: ClassVar[type[Record]] = PlatformEvaluator.Workload
     Options: ClassVar[type[Record]] = PlatformEvaluator.Options
+    evaluator_name = "platform"
 
     def __init__(
         self, stage: StageRequest, workload: SystemWorkload, options: MachineOptions
@@ -89,6 +89,11 @@ class DevicePool:
         )
         self.required_parameters = self.platform.required_parameters
         self.optional_parameters = self.platform.optional_parameters
+
+    @property
+    def evaluator(self) -> PlatformEvaluator:
+        """The evaluator of the devices in both phases."""
+        return self.platform
 
     @property
     def prices(self) -> PoolPrices:

@@ -7,7 +7,7 @@ import numpy as np
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.metrics import PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
+from codesign.metrics import EXCHANGED, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
 from codesign.workload.model_size import kv_elements, state_bytes
 from codesign.workload.precision import bits_per_element
 
@@ -15,8 +15,6 @@ TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_to
 """What a request waits for in a phase: its first token, or each of the next ones."""
 WIDE_FORMAT = "bf16"
 """Format of a cache where no parameter says one."""
-EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
-"""Metrics of machines that have a part of every layer."""
 OWN_METRICS = {
     "handover_bytes": SYSTEM_METRICS["handover_bytes"],
     "n_devices": PLATFORM_METRICS["n_devices"],

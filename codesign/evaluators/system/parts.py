@@ -15,22 +15,8 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.deployments.queueing.fleet import exposed_s
+from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
-
-
-@dataclass(frozen=True)
-class PoolPrices:
-    """What the machines of a pool cost besides what their metrics say.
-
-    Attributes:
-        usd_per_hour_of_capital: Part of a price that falls on an hour of serving.
-        usd_per_joule: Price of electricity; nothing where the machines' rent includes it.
-        kgco2e_per_joule: CO2 equivalents of electricity.
-    """
-
-    usd_per_hour_of_capital: float
-    usd_per_joule: float
-    kgco2e_per_joule: float
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The machines of a pool as evaluators of one machine: NPUs of a space, or devices that exist."""
+"""The machines of a pool: designs by an evaluator that the options name, or devices that exist."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import itertools
 import numpy as np
 
 from codesign.columns import Column
-from codesign.errors import InputError
+from codesign.errors import InputError, describe_unknown, mistakes_at
 from codesign.evaluators.base import PoolDescription
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform import PlatformEvaluator
+from codesign.evaluators.system.design_pool import DesignPool, design_pool
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.roles import PoolTask
-from codesign.evaluators.system.system_options import MachineOptions
+from codesign.evaluators.system.system_options import DEVICES, MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.schema import Document, to_record
 from codesign.workload.precision import FORMAT_KEYS, bits_per_element, bits_per_weight
 
 
@@ -23,36 +26,90 @@ def pool_machine(
     task: PoolTask,
     workload: SystemWorkload,
     options: MachineOptions,
-) -> NpuPool | DevicePool:
-    """The evaluator of one machine of a pool, by the parameters that its designs have.
+) -> DesignPool | DevicePool:
+    """The evaluator of one machine of a pool: the one that the options name, or else by the
+    parameters that its designs have.
 
     Raises:
-        InputError: Parameters of no machine that is known, a role or formats that it cannot have.
+        InputError: The evaluator does not read these parameters, or the machines cannot have this
+            role or these formats.
     """
-    _check_formats(pool)
-    if "device" in pool.parameters:
-        if task.layers != "all":
-            raise InputError(
-                f"the role {pool.role!r} is one of NPUs, not of devices, whose kernels are "
-                "measured for whole layers",
-                key=("pools", pool.name),
-            )
-        machine = DevicePool(task.stage, workload, options)
-        _check_devices(pool, machine.platform)
-        return machine
-    if "pe_array" in pool.parameters:
-        return NpuPool(task, workload, options.npu)
+    name = _evaluator_name(pool, options)
+    _check_formats(pool, name)
+    if name != DEVICES:
+        with mistakes_at(_place(pool, options)):
+            return _designs(name, pool, task, workload, options)
+    if task.layers != "all":
+        raise InputError(
+            f"the role {pool.role!r} is one of NPUs, not of devices, whose kernels are "
+            "measured for whole layers",
+            key=("pools", pool.name),
+        )
+    machine = DevicePool(task.stage, workload, options)
+    _check_devices(pool, machine.platform)
+    return machine
+
+
+def _evaluator_name(pool: PoolDescription, options: MachineOptions) -> str:
+    if options.machine is not None:
+        return options.machine.name
+    for parameter, name in (("device", DEVICES), ("pe_array", "npu")):
+        if parameter in pool.parameters:
+            return name
     raise InputError(
-        "expected machines with the parameter 'pe_array' or 'device', "
+        "expected machines with the parameter 'pe_array' or 'device', or the option 'machine', "
         f"got {', '.join(pool.parameters) or 'no parameter'}",
         key=("pools", pool.name),
     )
 
 
-def _check_formats(pool: PoolDescription) -> None:
-    can_mix = "pe_array" in pool.parameters
+def _place(pool: PoolDescription, options: MachineOptions) -> str | None:
+    """Where the evaluator of a pool is chosen; None where it is not."""
+    if options.machine is None:
+        return None
+    is_shared = isinstance(options, SystemOptions)
+    return "evaluator: machine" if is_shared else f"evaluator: pools: {pool.name}: machine"
+
+
+def _designs(
+    name: str,
+    pool: PoolDescription,
+    task: PoolTask,
+    workload: SystemWorkload,
+    options: MachineOptions,
+) -> DesignPool:
+    choice = options.machine
+    if choice is None or name == "npu":
+        machines = design_pool("npu", NpuEvaluator, options.npu, task, workload)
+    else:
+        factory = machine_class(name)
+        own = to_record(Document("", choice.options, {}), factory.Options)
+        machines = design_pool(name, factory, own, task, workload)
+    if choice is not None:
+        _check_parameters(pool, machines)
+    return machines
+
+
+def _check_parameters(pool: PoolDescription, machines: DesignPool) -> None:
+    """Whether the evaluator that the options name reads the parameters of the pool's designs."""
+    name, required = machines.evaluator_name, machines.required_parameters
+    if missing := sorted(required.difference(pool.parameters)):
+        raise InputError(
+            f"evaluator {name!r} requires the parameter {missing[0]!r}, "
+            f"which pool {pool.name!r} lacks"
+        )
+    known = required | machines.optional_parameters
+    if unread := [item for item in pool.parameters if item not in known]:
+        text = describe_unknown("parameter", unread[0], known)
+        raise InputError(
+            f"evaluator {name!r} does not use a parameter of pool {pool.name!r}: {text}"
+        )
+
+
+def _check_formats(pool: PoolDescription, evaluator_name: str) -> None:
     for name in FORMAT_KEYS:
-        bits = bits_per_weight if can_mix and name == "weight_format" else bits_per_element
+        can_mix = name == "weight_format" and evaluator_name != DEVICES
+        bits = bits_per_weight if can_mix else bits_per_element
         for value in pool.choices.get(name, ()):
             try:
                 bits(str(value))

@@ -8,22 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codesign.evaluators.system.npu_pool import NpuPool
+from codesign.evaluators.base import VariesConstants, VariesTechnology
+from codesign.evaluators.system.design_pool import DesignPool
 from codesign.memtech import MemoryTechnology, Range
 
 
-def technologies(pools: Mapping[str, NpuPool]) -> dict[str, MemoryTechnology]:
-    """Memory technologies of all pools, by name."""
-    return {name: item for pool in pools.values() for name, item in pool.npu.technologies().items()}
+def technologies(pools: Mapping[str, DesignPool]) -> dict[str, MemoryTechnology]:
+    """Memory technologies of all pools in which they can be replaced, by name."""
+    machines = [pool.evaluator for pool in pools.values()]
+    return {
+        name: item
+        for machine in machines
+        if isinstance(machine, VariesTechnology)
+        for name, item in machine.technologies().items()
+    }
 
 
-def constant_ranges(pools: Mapping[str, NpuPool], metrics: Sequence[str]) -> dict[str, Range]:
+def with_library(
+    pools: Mapping[str, DesignPool], library: Mapping[str, MemoryTechnology]
+) -> dict[str, DesignPool]:
+    """The pools in which technologies can be replaced, with others."""
+    return {
+        name: pool.changed(pool.evaluator.with_library(library))
+        for name, pool in pools.items()
+        if isinstance(pool.evaluator, VariesTechnology)
+    }
+
+
+def constant_ranges(pools: Mapping[str, DesignPool], metrics: Sequence[str]) -> dict[str, Range]:
     """Of the constants of what designs cost, by name.
 
     Args:
         pools: By name.
     """
-    of_pools = {pool: npu.npu.constant_ranges(metrics) for pool, npu in pools.items()}
+    of_pools = _ranges_of_pools(pools, metrics)
     names = _names(of_pools)
     return {
         names[pool, name]: item
@@ -32,18 +50,31 @@ def constant_ranges(pools: Mapping[str, NpuPool], metrics: Sequence[str]) -> dic
     }
 
 
-def with_constants(pools: Mapping[str, NpuPool], values: Mapping[str, float]) -> dict[str, NpuPool]:
-    """The pools with other constants, named as by :func:`constant_ranges`."""
-    names = _names({pool: npu.npu.constant_ranges(_ANY_COST) for pool, npu in pools.items()})
-    own = {
-        pool: {
-            name: values[full]
-            for (owner, name), full in names.items()
-            if owner == pool and full in values  # those without a width are not varied
-        }
-        for pool in pools
+def with_constants(
+    pools: Mapping[str, DesignPool], values: Mapping[str, float]
+) -> dict[str, DesignPool]:
+    """The pools that have such constants with others, named as by :func:`constant_ranges`."""
+    names = _names(_ranges_of_pools(pools, _ANY_COST))
+    own: dict[str, dict[str, float]] = {}
+    for (owner, name), full in names.items():
+        constants = own.setdefault(owner, {})
+        if full in values:  # those without a width are not varied
+            constants[name] = values[full]
+    return {
+        name: pool.changed(pool.evaluator.with_constants(own.get(name, {})))
+        for name, pool in pools.items()
+        if isinstance(pool.evaluator, VariesConstants)
     }
-    return {pool: npu.changed(npu.npu.with_constants(own[pool])) for pool, npu in pools.items()}
+
+
+def _ranges_of_pools(
+    pools: Mapping[str, DesignPool], metrics: Sequence[str]
+) -> dict[str, Mapping[str, Range]]:
+    return {
+        name: pool.evaluator.constant_ranges(metrics)
+        for name, pool in pools.items()
+        if isinstance(pool.evaluator, VariesConstants)
+    }
 
 
 _ANY_COST = ("unit_cost_usd",)

@@ -1,14 +1,14 @@
 """The ``system`` evaluator: pools of machines with a role each, joined by links.
 
-Composes the evaluators of the pools' machines (``npu``, ``platform``) by the flow of requests
-(:mod:`.flow`). A system's design has the parameters of every pool with the pool's name in front,
-the numbers of machines, and what the links are.
+Composes the evaluators of the pools' machines (``npu``, ``platform`` or any other of one phase of a
+request) by the flow of requests (:mod:`.flow`). A system's design has the parameters of every pool
+with the pool's name in front, the numbers of machines, and what the links are.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from codesign.columns import Columns, FloatArray, Value
@@ -18,6 +18,7 @@ from codesign.evaluators.base import (
     Evaluation,
     Evaluator,
     Explanation,
+    Failure,
     LinkDescription,
     PoolAccount,
     PoolDescription,
@@ -29,10 +30,10 @@ from codesign.evaluators.system.decisive_metrics import (
     metrics_of_alone,
     metrics_of_pool,
 )
+from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import TIME_METRIC
-from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.evaluators.system.pool_links import (
     LINK_PARAMETERS,
@@ -52,10 +53,9 @@ from codesign.schema import Record
 
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""
-_LIFETIME = "lifetime_years"
 _NEEDS_PREFILL = frozenset({"time_to_first_token_s", "time_to_second_token_s"})
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
-_NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s", _LIFETIME})
+_NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s", "lifetime_years"})
 """A faster pool draws more power and wears the others out sooner, and a faster prefill hides less
 of the hand-over."""
 
@@ -83,7 +83,7 @@ class SystemEvaluator:
     def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
         self.workload = workload
         self.options = options or SystemOptions()
-        self.machines: dict[str, NpuPool | DevicePool] = {}
+        self.machines: dict[str, DesignPool | DevicePool] = {}
         self._tasks: dict[str, PoolTask] = {}
         self._links: list[LinkDescription] = []
         self._exchanges: list[LinkDescription] = []
@@ -120,17 +120,10 @@ class SystemEvaluator:
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else set(OF_HAND_OVER)
-        machines = self.machines.values()
-        names = [{metric.name for metric in machine.metrics} for machine in machines]
-        judged = {
-            name: metric
-            for name, metric in FORMAT_METRICS.items()
-            if all(name in of_machine for of_machine in names)
-        }
-        absent |= set() if all(_LIFETIME in of_machine for of_machine in names) else {_LIFETIME}
+        possible = SYSTEM_METRICS | FORMAT_METRICS
+        absent |= {metric for pool in self._tasks for metric in self.unreported(pool, possible)}
         self.metrics = (
-            *(metric for name, metric in SYSTEM_METRICS.items() if name not in absent),
-            *judged.values(),
+            *(metric for name, metric in possible.items() if name not in absent),
             *map(_utilization, (*self._tasks, *(link.name for link in self._all_links))),
         )
         required = {f"{name}_{MACHINES}" for name in self._tasks}
@@ -143,6 +136,13 @@ class SystemEvaluator:
             optional |= {f"{link.name}_{item}" for item in OPTIONAL_LINK_PARAMETERS}
         self.required_parameters = frozenset(required)
         self.optional_parameters = frozenset(optional)
+
+    def unreported(self, pool: str, metrics: Iterable[str]) -> list[str]:
+        """Those of some metrics of systems on which more decides than a pool's machines report."""
+        reported = {item.name for item in self.machines[pool].metrics}
+        return [
+            name for name in metrics if not reported.issuperset(self._metrics_of_pool(pool, {name}))
+        ]
 
     @property
     def _all_links(self) -> list[LinkDescription]:
@@ -180,7 +180,7 @@ class SystemEvaluator:
         evaluator = copy.copy(self)
         evaluator.machines = {
             name: machine.within_limits(own)
-            if isinstance(machine, NpuPool) and (own := _latencies(limits, self._tasks[name]))
+            if isinstance(machine, DesignPool) and (own := _latencies(limits, self._tasks[name]))
             else machine
             for name, machine in self.machines.items()
         }
@@ -191,38 +191,33 @@ class SystemEvaluator:
         return frozenset(
             TIME_METRIC[task.stage.phase]
             for name, task in self._tasks.items()
-            if isinstance(machine := self.machines[name], NpuPool)
+            if isinstance(machine := self.machines[name], DesignPool)
             and machine.choosing_metrics([item.removeprefix(f"{name}_") for item in parameters])
         )
 
     # --- ranges ------------------------------------------------------------------------------
 
     @property
-    def _npus(self) -> dict[str, NpuPool]:
-        return {name: item for name, item in self.machines.items() if isinstance(item, NpuPool)}
+    def _designs(self) -> dict[str, DesignPool]:
+        return {name: item for name, item in self.machines.items() if isinstance(item, DesignPool)}
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
-        """Memory technologies of the pools of NPUs; devices of datasheets have none."""
-        return ranges.technologies(self._npus)
+        """Those that can be replaced, as in pools of ``npu``; devices of datasheets have none."""
+        return ranges.technologies(self._designs)
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> SystemEvaluator:
         """The same evaluator over other memory technologies, the same in all pools."""
-        return self._with_npus(
-            {
-                name: pool.changed(pool.npu.with_library(library))
-                for name, pool in self._npus.items()
-            }
-        )
+        return self._with(ranges.with_library(self._designs, library))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         """Of the constants of what machines cost; see :mod:`.ranges`."""
-        return ranges.constant_ranges(self._npus, metrics)
+        return ranges.constant_ranges(self._designs, metrics)
 
     def with_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
         """The same evaluator with other constants of what machines cost."""
-        return self._with_npus(ranges.with_constants(self._npus, values))
+        return self._with(ranges.with_constants(self._designs, values))
 
-    def _with_npus(self, pools: Mapping[str, NpuPool]) -> SystemEvaluator:
+    def _with(self, pools: Mapping[str, DesignPool]) -> SystemEvaluator:
         evaluator = copy.copy(self)
         evaluator.machines = self.machines | dict(pools)
         return evaluator
@@ -266,14 +261,16 @@ class SystemEvaluator:
         needed = self.pool_metrics(names)
         values: dict[str, Mapping[str, FloatArray]] = {}
         violations: dict[str, FloatArray] = {}
+        failures: dict[int, str | Failure] = {}
         for name, machine in self.machines.items():
             evaluation = machine.evaluate(self.pool_columns(designs, name), needed[name])
             values[name] = evaluation.metrics
             violations |= {
                 f"{name}_{limit}": excess for limit, excess in evaluation.violations.items()
             }
+            failures |= _failures_of_pool(name, evaluation.failures)
         results = self.compose(values, self.shared_values(designs), names)
-        return Evaluation(results, violations)
+        return Evaluation(results, violations, failures)
 
     def flow(
         self, pools: Mapping[str, Mapping[str, FloatArray]], shared: Mapping[str, FloatArray]
@@ -344,13 +341,15 @@ class SystemEvaluator:
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""
         pools: dict[str, Mapping[str, FloatArray]] = {}
-        needed = self.pool_metrics(_HINTED)
+        declared = {metric.name for metric in self.metrics}
+        hinted = [name for name in _HINTED if name in declared]
+        needed = self.pool_metrics(hinted)
         for name, machine in self.machines.items():
             if not isinstance(machine, Bounds):
                 return {}
             pools[name] = machine.best_case(self.pool_columns(designs, name), {}, needed[name])
         shared = self.shared_values(designs)
-        hints = self.compose(pools, shared, _HINTED)
+        hints = self.compose(pools, shared, hinted)
         return {f"best_{name}": values for name, values in hints.items()} | {
             f"best_{pool.name}_requests_per_s": pool.requests_per_s
             for pool in self.flow(pools, shared).pools
@@ -392,6 +391,16 @@ class SystemEvaluator:
             }
             bounds[name] = of_pool | _latencies(limits, task)
         return bounds
+
+
+def _failures_of_pool(pool: str, failures: Mapping[int, str | Failure]) -> dict[int, str | Failure]:
+    """The same with the pool's name before the reason."""
+    return {
+        position: Failure(item.kind, f"{pool}: {item}")
+        if isinstance(item, Failure)
+        else f"{pool}: {item}"
+        for position, item in failures.items()
+    }
 
 
 def _utilization(name: str) -> Metric:

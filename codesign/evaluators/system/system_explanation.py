@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.base import Explanation, PoolAccount
+from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import WIDE_FORMAT
-from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
+from codesign.metrics import SYSTEM_METRICS
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -23,10 +26,12 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
     evaluation = evaluator.evaluate(designs, names)
     needed = evaluator.pool_metrics(names)
     columns = {name: evaluator.pool_columns(designs, name) for name in evaluator.machines}
-    values = {
-        name: machine.evaluate(columns[name], sorted({*needed[name], *_OF_TIMELINE})).metrics
-        for name, machine in evaluator.machines.items()
-    }
+    values = {}
+    for name, machine in evaluator.machines.items():
+        reported = {metric.name for metric in machine.metrics}
+        of_pool = sorted(reported & {*needed[name], *_OF_TIMELINE})
+        metrics = machine.evaluate(columns[name], of_pool).metrics
+        values[name] = dict.fromkeys(_OF_TIMELINE, np.full(1, np.nan)) | dict(metrics)
     flow = evaluator.flow(values, evaluator.shared_values(designs))
     parts = {name: machine.explain(columns[name]) for name, machine in evaluator.machines.items()}
     return Explanation(
@@ -41,7 +46,8 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
 
 
 _OF_TIMELINE = ("batch_size", "dynamic_joules_per_token", "idle_watts")
-"""Metrics of machines that the rows of a time line show, whether or not a system needs them."""
+"""Metrics of machines that the rows of a time line show, whether or not a system needs them; NaN
+where a machine does not report them."""
 
 
 def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, PoolAccount]:
@@ -49,10 +55,7 @@ def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, 
     accounts = {}
     for name, machine in evaluator.machines.items():
         explanation = machine.explain(evaluator.pool_columns(designs, name))
-        if isinstance(machine, NpuPool):
-            accounts[name] = PoolAccount("npu", machine.npu, explanation)
-        else:
-            accounts[name] = PoolAccount("platform", machine.platform, explanation)
+        accounts[name] = PoolAccount(machine.evaluator_name, machine.evaluator, explanation)
     return accounts
 
 
@@ -164,6 +167,13 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
             "the KV cache leaves the prefill layer by layer, in the format of the pool that made "
             f"it; pairs of machines send side by side; the {first} pool gives the first token"
         )
+    for pool, machine in evaluator.machines.items():
+        lacking = evaluator.unreported(pool, SYSTEM_METRICS)
+        if lacking and isinstance(machine, DesignPool):
+            yield (
+                f"no {', '.join(lacking)}: evaluator {machine.evaluator_name!r} of pool {pool} "
+                "does not report what they follow from"
+            )
     for link in flow.links:
         formats = [
             _kv_format(evaluator.pool_columns(designs, stage.first.name))

@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from codesign.errors import InputError
 from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.schema import Record
+from codesign.schema import Document, Record, checked, to_record, unstored_at
+
+DEVICES = "platform"
+"""The evaluator of devices of datasheets, whose workload is no single phase."""
+
+
+class MachineChoice(Record):
+    """The evaluator of the machines of a pool."""
+
+    name: str
+    """Under which it is registered."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Its options, as its own record has them."""
+
+
+def _machine_choice(value: object) -> object:
+    """``simulation`` or ``{name: simulation, most_steps: 64}``, with a name and options it has."""
+    stated = {"name": value} if isinstance(value, str) else value
+    if isinstance(stated, MachineChoice):
+        return stated
+    if not isinstance(stated, Mapping) or not isinstance(stated.get("name"), str):
+        raise InputError(f"expected a name or a mapping with 'name', got {value!r}")
+    name = stated["name"]
+    options = {key: item for key, item in stated.items() if key != "name"}
+    if name in ("npu", DEVICES) and options:
+        raise InputError(f"expected the options of {name} under '{name}' beside 'machine'")
+    if name != DEVICES:
+        to_record(Document("", options, {}), machine_class(name, DEVICES).Options)
+    return MachineChoice(name=name, options=options)
 
 
 class MachineOptions(Record):
     """How the machines of a pool are read."""
 
+    machine: Annotated[MachineChoice | None, checked(_machine_choice), unstored_at(None)] = None
+    """The evaluator of a pool's machines, a name or a mapping with ``name`` and its options:
+    ``npu``, ``simulation``, any other that is registered and whose workload is one phase of a
+    request, or ``platform``. If left out, ``platform`` for a pool of devices and else ``npu``."""
     npu: NpuOptions = Field(default_factory=NpuOptions)
     """Options of the evaluator ``npu``, for pools of NPUs."""
     platform: PlatformOptions = Field(default_factory=PlatformOptions)

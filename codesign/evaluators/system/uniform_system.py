@@ -32,7 +32,7 @@ from codesign.columns import (
 )
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
-from codesign.evaluators.system.npu_pool import NpuPool
+from codesign.evaluators.system.design_pool import BoundedDesignPool
 from codesign.evaluators.system.system_evaluator import MACHINES, SystemEvaluator
 from codesign.metrics import SYSTEM_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
@@ -59,7 +59,7 @@ class UniformSystem:
     """Throughput and TDP of systems of machines that are all alike.
 
     Args:
-        system: Of two pools of NPUs, one that prefills and one that decodes.
+        system: Of two pools of designs with bounds, one that prefills and one that decodes.
         links: What the links between them are, by parameter.
         most_machines: Largest number of machines in a role.
         software: Parameters that each role sets for itself to what is best in throughput, with the
@@ -82,11 +82,15 @@ class UniformSystem:
         software: Mapping[str, Sequence[Value]],
         takes_turns: bool = False,
     ) -> None:
-        pools = {name: item for name, item in system.machines.items() if isinstance(item, NpuPool)}
-        requests = [machine.npu.workload for machine in pools.values()]
+        pools = {
+            name: item
+            for name, item in system.machines.items()
+            if isinstance(item, BoundedDesignPool)
+        }
+        requests = [machine.evaluator.workload for machine in pools.values()]
         tasks = [(request.phase, request.layers) for request in requests]
         if tasks != [("prefill", "all"), ("decode", "all")] or len(pools) < len(system.machines):
-            raise InputError("expected a pool of NPUs that prefills and one that decodes")
+            raise InputError("expected a pool of npu that prefills and one that decodes")
         self.pools = pools
         self.software = list(itertools.product(*software.values()))
         self._system, self._links = system, dict(links)
@@ -149,7 +153,7 @@ class UniformSystem:
         self, pool: str, few: Columns, number: IntArray
     ) -> tuple[dict[str, FloatArray], IntArray]:
         """(n,) metrics in a role and position of the software, of ``u`` distinct machines."""
-        machine, n, v = self.pools[pool], len(few["pe_array"]), len(self.software)
+        machine, n, v = self.pools[pool], len(next(iter(few.values()))), len(self.software)
         columns = {name: Column(x.values, np.tile(x.codes, v)) for name, x in few.items()}
         columns |= self._software_columns(np.repeat(np.arange(v), n))
         values = machine.evaluate(columns, self._needed[pool]).metrics
@@ -198,7 +202,7 @@ class UniformSystem:
     def _request_s(self, values: Mapping[str, Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
         """(n,) time of one machine for one request, by role."""
         return {
-            name: float(machine.npu.workload.tokens_of_phase) / values[name][_RATE]
+            name: float(machine.evaluator.workload.tokens_of_phase) / values[name][_RATE]
             for name, machine in self.pools.items()
         }
 

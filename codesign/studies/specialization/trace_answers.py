@@ -14,8 +14,9 @@ from codesign.enumeration import ExactFront, exact_front
 from codesign.enumeration.composition import compose_front
 from codesign.enumeration.enumerate import enumerate_front
 from codesign.errors import InfeasibleError
+from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.npu_pool import NpuPool
+from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.problem import Problem
 from codesign.report.labels import design_words
@@ -291,14 +292,14 @@ class _Comparison:
 
     def _part(self, role: str, machines: float, design: Mapping[str, Value]) -> RolePart:
         machine = self._system.machines[role]
-        assert isinstance(machine, NpuPool)  # of the space system-pd
+        assert isinstance(machine, DesignPool)  # of the space system-pd
         values = machine.evaluate(design_columns(design), _OF_MACHINE).metrics
         metrics = {name: float(numbers[0]) for name, numbers in values.items()}
         (words,) = design_words(self._problems["specialized"].space.pools[role].space, [design])
         return RolePart(
             role,
             machines,
-            machine.npu.workload.tokens_of_phase,
+            machine.evaluator.workload.tokens_of_phase,
             metrics["throughput_tokens_per_s"],
             metrics["tdp_watts"],
             metrics["batch_size"],
@@ -309,16 +310,18 @@ class _Comparison:
 
 
 def _least_request_s(
-    machine: NpuPool, metrics: Mapping[str, float], design: Mapping[str, Value]
+    machine: DesignPool, metrics: Mapping[str, float], design: Mapping[str, Value]
 ) -> float:
     """As of ``RolePart``: 2 FLOP per multiply-accumulate; a step reads all weights once, and of
     each request a cache of the prompt and half of what it generates."""
-    request = machine.npu.workload
+    npu = machine.evaluator
+    assert isinstance(npu, NpuEvaluator)  # of the space system-pd
+    request = npu.workload
     if request.phase == "prefill":
         table = request.operators()
         macs = float((table.mac_per_request * table.count).sum())
         return 2.0 * macs / metrics["peak_flop_per_s"]
-    weights = machine.npu.part.weight_elements * bits_per_element(str(design["weight_format"]))
+    weights = npu.part.weight_elements * bits_per_element(str(design["weight_format"]))
     context = request.tokens.prompt_tokens + request.tokens.generated_tokens // 2
     cached = kv_elements(request.language_model, context)
     bits = weights / metrics["batch_size"] + cached * bits_per_element(str(design["kv_format"]))

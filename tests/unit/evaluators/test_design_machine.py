@@ -9,9 +9,9 @@ import pytest
 
 from codesign.deployments.queueing import Arrivals, EngineLimits
 from codesign.errors import InputError
+from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.design_machine import design_machine
-from codesign.evaluators.npu.design_steps import evaluate_requests
+from codesign.evaluators.request_passes import evaluate_requests
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request
@@ -59,6 +59,7 @@ def test_devices_together_take_as_many_watts() -> None:
     [
         ({"layers": "ffn"}, {}, 0.9, "expected a machine for all layers, got ffn"),
         ({}, {"pipeline_parallel": 2}, 0.9, "pipeline_parallel: expected 1"),
+        ({}, {"expert_parallel": 2}, 0.9, "expert_parallel: expected 1"),
         ({"model": "llama-3.3-70b"}, {}, 1e-3, "leave no room for a cache in 0% of"),
         ({"model": "llada-8b"}, {}, 0.9, "expected a model that generates token by token"),
         ({}, {"tier1_stacks": 40}, 0.9, "the design breaks shoreline"),

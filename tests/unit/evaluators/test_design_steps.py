@@ -15,8 +15,8 @@ from codesign.deployments.queueing import (
     simulate,
 )
 from codesign.errors import InputError
+from codesign.evaluators.design_steps import DesignStepTimes
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.design_steps import DesignStepTimes
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request

@@ -444,3 +444,12 @@ def test_simulation_and_closed_form_share_what_does_not_move() -> None:
     simulated = SimulationEvaluator(request).evaluate(base(), names).metrics
     closed = NpuEvaluator(request, NpuOptions()).evaluate(base(), names).metrics
     assert {name: simulated[name][0] for name in names} == {name: closed[name][0] for name in names}
+
+
+def test_the_simulation_has_the_accuracy_of_the_closed_form() -> None:
+    request = Request(model="llama-3-8b", trace="gsm8k", phase="decode", batch=1)
+    names = ["accuracy_recovery", "accuracy_recovery_low"]
+    evaluator = SimulationEvaluator(request, SimulationOptions(accuracy=True, most_steps=8))
+    closed = NpuEvaluator(request, NpuOptions(accuracy=True)).evaluate(base(), names).metrics
+    assert evaluator.evaluate(base(), names).metrics == closed
+    assert evaluator.explain(base()).metrics["accuracy_recovery"] == closed["accuracy_recovery"][0]

@@ -1,4 +1,4 @@
-"""An accelerator design as a machine that serves requests that arrive."""
+"""A design as a machine that serves requests that arrive, by the evaluator of its phase."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from codesign.deployments.parallelism import (
+    EXPERT_PARALLEL,
+    PIPELINE_PARALLEL,
+    TENSOR_PARALLEL,
+)
 from codesign.deployments.queueing import Arrivals, EngineLimits
 from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.deployments.queueing.serving_machine import ServingMachine
 from codesign.errors import InputError
-from codesign.evaluators.npu.design_steps import DesignStepTimes, evaluate_requests
-from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
+from codesign.evaluators.design_steps import DesignStepTimes
+from codesign.evaluators.phase_machine import PhaseMachine
+from codesign.evaluators.request_passes import evaluate_requests
 from codesign.units import format_engineering
 
-_METRICS = ("memory_capacity_bytes", "memory_used_bytes", "tdp_watts")
+_MEMORY, _POWER = ("memory_capacity_bytes", "memory_used_bytes"), "tdp_watts"
 
 
 def design_machine(
-    evaluator: NpuEvaluator,
+    evaluator: PhaseMachine,
     design: Mapping[str, Any],
     limits: EngineLimits,
     arrivals: Arrivals,
@@ -36,14 +42,15 @@ def design_machine(
         memory_fraction: Part of the memory that the engine takes.
 
     Raises:
-        InputError: The design serves a part of the layers or a pipeline, breaks a limit of its
-            own, or has no room for a cache; or the model does not generate token by token.
+        InputError: The design serves a part of the layers, in a pipeline or in groups with experts,
+            breaks a limit of its own, or has no room for a cache; or the model does not generate token by token.
     """
     if evaluator.workload.layers != "all":
         raise InputError(f"expected a machine for all layers, got {evaluator.workload.layers}")
-    stages = design.get("pipeline_parallel") or 1
-    if stages != 1:  # stages would overlap steps
-        raise InputError(f"expected 1 in a machine of a fleet, got {stages}", "pipeline_parallel")
+    for name in (PIPELINE_PARALLEL, EXPERT_PARALLEL):
+        degree = design.get(name) or 1
+        if degree != 1:  # stages would overlap steps, and groups form steps of their own
+            raise InputError(f"expected 1 in a machine of a fleet, got {degree}", name)
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
     step_times = DesignStepTimes(evaluator, design, limits.max_sequences, longest)
     room, watts = _room_and_watts(evaluator, design, limits.max_sequences, memory_fraction)
@@ -51,25 +58,26 @@ def design_machine(
         design=dict(design),
         step_times=step_times,
         limits=replace(limits, cache_tokens=room),
-        n_devices=int(design.get("tensor_parallel") or 1),
+        n_devices=int(design.get(TENSOR_PARALLEL) or 1),
         power_watts=watts,
     )
 
 
 def _room_and_watts(
-    evaluator: NpuEvaluator, design: Mapping[str, Any], n_sequences: int, memory_fraction: float
-) -> tuple[int, float]:
-    """Tokens whose keys and values fit beside weights and states, and the TDP."""
+    evaluator: PhaseMachine, design: Mapping[str, Any], n_sequences: int, memory_fraction: float
+) -> tuple[int, float | None]:
+    """Tokens whose keys and values fit beside weights and states, and the TDP if it has one."""
+    has_power = _POWER in {metric.name for metric in evaluator.metrics}
+    metrics = [*_MEMORY, _POWER] if has_power else _MEMORY
     short, longer = (
-        evaluate_requests(evaluator, design, "decode", prompt, [1, 2], _METRICS)
-        for prompt in (1, 2)
+        evaluate_requests(evaluator, design, "decode", prompt, [1, 2], metrics) for prompt in (1, 2)
     )
     broken = [
         name for name, excess in short.violations.items() if name != "capacity" and excess[0] > 0
     ]
     if broken:
         raise InputError(f"the design breaks {', '.join(broken)}")
-    capacity, used, watts = (short.metrics[name] for name in _METRICS)
+    capacity, used = (short.metrics[name] for name in _MEMORY)
     of_token = longer.metrics["memory_used_bytes"][0] - used[0]
     of_request = used[1] - used[0]
     weights = used[0] - of_request
@@ -80,4 +88,5 @@ def _room_and_watts(
             f"memory: weights of {format_engineering(float(weights), 'B')} leave no room for a "
             f"cache in {memory_fraction:.0%} of {format_engineering(float(capacity[0]), 'B')}"
         )
-    return int(free // of_token), float(watts[0])
+    watts = float(short.metrics[_POWER][0]) if has_power else None
+    return int(free // of_token), watts

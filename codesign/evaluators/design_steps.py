@@ -1,10 +1,14 @@
-"""Seconds of a serving engine's steps on an accelerator design, interpolated between passes.
+"""Seconds of a serving engine's steps on a design, interpolated between passes.
 
 The evaluator times whole passes of one phase: decode steps of a batch over a context, prefills of a
 prompt. They are tabulated by requests exactly, and by contexts and prompts at points between which
 they are interpolated linearly. Points are added until the middle of every gap is within a
 tolerance, or the gap is narrow: tiles of the array make times jump from one token to the next. A
 chunk of a prompt takes what the prompt takes with it, less what it takes without.
+
+Of an evaluator that is slow (``SlowPasses``) the passes at few points give a correction, which is
+interpolated between them, to its cheaper model (``Predicts``), which is tabulated as above. Without
+such a model the seconds themselves are interpolated, between twice as many points each way.
 
 Limiting assumption: a step with chunks and decoding requests takes the time of both, one after the
 other, as a design has no kernels that share the weights between phases. That is an upper bound.
@@ -19,28 +23,29 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import column_of
+from codesign.columns import FloatArray
 from codesign.deployments.queueing import EngineStep
 from codesign.deployments.queueing.token_grid import place_on, token_grid
 from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation
-from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
-from codesign.evaluators.npu.preparation import BATCH_SIZE
-from codesign.workload import Request
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, SlowPasses
+from codesign.evaluators.request_passes import evaluate_requests, predict_requests
 
 _RATIO = 2.0**0.25
 """From one point of the first grid to the next [ours]."""
+_SPARSE_RATIO, _SPARSE_RATIO_ALONE = 4.0, 2.0
+"""The same of the passes of a slow evaluator, with a cheaper model and without one [ours]."""
 _TOLERANCE = 0.005
 """Relative error in the middle of a gap beyond which a point is added there [ours]."""
 _NARROW = 8
 """Tokens of a gap that is not parted further [ours]: a jump in it is smeared over so many."""
+_TIMES = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 
 
 class DesignStepTimes:
-    """Step times of one accelerator design, or of several that serve a model together.
+    """Step times of one design, or of several that serve a model together.
 
     Args:
-        evaluator: An evaluator of the model; of its workload only model and formats count.
+        machine: An evaluator of the model; of its workload only model and formats count.
         design: The design, by the evaluator's parameters, without a batch size.
         max_sequences: Requests that decode together at most.
         max_context_tokens: The longest context.
@@ -51,14 +56,14 @@ class DesignStepTimes:
 
     def __init__(
         self,
-        evaluator: NpuEvaluator,
+        machine: PhaseMachine,
         design: Mapping[str, Any],
         max_sequences: int,
         max_context_tokens: int,
     ) -> None:
-        if evaluator.workload.language_model.is_diffusion:
+        if machine.workload.language_model.is_diffusion:
             raise InputError("expected a model that generates token by token")
-        self._evaluator = evaluator
+        self._machine = machine
         self._design = {name: value for name, value in design.items() if name != BATCH_SIZE}
         self._batches = list(range(1, max_sequences + 1))
         self._max_context = max_context_tokens
@@ -81,7 +86,7 @@ class DesignStepTimes:
     @cached_property
     def _decodes(self) -> tuple[list[int], list[list[float]]]:
         """Contexts, and seconds of a decode step at each by requests from 1."""
-        return _tabulate(self._max_context, lambda n: self._pass_s("decode", n, self._batches))
+        return self._table("decode", self._batches)
 
     def _prefill_s(self, tokens: int) -> float:
         if not tokens:
@@ -94,43 +99,53 @@ class DesignStepTimes:
     @cached_property
     def _prefills(self) -> tuple[list[int], list[list[float]]]:
         """Tokens of prompts, and seconds of the prefill of each."""
-        return _tabulate(self._max_context, lambda n: self._pass_s("prefill", n, [1]))
+        return self._table("prefill", [1])
 
-    def _pass_s(self, phase: str, tokens: int, batches: Sequence[int]) -> list[float]:
-        """Seconds of passes of so many requests with so many tokens."""
-        metric = "time_per_output_token_s" if phase == "decode" else "time_to_first_token_s"
-        # A decode step's context ends with its own token.
-        prompt = tokens if phase == "prefill" else max(tokens - 1, 1)
-        evaluation = evaluate_requests(
-            self._evaluator, self._design, phase, prompt, batches, [metric]
-        )
-        return [float(value) for value in evaluation.metrics[metric]]
+    def _table(self, phase: str, batches: Sequence[int]) -> tuple[list[int], list[list[float]]]:
+        machine = self._machine
+        seconds_of = self._pass_s
+        if isinstance(machine, SlowPasses) and machine.is_slow:
+            seconds_of = self._sparse_passes(phase, batches[-1])
+        return _tabulate(self._max_context, lambda n: seconds_of(phase, n, batches).tolist())
+
+    def _pass_s(self, phase: str, tokens: int, batches: Sequence[int]) -> FloatArray:
+        """(n,) seconds of passes of so many requests with so many tokens."""
+        metric, prompt = _TIMES[phase], _prompt(phase, tokens)
+        return evaluate_requests(
+            self._machine, self._design, phase, prompt, batches, [metric]
+        ).metrics[metric]
+
+    def _predicted_s(self, phase: str, tokens: int, batches: Sequence[int]) -> FloatArray | None:
+        metric, prompt = _TIMES[phase], _prompt(phase, tokens)
+        return predict_requests(self._machine, self._design, phase, prompt, batches, metric)
+
+    def _sparse_passes(self, phase: str, most: int) -> Callable[..., FloatArray]:
+        """As :meth:`_pass_s`, of a slow evaluator, which is asked for few passes."""
+        has_model = self._predicted_s(phase, 1, [1]) is not None
+        ratio = _SPARSE_RATIO if has_model else _SPARSE_RATIO_ALONE
+        points, tried = token_grid(self._max_context, ratio), token_grid(most, ratio)
+
+        def cheap_s(tokens: int, batches: Sequence[int]) -> FloatArray:
+            if not has_model:
+                return np.ones(len(batches))
+            predicted = self._predicted_s(phase, tokens, batches)
+            if predicted is None:
+                raise InputError(f"the evaluator predicts no time of a {phase} of {tokens} tokens")
+            return predicted
+
+        rows = [self._pass_s(phase, tokens, tried) / cheap_s(tokens, tried) for tokens in points]
+        corrections = np.array(rows).T
+
+        def seconds_of(_: str, tokens: int, batches: Sequence[int]) -> FloatArray:
+            of_tried = [np.interp(tokens, points, column) for column in corrections]
+            return np.asarray(cheap_s(tokens, batches) * np.interp(batches, tried, of_tried))
+
+        return seconds_of
 
 
-def evaluate_requests(
-    evaluator: NpuEvaluator,
-    design: Mapping[str, Any],
-    phase: str,
-    prompt_tokens: int,
-    batches: Sequence[int],
-    metrics: Sequence[str],
-) -> Evaluation:
-    """Metrics of a design that generates one token of each request.
-
-    Args:
-        evaluator: The evaluator; of its workload only model and formats count.
-        design: The design, by the evaluator's parameters, without a batch size.
-        phase: ``prefill`` or ``decode``.
-        batches: (n,) requests processed together.
-        metrics: Names of those wanted.
-    """
-    counts = {"prompt_tokens": prompt_tokens, "generated_tokens": 1}
-    request = Request.model_validate(
-        evaluator.workload.model_dump() | {"phase": phase, "trace": None, "batch": 1, **counts}
-    )
-    own = NpuEvaluator(request, evaluator.options, library=evaluator.technologies())
-    columns = {name: column_of([value] * len(batches)) for name, value in design.items()}
-    return own.evaluate(columns | {BATCH_SIZE: column_of(list(batches))}, metrics)
+def _prompt(phase: str, tokens: int) -> int:
+    """Tokens of the prompt in a pass; a decode step's context ends with its own token."""
+    return tokens if phase == "prefill" else max(tokens - 1, 1)
 
 
 def _tabulate(

@@ -1,0 +1,151 @@
+"""A machine that serves one phase of a request, as systems of pools and fleets need it.
+
+Pools (``evaluators/system/design_pool.py``) and requests that arrive (``design_machine.py``) are
+built over any evaluator that keeps :class:`PhaseMachine`, ours or a stranger's. It is named as it
+is registered in the entry-point group ``codesign.evaluators``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from codesign import plugins
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.base import Evaluator, HasTechnologies
+from codesign.schema import Document, Record, to_record
+from codesign.workload import Request
+
+BATCH_SIZE = "batch_size"
+"""Parameter of designs that state how many requests they process together, and the metric."""
+
+
+@runtime_checkable
+class PhaseMachine(Evaluator, Protocol):
+    """An evaluator whose designs are machines that serve one phase of a request.
+
+    Its ``Workload`` is :class:`codesign.workload.Request` itself, and its metrics are of the phase
+    that this says. Model and tokens count; ``layers`` too, or it refuses a part of the layers when
+    it is built. Requests processed together are those of the design's parameter ``batch_size`` if
+    it has that parameter, and otherwise those of ``workload.batch`` if that is a number.
+
+    Every pool needs the metrics ``throughput_tokens_per_s`` and that of the phase,
+    ``time_to_first_token_s`` or ``time_per_output_token_s``. A system has such of its other metrics
+    as all of its machines report what decides them: for energy ``dynamic_joules_per_token`` and
+    ``idle_watts``, for example. ``handover_bytes`` and ``n_devices`` follow from the parameters
+    ``kv_format`` and the degrees of parallelism, or from their absence, unless it reports them
+    itself. Requests that arrive need ``memory_capacity_bytes`` and ``memory_used_bytes``; those of
+    ``workload.batch`` need ``batch_size`` as well.
+
+    What it has of ``Bounds``, ``KeepsLimits``, ``HasAccounts``, ``Explains``, ``HasProfile``,
+    ``VariesTechnology`` and ``VariesConstants`` is used. With ``Bounds``, values of ``kv_format``
+    or ``activation_format`` that are interchangeable are of equal widths, and so are values that
+    are superseded and those that beat them: requests take these bytes along. With
+    ``HasTechnologies`` its class takes them by the keyword ``library``.
+    """
+
+    workload: Request
+    options: Record
+
+
+@dataclass(frozen=True)
+class PoolPrices:
+    """What the machines of a pool cost besides what their metrics say.
+
+    Attributes:
+        usd_per_hour_of_capital: Part of a price that falls on an hour of serving.
+        usd_per_joule: Price of electricity; nothing where the machines' rent includes it.
+        kgco2e_per_joule: CO2 equivalents of electricity.
+    """
+
+    usd_per_hour_of_capital: float
+    usd_per_joule: float
+    kgco2e_per_joule: float
+
+
+@runtime_checkable
+class HasPrices(Protocol):
+    """An evaluator of machines whose tokens have a price and carbon in systems too, if it reports
+    the standing price and carbon and the wear of ``metrics.POOL_METRICS``."""
+
+    @property
+    def prices(self) -> PoolPrices:
+        """Of what is no machine: ports of links, electricity."""
+        ...
+
+
+@runtime_checkable
+class ReportsToPools(Protocol):
+    """An evaluator that can report metrics which systems need and nobody else looks at."""
+
+    metrics_for_pools: frozenset[str]
+    """Names from ``metrics.POOL_METRICS`` that ``evaluate`` takes besides the declared ones."""
+
+
+@runtime_checkable
+class SlowPasses(Protocol):
+    """An evaluator that takes so long for a design that tables of its passes have few points."""
+
+    is_slow: bool
+
+
+def is_phase_machine(evaluator: object) -> TypeGuard[PhaseMachine]:
+    """Whether pools and fleets may consist of an evaluator's designs."""
+    return isinstance(evaluator, PhaseMachine) and _serves_phases(evaluator)
+
+
+def machine_class(name: str, *others: str) -> Any:
+    """The class of a registered evaluator of machines that serve one phase of a request.
+
+    Args:
+        others: Names that the caller knows besides, for the message.
+
+    Raises:
+        UnknownNameError: Nothing of that name is registered.
+        InputError: It is an evaluator of something else, or cannot be imported.
+    """
+    names = plugins.names("evaluators")
+    factory = plugins.load("evaluators", name) if name in names else None
+    if _serves_phases(factory):
+        return factory
+    known = [*filter(_is_known, names), *others]
+    if factory is None:
+        raise UnknownNameError("machine", name, known)
+    raise InputError(
+        f"evaluator {name!r} has no machines that serve one phase of a request; expected one of: "
+        f"{', '.join(sorted(known))}"
+    )
+
+
+def _serves_phases(factory: object) -> bool:
+    return getattr(factory, "Workload", None) is Request
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return _serves_phases(plugins.load("evaluators", name))
+    except InputError:  # a stranger's that cannot be imported is nobody's remedy
+        return False
+
+
+def machine_for(
+    factory: Any, request: Mapping[str, Any], options: Record, like: PhaseMachine | None = None
+) -> PhaseMachine:
+    """The evaluator of machines that serve a request.
+
+    Args:
+        factory: Class of the evaluator.
+        request: The keys of its workload.
+        like: An evaluator of the class, whose technologies it takes.
+
+    Raises:
+        InputError: It cannot serve this request.
+    """
+    workload = to_record(Document("workload", dict(request), {}), factory.Workload)
+    machine: PhaseMachine
+    if isinstance(like, HasTechnologies):
+        machine = factory(workload, options, library=like.technologies())
+    else:
+        machine = factory(workload, options)
+    return machine

@@ -1,0 +1,114 @@
+"""Single passes of a design over requests of any length and number, by the evaluator of its phase.
+
+An evaluator is built anew for each length, of whose workload only model and formats count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray, column_of
+from codesign.errors import InputError
+from codesign.evaluators.base import Evaluation, Predicts
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
+
+
+def evaluate_requests(
+    machine: PhaseMachine,
+    design: Mapping[str, Any],
+    phase: str,
+    prompt_tokens: int,
+    batches: Sequence[int],
+    metrics: Sequence[str],
+) -> Evaluation:
+    """Metrics of a design that generates one token of each request.
+
+    Args:
+        machine: The evaluator.
+        design: The design, by the evaluator's parameters, without a batch size.
+        phase: ``prefill`` or ``decode``.
+        batches: (n,) requests processed together.
+        metrics: Names of those wanted.
+
+    Raises:
+        InputError: The evaluator does not report them, fails, or processes another number of
+            requests together.
+    """
+    names = [*metrics] if _states_batch(machine) else [*dict.fromkeys([*metrics, BATCH_SIZE])]
+    parts = [
+        _evaluated(own, columns, names)
+        for own, columns in _requests(machine, design, phase, prompt_tokens, batches)
+    ]
+    values = _joined([part.metrics for part in parts])
+    if not _states_batch(machine) and (values[BATCH_SIZE] != np.array(batches)).any():
+        raise InputError(
+            f"expected an evaluator that takes the batch of its workload, but of {batches[0]} "
+            f"requests it processes {values[BATCH_SIZE][0]:g} together"
+        )
+    return Evaluation(
+        {name: values[name] for name in metrics}, _joined([part.violations for part in parts])
+    )
+
+
+def predict_requests(
+    machine: PhaseMachine,
+    design: Mapping[str, Any],
+    phase: str,
+    prompt_tokens: int,
+    batches: Sequence[int],
+    metric: str,
+) -> FloatArray | None:
+    """(n,) of a metric by the evaluator's cheaper model; None if it has none, or not this metric.
+
+    Arguments as of :func:`evaluate_requests`.
+    """
+    parts = []
+    for own, columns in _requests(machine, design, phase, prompt_tokens, batches):
+        values = own.predict(columns, [metric]) if isinstance(own, Predicts) else {}
+        if metric not in values or not np.isfinite(values[metric]).all():
+            return None
+        parts.append(values[metric])
+    return np.concatenate(parts)
+
+
+def _states_batch(machine: PhaseMachine) -> bool:
+    return BATCH_SIZE in machine.required_parameters | machine.optional_parameters
+
+
+def _requests(
+    machine: PhaseMachine,
+    design: Mapping[str, Any],
+    phase: str,
+    prompt_tokens: int,
+    batches: Sequence[int],
+) -> Iterator[tuple[PhaseMachine, Columns]]:
+    """Evaluators with designs: one for all batches if designs state them, else one for each."""
+    counts = {"trace": None, "prompt_tokens": prompt_tokens, "generated_tokens": 1}
+    request = machine.workload.model_dump() | {"phase": phase, **counts}
+    factory, options = type(machine), machine.options
+    if _states_batch(machine):
+        columns = {name: column_of([value] * len(batches)) for name, value in design.items()}
+        columns[BATCH_SIZE] = column_of(list(batches))
+        yield machine_for(factory, request | {"batch": 1}, options, machine), columns
+        return
+    columns = {name: column_of([value]) for name, value in design.items()}
+    for batch in batches:
+        yield machine_for(factory, request | {"batch": batch}, options, machine), columns
+
+
+def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Sequence[str]) -> Evaluation:
+    declared = {metric.name for metric in machine.metrics}
+    if missing := [name for name in metrics if name not in declared]:
+        raise InputError(f"expected an evaluator that reports {', '.join(missing)}")
+    evaluation = machine.evaluate(designs, metrics)
+    if evaluation.failures:
+        reason = next(iter(evaluation.failures.values()))
+        raise InputError(f"the evaluator failed on this design: {reason}")
+    return evaluation
+
+
+def _joined(parts: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,267 @@
+"""Designs of a space as the machines of a pool, by any evaluator of one phase of a request.
+
+They report, of one machine in the role of its pool, the metrics that systems follow from.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray, Value
+from codesign.deployments.parallelism import REPLICA_DEGREES
+from codesign.errors import InputError, JobError
+from codesign.evaluators.base import (
+    Bounds,
+    Evaluation,
+    Explains,
+    Explanation,
+    Features,
+    HasAccounts,
+    KeepsLimits,
+    Supersedes,
+    UsesConventions,
+    profile_of,
+)
+from codesign.evaluators.phase_machine import (
+    BATCH_SIZE,
+    HasPrices,
+    PhaseMachine,
+    PoolPrices,
+    ReportsToPools,
+    machine_for,
+)
+from codesign.evaluators.system.decisive_metrics import metrics_of_pool
+from codesign.evaluators.system.hand_over import (
+    OWN_METRICS,
+    TIME_METRIC,
+    WIDE_FORMAT,
+    HandOverBytes,
+)
+from codesign.evaluators.system.roles import PoolTask
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.metrics import EXCHANGED, POOL_METRICS, Metric
+from codesign.schema import Record
+from codesign.workload import Request
+from codesign.workload.precision import bits_per_element
+
+_PARTS_OF_COST = [name for name in POOL_METRICS if name.startswith(("standing_", "wear_"))]
+_NO_PRICES = PoolPrices(np.nan, np.nan, np.nan)
+
+
+def design_pool(
+    name: str, factory: Any, options: Record, task: PoolTask, workload: SystemWorkload
+) -> DesignPool:
+    """One machine of a pool, or several that serve the model together; with bounds if it has any.
+
+    Args:
+        name: Under which the evaluator of the machines is registered.
+        factory: Its class.
+        task: What the machines do.
+
+    Raises:
+        InputError: The machines cannot serve this, or do not report what the role needs.
+    """
+    stage = task.stage
+    request = {
+        "model": workload.model,
+        "phase": stage.phase,
+        "prompt_tokens": stage.prompt_tokens,
+        "generated_tokens": stage.generated_tokens,
+        "layers": task.layers,
+        "max_batch": workload.max_batch,
+    }
+    machine = machine_for(factory, request, options)
+    pool_class = BoundedDesignPool if isinstance(machine, Bounds) else DesignPool
+    pool = pool_class(name, machine, HandOverBytes(stage, workload))
+    reported = {metric.name for metric in pool.metrics}
+    needed = metrics_of_pool(
+        ["throughput_tokens_per_s", TIME_METRIC[stage.phase]], task, False, False
+    )
+    if missing := [metric for metric in needed if metric not in reported]:
+        raise InputError(
+            f"its machines report {', '.join(missing)}, which evaluator {name!r} does not"
+        )
+    return pool
+
+
+class DesignPool:
+    """Machines of a pool, of which not more is known than what their evaluator reports.
+
+    All is as of their evaluator, but for what a hand-over or an exchange adds.
+
+    Args:
+        evaluator_name: Under which the evaluator of the machines is registered.
+    """
+
+    Workload: ClassVar[type[Record]] = Request
+    Options: ClassVar[type[Record]] = Record
+
+    def __init__(self, evaluator_name: str, evaluator: PhaseMachine, handed: HandOverBytes) -> None:
+        self.evaluator_name = evaluator_name
+        self._hand_over = handed
+        self._use(evaluator)
+
+    def _use(self, evaluator: PhaseMachine) -> None:
+        self.evaluator = evaluator
+        reported = {metric.name: metric for metric in evaluator.metrics}
+        if isinstance(evaluator, ReportsToPools):
+            more = evaluator.metrics_for_pools
+            reported |= {name: item for name, item in POOL_METRICS.items() if name in more}
+        if not isinstance(evaluator, HasPrices):
+            reported = {name: x for name, x in reported.items() if name not in _PARTS_OF_COST}
+        own = {name: metric for name, metric in OWN_METRICS.items() if name not in reported}
+        if evaluator.workload.phase == "decode" and "batch_size" not in reported:
+            own.pop("exchange_bytes", None)
+        self._own_names = frozenset(own)
+        self.metrics: tuple[Metric, ...] = (*reported.values(), *own.values())
+        self.required_parameters = evaluator.required_parameters
+        self.optional_parameters = evaluator.optional_parameters
+
+    @property
+    def prices(self) -> PoolPrices:
+        """Of what is no machine: ports of links, electricity; unknown if the evaluator has none."""
+        return self.evaluator.prices if isinstance(self.evaluator, HasPrices) else _NO_PRICES
+
+    @property
+    def profile(self) -> str:
+        """That of the evaluator, or else its name."""
+        return profile_of(self.evaluator_name, self.evaluator)
+
+    def convention_modules(self) -> Sequence[str]:
+        """Of the evaluator, which is found by its name, and of the conventions that it uses."""
+        evaluator = self.evaluator
+        used = evaluator.convention_modules() if isinstance(evaluator, UsesConventions) else ()
+        return [type(evaluator).__module__, *used]
+
+    def within_limits(self, limits: Mapping[str, float]) -> Self:
+        """The same; batch sizes are chosen within these limits on latency, if any are chosen."""
+        if not isinstance(self.evaluator, KeepsLimits):
+            return self
+        return self.changed(self.evaluator.within_limits(limits))
+
+    def changed(self, evaluator: object) -> Self:
+        """The same pool of machines that another evaluator of their kind reads."""
+        pool = copy.copy(self)
+        pool._use(cast("PhaseMachine", evaluator))
+        return pool
+
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        if not isinstance(self.evaluator, KeepsLimits):
+            return frozenset()
+        return self.evaluator.choosing_metrics(parameters)
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        return self.evaluator.known_violations(designs)
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        names = [item.name for item in self.metrics] if metrics is None else metrics
+        of_machine = [name for name in names if name not in self._own_names]
+        if "exchange_bytes" in names:
+            of_machine.append("batch_size")
+        evaluation = self.evaluator.evaluate(designs, list(dict.fromkeys(of_machine)))
+        own = self._own(designs, names, evaluation.metrics.get("batch_size"))
+        values = {**evaluation.metrics, **own}
+        return Evaluation(
+            {name: values[name] for name in names}, evaluation.violations, evaluation.failures
+        )
+
+    def _own(
+        self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
+    ) -> dict[str, FloatArray]:
+        """(n,) what the evaluator does not report; batch sizes only for exchanges."""
+        n = len(next(iter(designs.values())))
+        own: dict[str, FloatArray] = {}
+        if "handover_bytes" in names:
+            own["handover_bytes"] = self._hand_over.of(designs, n)
+        if "n_devices" in names:
+            degrees = [
+                designs[name].lookup(float, 1.0) for name in REPLICA_DEGREES if name in designs
+            ]
+            own["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
+        if set(names) & set(EXCHANGED):
+            model, request = self.evaluator.workload.language_model, self.evaluator.workload
+            width = float(model.num_hidden_layers * model.hidden_size)
+            of_token = width * _bits(designs, "activation_format", n) / 8.0
+            own["exchange_bytes_per_token"] = of_token
+            is_prefill = request.phase == "prefill"
+            in_pass = float(request.tokens.prompt_tokens) if is_prefill else batch_size
+            if "exchange_bytes" in names and in_pass is not None:
+                own["exchange_bytes"] = of_token * in_pass
+        return {name: own[name] for name in own if name in names and name in self._own_names}
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        evaluator = self.evaluator
+        return evaluator.absent_metrics(values) if isinstance(evaluator, HasAccounts) else {}
+
+    def explain(self, designs: Columns) -> Explanation:
+        if isinstance(self.evaluator, Explains):
+            return self.evaluator.explain(designs)
+        evaluation = self.evaluator.evaluate(designs)
+        if evaluation.failures:
+            raise JobError(f"the evaluator failed on this design: {evaluation.failures[0]}")
+        return Explanation(
+            metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
+            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            operators=[],
+            levels=[],
+            power=[],
+        )
+
+    def provenance(self) -> Mapping[str, Any]:
+        return self.evaluator.provenance()
+
+
+class BoundedDesignPool(DesignPool):
+    """Machines whose evaluator has bounds, so that exact fronts skip many designs."""
+
+    evaluator: Any
+
+    def _use(self, evaluator: PhaseMachine) -> None:
+        super()._use(evaluator)
+        assert isinstance(evaluator, Bounds)  # of design_pool
+        self.undecided_parameters = evaluator.undecided_parameters
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        keys: Sequence[Hashable] = self.evaluator.interchangeable(parameter, values)
+        return keys
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """As of the evaluator: such formats are of equal widths, and take equal bytes along."""
+        if not isinstance(self.evaluator, Supersedes):
+            return {}
+        return self.evaluator.superseded(values, objectives)
+
+    def best_case(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        n = len(next(iter(designs.values())))
+        known = dict(designs)
+        for name in ("kv_format", "activation_format"):
+            if name in undecided:
+                least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
+                known[name] = Column((least,), np.zeros(n, dtype=np.int64))
+        batch = designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
+        of_machine = [name for name in metrics if name not in self._own_names]
+        return {
+            **self.evaluator.best_case(designs, undecided, of_machine),
+            **self._own(known, metrics, batch),
+        }
+
+    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+        return self.evaluator.features(designs) if isinstance(self.evaluator, Features) else {}
+
+
+def _bits(designs: Columns, name: str, n: int) -> FloatArray:
+    """(n,) bits of an element in a format, which is a wide one where no parameter says it."""
+    if name not in designs:
+        return np.full(n, bits_per_element(WIDE_FORMAT))
+    return designs[name].lookup(lambda item: bits_per_element(str(item)))

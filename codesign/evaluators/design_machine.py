@@ -43,7 +43,8 @@ def design_machine(
 
     Raises:
         InputError: The design serves a part of the layers, in a pipeline or in groups with experts,
-            breaks a limit of its own, or has no room for a cache; or the model does not generate token by token.
+            breaks a limit of its own, or has no room for a cache; or the model does not generate
+            token by token.
     """
     if evaluator.workload.layers != "all":
         raise InputError(f"expected a machine for all layers, got {evaluator.workload.layers}")

@@ -204,7 +204,7 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
     reduced, reduced_count = of("all_reduce")
     gathered, gathered_count = of("all_gather")
     exchanged, n_exchanges = np.empty(0), 0.0
-    if has_groups and model.is_mixture:
+    if has_groups and table.is_mixture:  # which attention apart from experts is not
         steps = exchange_steps(
             model,
             np.array(table.tokens_per_request),

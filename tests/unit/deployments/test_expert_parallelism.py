@@ -76,6 +76,14 @@ def test_a_token_goes_once_to_each_other_group_that_has_an_expert_of_it():
     assert steps["combine"].elements[0] == steps["dispatch"].elements[0]
 
 
+def test_attention_apart_from_experts_exchanges_nothing():
+    request = Request(model="deepseek-v3", phase="decode", trace="osworld", layers="attention")
+    messages = model_part(request, Parallelism(1, 1, 8)).messages
+    assert messages.n_messages == 0
+    experts = Request(model="deepseek-v3", phase="decode", trace="osworld", layers="ffn")
+    assert model_part(experts, Parallelism(1, 1, 8)).messages.n_messages == 116
+
+
 def test_only_groups_exchange_tokens_and_only_their_devices_gather_them(request_):
     alone = model_part(request_, Parallelism(1, 1, 8)).messages
     assert alone.exchange_count.tolist() == [58, 58]

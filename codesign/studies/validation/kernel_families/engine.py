@@ -10,7 +10,7 @@ over the number of collectives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -69,22 +69,9 @@ def fit(requests: Sequence[RequestCase]) -> EngineConstants:
         requests: Those of :func:`cases`, or some of them.
     """
     hosted = [case for case in requests if _is_hosted(case)]
-    parts = np.array([_parts(case) for case in hosted]).T
-    layers_s, ends_s, kernels, bandwidth, message_bytes, sent_bytes = parts
-    has_prompts = np.array([case.quantity == "TTFT" for case in hosted])
-    n_decoding = np.where(has_prompts, 0.0, [case.batch for case in hosted])
-    ranks = np.array([case.tensor_parallel for case in hosted])
-
-    def times_s(constants: EngineConstants) -> FloatArray:
-        copied_s = host_copy_s(message_bytes, sent_bytes, bandwidth, constants)
-        started_s = np.maximum(layers_s + copied_s, host_starts_s(kernels, bandwidth, constants))
-        return np.asarray(
-            started_s + ends_s + host_own_s(has_prompts, n_decoding, ranks, constants)
-        )
-
     fitted = fit_constants(
         _START,
-        times_s,
+        hosted_law(hosted),
         np.array([case.value for case in hosted]),
         groups=[f"{case.device.key} {case.quantity}" for case in hosted],
         free=_HOSTED,
@@ -93,6 +80,23 @@ def fit(requests: Sequence[RequestCase]) -> EngineConstants:
     deviation = max(float(np.median(deviations)), 0.0)
     request = np.sqrt(fitted.host_request * _OTHER_HOST_REQUEST_S)
     return fitted.model_copy(update={"rank_deviation": deviation, "host_request": float(request)})
+
+
+def hosted_law(requests: Sequence[RequestCase]) -> Callable[[EngineConstants], FloatArray]:
+    """(n,) seconds of requests whose host starts kernels one by one, by the constants of hosts."""
+    parts = np.array([_parts(case) for case in requests]).T
+    layers_s, ends_s, kernels, bandwidth, message_bytes, sent_bytes = parts
+    has_prompts = np.array([case.quantity == "TTFT" for case in requests])
+    n_decoding = np.where(has_prompts, 0.0, [case.batch for case in requests])
+    ranks = np.array([case.tensor_parallel for case in requests])
+
+    def times_s(constants: EngineConstants) -> FloatArray:
+        copied_s = host_copy_s(message_bytes, sent_bytes, bandwidth, constants)
+        started_s = np.maximum(layers_s + copied_s, host_starts_s(kernels, bandwidth, constants))
+        own_s = host_own_s(has_prompts, n_decoding, ranks, constants)
+        return np.asarray(started_s + ends_s + own_s)
+
+    return times_s
 
 
 def _is_hosted(case: RequestCase) -> bool:

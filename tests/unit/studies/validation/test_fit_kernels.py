@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from codesign.errors import UnknownNameError
@@ -110,3 +111,20 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() ->
     # Between 0.07 ms in DistServe's profiles and 0.3 ms in Splitwise's table.
     assert 0.1e-3 < gpu["host_request"] < 0.2e-3
     assert 1.0 < gpu["host_copy"] < 2.0
+
+
+def test_an_engine_fitted_to_one_device_predicts_the_other() -> None:
+    requests = engine.cases()
+    waiting = [case for case in requests if case.engine == "turbomind"][:9]
+    hosted = {
+        device: [case for case in requests if case.engine == "eager" and case.device.key == device]
+        for device in ("a100-sxm-80gb", "h100-sxm")
+    }
+    for device, others in zip(hosted, reversed(list(hosted.values())), strict=True):
+        own = hosted[device]
+        constants = engine.fit([*others, *waiting])
+        errors = engine.hosted_law(own)(constants) / [case.value for case in own] - 1.0
+        for quantity in ("TTFT", "TPOT"):
+            of_quantity = errors[[case.quantity == quantity for case in own]]
+            assert np.median(np.abs(of_quantity)) < 0.1, (device, quantity)
+            assert np.quantile(np.abs(of_quantity), 0.9) < 0.25, (device, quantity)

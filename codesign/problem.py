@@ -63,11 +63,12 @@ class Objective:
 def cost_column(objectives: Sequence[Objective]) -> int:
     """Position of the objective by which one design is called cheaper than another.
 
-    It is the last of those to minimize, as in "maximize throughput, minimize time to first token,
-    minimize TDP"; where all are maximized, the last.
+    It is the last of those to minimize that are no times, as in "maximize throughput, minimize TDP,
+    minimize time to first token"; else the last to minimize; where all are maximized, the last.
     """
     minimized = [position for position, item in enumerate(objectives) if item.sense == "minimize"]
-    return minimized[-1] if minimized else len(objectives) - 1
+    costs = [position for position in minimized if objectives[position].metric.unit != "s"]
+    return (costs or minimized or [len(objectives) - 1])[-1]
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,11 @@ def test_constraints_on_metrics_are_violations_and_others_are_known_before():
         (["+throughput_tokens_per_s", "-time_to_first_token_s", "-tdp_watts"], 2),
         (["+throughput_tokens_per_s", "+tokens_per_joule"], 1),
         (["-tdp_watts"], 0),
+        (["-energy_joules_per_token", "-time_per_output_token_s"], 0),
+        (["-time_to_first_token_s", "-time_per_output_token_s"], 1),
     ],
 )
-def test_the_cost_is_the_last_objective_to_minimize(objectives, cost):
+def test_the_cost_is_the_last_objective_to_minimize_that_is_no_time(objectives, cost):
     senses = {"+": "maximize", "-": "minimize"}
     listed = [Objective(METRICS[name[1:]], senses[name[0]]) for name in objectives]
     assert cost_column(listed) == cost

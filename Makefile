@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Two OpenMP threads are slower than one here; work is spread over processes instead.
 export OMP_NUM_THREADS ?= 1
+# Some containers forbid bytecode; each of the many processes would compile all of its modules.
+unexport PYTHONDONTWRITEBYTECODE
 # The theme otherwise advertises its successor at every build.
 export NO_MKDOCS_2_WARNING := 1
 

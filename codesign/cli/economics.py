@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from codesign.cli.economics_flags import (
+    DEVICE,
+    SPACE,
     DraftFlags,
     GridFlags,
     InstanceFlags,
+    OfferFlags,
     OperandFlags,
     OwnershipFlags,
     PromptFlags,
+    RuleFlags,
     check_numbers,
     check_split,
     request_tokens,
@@ -34,33 +38,22 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.frontier import Grid, Points
     from codesign.evaluators.economics.serving_offer import DeviceServing, Formats, Offer
     from codesign.hardware.accelerator import AcceleratorBatch
+    from codesign.report.economics_tables import EconomicsReport
 
-_SPACE = "memexplorer"
-_DEVICE = "h100"
-_OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
-_FLAGS = {
-    "model": "--model",
-    "profile": "--profile",
-    **flag_names(PromptFlags, DraftFlags, OwnershipFlags),
-}
+_FITTED = "fitted"
+_ROOFLINE_OPTIONS = (
+    "compute_cap", "bandwidth_cap", "link_bandwidth", "network_bandwidth", "node_size",
+)  # fmt: skip
+"""Options of sustained rates, which fitted kernels do not have."""
+_FLAGS = {"model": "--model", **flag_names(PromptFlags, DraftFlags, OwnershipFlags, RuleFlags)}
 
 
 def economics(
     *,
     model: Model,
-    device: Annotated[
-        str | None, typer.Option(help="A device, or the path of its file. [h100]")
-    ] = None,
-    design: Annotated[
-        str | None, typer.Option(help="Instead of a device: a design that --space names.")
-    ] = None,
-    space: Annotated[str | None, typer.Option(help=f"Design space. [{_SPACE}]")] = None,
+    offered: OfferFlags,
     formats_: OperandFlags,
     request: PromptFlags,
-    users: Annotated[
-        int | None,
-        typer.Option(help="Users served at once: how many devices all of them take.", min=1),
-    ] = None,
     times: LimitFlags,
     drafting: DraftFlags,
     owner: OwnershipFlags,
@@ -69,24 +62,7 @@ def economics(
     ] = 3.0,
     instance: InstanceFlags,
     largest: GridFlags,
-    continuous: Annotated[
-        bool,
-        typer.Option(
-            "--continuous",
-            help="The paper's frontier over real numbers of devices, requests and stages.",
-        ),
-    ] = False,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="fitted (kernels as measured), epoch (the paper's figures) or plain (sustained "
-            "rates of the files). [fitted; epoch with a flag that only they have, such as --tp]"
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help=f"Repeatable: {_OWNERSHIP}"),
-    ] = None,
+    rules: RuleFlags,
     figure: Annotated[
         Path | None, typer.Option(help="Draw cost against speed: a .png or .svg file.")
     ] = None,
@@ -94,105 +70,39 @@ def economics(
     as_json: AsJson = False,
 ) -> None:
     """Price a model: dollars per million tokens against speed, fastest and best-value points."""
-    from codesign.evaluators.economics.buildable import buildable_points
-    from codesign.evaluators.economics.frontier import Grid, feasible_points
+    from codesign.evaluators.economics.frontier import Grid
     from codesign.evaluators.economics.serving_offer import serve
-    from codesign.hardware.device import load_device
-    from codesign.machines.device.expected_error import energy_range
-    from codesign.report.economics_tables import EconomicsReport, to_document, to_tables
-    from codesign.report.economics_words import (
-        convention_words,
-        energy_words,
-        error_notes,
-        fitted_convention_words,
-        price_notes,
-        question_words,
-        rent_words,
-    )
+    from codesign.report.economics_tables import to_document, to_tables
 
     check_numbers(alpha, instance, largest)
     check_figure("--figure", figure)
-    roofline_flags = {
-        "--design": design is not None,
-        "--speculate": bool(drafting.speculate),
-        "--continuous": continuous,
-    }
-    stray = [name for name, is_set in roofline_flags.items() if is_set] + set_flags(instance)
-    profile = profile or ("epoch" if stray else _FITTED)
-    is_fitted = profile == _FITTED
-    if is_fitted and stray:
-        problem = "expected --profile epoch or plain with it; fitted searches whole instances"
-        raise InputError(f"{problem} of a device, without a draft", stray[0])
-    speculate = False if is_fitted else drafting.speculate in (None, True)
-    profile = "plain" if is_fitted else profile
-    options = _options(
-        filled_keys(owner) | {"profile": profile}, read_pairs("--option", option, as_yaml=True)
-    )
-    if is_fitted:
-        _check_fitted_options(options)
+    is_fitted = _is_fitted(offered, drafting, instance, rules)
+    options = _options(owner, rules, is_fitted)
     tokens = request_tokens(request)
     workload = _workload(model, request, tokens, drafting)
-    if users is not None and tokens is None and request.context_tokens is None:
-        # Without a cache to read any number of requests fits, and 16 devices serve 10,000 users.
-        raise InputError(
-            "expected --prompt-tokens and --generated-tokens, or --context-tokens, with it",
-            "--users",
-        )
-    limits = _limits(times, tokens)
+    limits = _limits(times, request, tokens)
     if drafting.draft_kv_heads is not None:
         with mistakes_at("--draft-kv-heads"):
             options.shape(drafting.draft, drafting.draft_kv_heads)
-    offer, settings = _offer(device, design, space, options)
+    offer, settings = _offer(offered, options)
     formats = _formats(formats_, settings)
-    speculate = speculate and drafting.draft != model  # no model is faster than itself
+    # No model is faster than itself.
+    speculate = not is_fitted and drafting.speculate is not False and drafting.draft != model
     split, devices = split_of(instance)
-    batch = instance.batch
-    if (devices is None) != (batch is None):
-        raise InputError(
-            "expected --devices and --batch together, or neither"
-            " (--tp and --pp fix the devices, so they need --batch)"
-        )
     serving = serve(
         workload, options, offer, formats, speculate, split, drafting.draft_kv_heads, tokens
     )
-    check_split(split, devices, batch, serving.decoding.target.shape, continuous)
+    check_split(split, devices, instance.batch, serving.decoding.target.shape, rules.continuous)
+    device, users = offered.device or DEVICE, request.users
     tried = Grid(
         largest.grid, largest.max_devices, min(largest.max_batch, users or largest.max_batch)
     )
-    if is_fitted:
-        points = _fitted_points(workload, options, serving, formats, tokens, device, tried)
-    elif devices is not None and batch is not None:
-        points = _point(serving, devices, batch, continuous)
+    study = _Study(device, workload, options, serving, formats, users, limits, tried, is_fitted)
+    if devices is None or instance.batch is None:
+        points = study.points(rules.continuous)
     else:
-        points = (feasible_points if continuous else buildable_points)(
-            serving.decoding,
-            serving.usd_per_hour,
-            tried,
-            workload.context_tokens,
-            options.demand_tokens_per_s,
-        )
-    points = points.within(*limits)
-    key = None if points.joules_per_token is None else load_device(device or _DEVICE).key
-    economics_report = EconomicsReport(
-        serving,
-        points.frontier(),
-        alpha,
-        question_words(model, serving, formats, tokens, users, limits)
-        | {"rent": rent_words(serving, options)}
-        | (
-            fitted_convention_words(options)
-            if is_fitted
-            else convention_words(serving, workload, speculate, options)
-        )
-        | ({} if key is None else {"energy": energy_words(key, options)}),
-        points=points,
-        users=users,
-        notes=[
-            *price_notes(model, drafting.draft if speculate else None, points, tried),
-            *(error_notes(device or _DEVICE) if is_fitted else ()),
-        ],
-        energy_range=None if key is None else energy_range(key, 1.0),
-    )
+        points = _point(serving, devices, instance.batch, rules.continuous)
+    economics_report = study.report(points.within(*limits), alpha)
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
         "economics",
@@ -202,52 +112,113 @@ def economics(
     )
 
 
-_FITTED = "fitted"
-_OF_ROOFLINES = ("compute_cap", "bandwidth_cap", "link_bandwidth", "network_bandwidth", "node_size")
-"""Options of sustained rates, which fitted kernels do not have."""
+@dataclass(frozen=True)
+class _Study:
+    """What is priced, and by which rules."""
+
+    device: str
+    workload: EconomicsWorkload
+    options: EconomicsOptions
+    serving: DeviceServing
+    formats: Formats
+    users: int | None
+    limits: tuple[float | None, float | None]
+    tried: Grid
+    is_fitted: bool
+
+    def points(self, continuous: bool) -> Points:
+        """Every instance of the grid."""
+        from codesign.evaluators.economics.buildable import buildable_points
+        from codesign.evaluators.economics.fitted_points import fitted_points
+        from codesign.evaluators.economics.frontier import feasible_points
+        from codesign.hardware.device import load_device
+
+        decoding, workload = self.serving.decoding, self.workload
+        rent, demand = self.serving.usd_per_hour, self.options.demand_tokens_per_s
+        if not self.is_fitted:
+            points = feasible_points if continuous else buildable_points
+            return points(decoding, rent, self.tried, workload.context_tokens, demand)
+        return fitted_points(
+            workload.model,
+            load_device(self.device, "--device"),
+            self.formats,
+            rent,
+            self.tried,
+            workload.context_tokens,
+            decoding.tokens,
+            demand,
+        )
+
+    def report(self, points: Points, alpha: float) -> EconomicsReport:
+        """What the points say, and what their numbers rest on."""
+        from codesign.hardware.device import load_device
+        from codesign.machines.device.expected_error import energy_range
+        from codesign.report import economics_words as words
+        from codesign.report.economics_tables import EconomicsReport
+
+        serving, options, model = self.serving, self.options, self.workload.model
+        tokens, speculation = serving.decoding.tokens, serving.decoding.speculation
+        draft = None if speculation is None else self.workload.draft
+        conventions = {
+            **words.question_words(model, serving, self.formats, tokens, self.users, self.limits),
+            "rent": words.rent_words(serving, options),
+            **(
+                words.fitted_convention_words(options)
+                if self.is_fitted
+                else words.convention_words(serving, self.workload, draft is not None, options)
+            ),
+        }
+        key = None if points.joules_per_token is None else load_device(self.device).key
+        if key is not None:
+            conventions["energy"] = words.energy_words(key, options)
+        return EconomicsReport(
+            serving,
+            points.frontier(),
+            alpha,
+            conventions,
+            points=points,
+            users=self.users,
+            notes=[
+                *words.price_notes(model, draft, points, self.tried),
+                *(words.error_notes(self.device) if self.is_fitted else ()),
+            ],
+            energy_range=None if key is None else energy_range(key, 1.0),
+        )
 
 
-def _check_fitted_options(options: EconomicsOptions) -> None:
-    for name in _OF_ROOFLINES:
-        if getattr(options, name) is not None:
-            problem = "expected --profile epoch or plain with it; every fitted kernel has its own"
-            raise InputError(f"{problem} efficiency", f"--option {name}")
+def _is_fitted(
+    offered: OfferFlags, drafting: DraftFlags, instance: InstanceFlags, rules: RuleFlags
+) -> bool:
+    """Whether kernels take as long as those that were measured."""
+    roofline_flags = {
+        "--design": offered.design is not None,
+        "--speculate": bool(drafting.speculate),
+        "--continuous": rules.continuous,
+    }
+    stray = [name for name, is_set in roofline_flags.items() if is_set] + set_flags(instance)
+    if rules.profile == _FITTED and stray:
+        problem = "expected --profile epoch or plain with it; fitted searches whole instances"
+        raise InputError(f"{problem} of a device, without a draft", stray[0])
+    return rules.profile == _FITTED or (rules.profile is None and not stray)
 
 
-def _fitted_points(
-    workload: EconomicsWorkload,
-    options: EconomicsOptions,
-    serving: DeviceServing,
-    formats: Formats,
-    tokens: RequestTokens | None,
-    device: str | None,
-    tried: Grid,
-) -> Points:
-    from codesign.evaluators.economics.fitted_points import fitted_points
-    from codesign.hardware.device import load_device
-
-    return fitted_points(
-        workload.model,
-        load_device(device or _DEVICE, "--device"),
-        formats,
-        serving.usd_per_hour,
-        tried,
-        workload.context_tokens,
-        tokens,
-        options.demand_tokens_per_s,
-    )
-
-
-def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
+def _options(owner: OwnershipFlags, rules: RuleFlags, is_fitted: bool) -> EconomicsOptions:
     from codesign.evaluators.economics.economics_options import EconomicsOptions
     from codesign.schema import Document, to_record
 
+    named = filled_keys(owner, rules) | ({"profile": "plain"} if is_fitted else {})
+    more = read_pairs("--option", rules.option, as_yaml=True)
     twice = sorted((named.keys() - {"profile"}) & more.keys())
     if twice:
         flag = _FLAGS[twice[0]]
         raise InputError(f"{twice[0]!r} is given twice, the other time by {flag}", "--option")
     with naming(_FLAGS, flag_by_key("--option", more)):
-        return to_record(Document("option", {**named, **more}, {}), EconomicsOptions)
+        options = to_record(Document("option", {**named, **more}, {}), EconomicsOptions)
+    for name in _ROOFLINE_OPTIONS:
+        if is_fitted and getattr(options, name) is not None:
+            problem = "expected --profile epoch or plain with it; every fitted kernel has its own"
+            raise InputError(f"{problem} efficiency", f"--option {name}")
+    return options
 
 
 def _workload(
@@ -262,23 +233,21 @@ def _workload(
         return to_record(Document("workload", inputs, {}), EconomicsWorkload)
 
 
-def _offer(
-    device: str | None, design: str | None, space: str | None, options: EconomicsOptions
-) -> tuple[Offer, Mapping[str, Any]]:
+def _offer(offered: OfferFlags, options: EconomicsOptions) -> tuple[Offer, Mapping[str, Any]]:
     """The rented device, and the settings of the design that describes it."""
     from codesign.evaluators.economics.serving_offer import design_offer, device_offer
 
-    if design is None:
-        if space is not None:
+    if offered.design is None:
+        if offered.space is not None:
             raise InputError("expected --design with --space")
-        return device_offer(device or _DEVICE, options), {}
-    if device is not None:
+        return device_offer(offered.device or DEVICE, options), {}
+    if offered.device is not None:
         raise InputError("expected --device or --design, got both")
     from codesign import api
     from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
 
-    design_space = api.load_space(space or _SPACE)
-    row = api.find_design(design_space, design)
+    design_space = api.load_space(offered.space or SPACE)
+    row = api.find_design(design_space, offered.design)
     columns = design_space.columns(row)
     missing = sorted(REQUIRED_PARAMETERS - columns.keys())
     if missing:
@@ -287,7 +256,7 @@ def _offer(
     accelerators = build_accelerators(columns, api.load_library())
     settings = {name: column.to_list()[0] for name, column in columns.items()}
     watts = _tdp_watts(accelerators, settings)
-    return design_offer(design, accelerators, options, watts), settings
+    return design_offer(offered.design, accelerators, options, watts), settings
 
 
 def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> float:
@@ -338,8 +307,16 @@ def _point(serving: DeviceServing, devices: float, batch: float, continuous: boo
     )
 
 
-def _limits(times: LimitFlags, tokens: RequestTokens | None) -> tuple[float | None, float | None]:
+def _limits(
+    times: LimitFlags, request: PromptFlags, tokens: RequestTokens | None
+) -> tuple[float | None, float | None]:
     """Limits on the time to first token and per output token, in seconds."""
+    if request.users is not None and tokens is None and request.context_tokens is None:
+        # Without a cache to read any number of requests fits, and 16 devices serve 10,000 users.
+        raise InputError(
+            "expected --prompt-tokens and --generated-tokens, or --context-tokens, with it",
+            "--users",
+        )
     if times.first_token is not None and tokens is None:
         raise InputError("expected --prompt-tokens and --generated-tokens with it", "--first-token")
     return times.seconds()

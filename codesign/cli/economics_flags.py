@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.shape import ModelShape
 
 
+DEVICE = "h100"
+SPACE = "memexplorer"
+
+
+@dataclass(frozen=True)
+class OfferFlags:
+    """What is rented or bought: a device, or what a design describes."""
+
+    device: str | None = flag(f"A device, or the path of its file. [{DEVICE}]")
+    design: str | None = flag("Instead of a device: a design that --space names.")
+    space: str | None = flag(f"Design space. [{SPACE}]")
+
+
 @dataclass(frozen=True)
 class OperandFlags:
     """Number formats."""
@@ -26,13 +39,16 @@ class OperandFlags:
 
 @dataclass(frozen=True)
 class PromptFlags:
-    """The tokens of a request."""
+    """The tokens of a request, and how many requests there are at once."""
 
     context_tokens: float | None = flag(
         "Tokens that every request attends to, prompts not counted. [0]"
     )
     prompt_tokens: int | None = token_flag("Tokens of a prompt, whose prefill is counted.")
     generated_tokens: int | None = token_flag("Tokens generated after it; with --prompt-tokens.")
+    users: int | None = flag(
+        "Users served at once: how many devices all of them take.", key="", min=1
+    )
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,28 @@ class GridFlags:
     grid: int = flag("Batches that are tried; sizes too if continuous.", 400)
     max_devices: float = flag("Largest instance of the grid.", 1000.0)
     max_batch: float = flag("Largest batch of the grid.", 10_000.0)
+
+
+@dataclass(frozen=True)
+class RuleFlags:
+    """By which rules prices are counted."""
+
+    continuous: bool = flag(
+        "The paper's frontier over real numbers of devices, requests and stages.",
+        False,
+        "--continuous",
+        key="",
+    )
+    profile: str | None = flag(
+        "fitted (kernels as measured), epoch (the paper's figures) or plain (sustained rates of "
+        "the files). [fitted; epoch with a flag that only they have, such as --tp]"
+    )
+    option: list[str] | None = flag(
+        "Repeatable: busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, "
+        "node_size, ...",
+        key="",
+        metavar="KEY=VALUE",
+    )
 
 
 def check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> None:
@@ -138,6 +176,11 @@ def split_of(instance: InstanceFlags) -> tuple[Fixed, float | None]:
         devices, pp = product, pp or 1
     if (pp, ep) != (None, None) and devices is None:
         raise InputError("a given split needs --devices and --batch")
+    if (devices is None) != (instance.batch is None):
+        raise InputError(
+            "expected --devices and --batch together, or neither"
+            " (--tp and --pp fix the devices, so they need --batch)"
+        )
     dimensions = None if layout is None else LAYOUTS.index(layout) + 1.0
     return Fixed(
         dimensions, None if pp is None else float(pp), None if ep is None else float(ep)

@@ -56,6 +56,28 @@ class QuestionFlags:
     )
 
 
+@dataclass(frozen=True)
+class DesignFlags:
+    """The design, and where it is described."""
+
+    space: str | None = flag(
+        "Design space, or the path of its file. [memexplorer]", autocompletion=completion.spaces
+    )
+    design: str | None = flag(
+        "A design that the space or the design file names; with --campaign also its number on the "
+        "front.",
+        autocompletion=completion.designs,
+    )
+    pick: Pick = None
+    design_file: Path | None = flag(
+        "YAML file with a design, or with a front as `export` writes it; with --campaign only its "
+        "designs are taken."
+    )
+    settings: list[str] | None = flag(
+        "Change a parameter; may be repeated.", None, "--set", metavar="NAME=VALUE"
+    )
+
+
 def evaluate(
     *,
     campaign: Annotated[
@@ -65,33 +87,7 @@ def evaluate(
             autocompletion=completion.campaigns,
         ),
     ] = None,
-    space: Annotated[
-        str | None,
-        typer.Option(
-            help="Design space, or the path of its file. [memexplorer]",
-            autocompletion=completion.spaces,
-        ),
-    ] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(
-            help="A design that the space or the design file names; with --campaign also its "
-            "number on the front.",
-            autocompletion=completion.designs,
-        ),
-    ] = None,
-    pick: Pick = None,
-    design_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="YAML file with a design, or with a front as `export` writes it; with --campaign "
-            "only its designs are taken."
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter; may be repeated."),
-    ] = None,
+    subject: DesignFlags,
     question: QuestionFlags,
     uncertainty: Annotated[
         bool,
@@ -107,35 +103,14 @@ def evaluate(
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)
     if campaign is not None:
-        own = [*(["--space"] if space is not None else []), *set_flags(question)]
+        own = [*(["--space"] if subject.space is not None else []), *set_flags(question)]
         _refuse(own, f"the campaign {campaign} says all of it")
-        loaded = api.load_campaign(campaign, folder)
-        chosen = design_or_pick(design, pick)
-        title, values = _values_for(loaded, chosen, design_file)
-        result = _of_campaign(loaded, values, read_pairs("--set", settings))
-        _report(result, title, draws if uncertainty else None, as_json)
-        return
-    strays = {"--folder": folder, "--pick": pick}
-    _refuse([flag for flag, value in strays.items() if value is not None], "it is of a --campaign")
-    file = _DesignFile.read(design_file)
-    more = read_pairs("--request", question.request, as_yaml=True)
-    options = read_pairs("--option", question.option, as_yaml=True)
-    pair_flags = flag_by_key("--request", more) | flag_by_key("--option", options)
-    inputs = _workload_of(question, more)
-    design_space = api.load_space(space or file.space or _DEFAULT_SPACE)
-    pairs = read_pairs("--set", settings)
-    values = file.choose(design) if design_file is not None else _named(design_space, design)
-    _check_design({**values, **pairs}, design_space)
-    with naming(_flags(file.workload, inputs, more), pair_flags):
-        result = api.evaluate(
-            space=design_space,
-            design={**values, **pairs},
-            workload=_merged(file.workload, inputs),
-            evaluator=question.evaluator or file.evaluator or _default_evaluator(design_space),
-            options={**file.options, **options},
-        )
-    _say_what_moved(pairs, result.design)
-    title = design or (design_file.stem if design_file else "Design")
+        title, result = _of_campaign(api.load_campaign(campaign, folder), subject)
+    else:
+        strays = {"--folder": folder, "--pick": subject.pick}
+        stray = [name for name, value in strays.items() if value is not None]
+        _refuse(stray, "it is of a --campaign")
+        title, result = _of_question(subject, question)
     _report(result, title, draws if uncertainty else None, as_json)
 
 
@@ -144,32 +119,57 @@ def _refuse(flags: list[str], why: str) -> None:
         raise InputError(f"expected no {', '.join(flags)}: {why}")
 
 
-def _values_for(
-    campaign: Campaign, design: str | None, design_file: Path | None
-) -> tuple[str, Mapping[str, Any]]:
+def _of_campaign(campaign: Campaign, subject: DesignFlags) -> tuple[str, EvaluatedDesign]:
+    """Title and result of a design that is evaluated as the campaign does."""
+    from codesign import api
+
+    title, values = _values_for(campaign, subject)
+    settings = read_pairs("--set", subject.settings)
+    merged = {**values, **settings}
+    _check_design(merged, campaign.problem.space)
+    result = api.evaluate_as(campaign, merged)
+    _say_what_moved(settings, result.design)
+    return title, result
+
+
+def _values_for(campaign: Campaign, subject: DesignFlags) -> tuple[str, Mapping[str, Any]]:
     """Title and values of a design: of a file, of the campaign's front, of its space; or none."""
     from codesign import api
 
-    name = campaign.definition.name
-    if design_file is not None:
-        return f"{name}, {design or design_file.stem}", _DesignFile.read(design_file).choose(design)
+    name, file = campaign.definition.name, subject.design_file
+    design = design_or_pick(subject.design, subject.pick)
+    if file is not None:
+        return f"{name}, {design or file.stem}", _DesignFile.read(file).choose(design)
     if design is None:
         return name, {}
     words, values = api.design_of_campaign(campaign, design)
     return f"{name}, {words}", values
 
 
-def _of_campaign(
-    campaign: Campaign, values: Mapping[str, Any], settings: Mapping[str, str]
-) -> EvaluatedDesign:
-    """A design, evaluated as the campaign does."""
+def _of_question(subject: DesignFlags, question: QuestionFlags) -> tuple[str, EvaluatedDesign]:
+    """Title and result of a design that is evaluated as flags and its file say."""
     from codesign import api
 
-    merged = {**values, **settings}
-    _check_design(merged, campaign.problem.space)
-    result = api.evaluate_as(campaign, merged)
-    _say_what_moved(settings, result.design)
-    return result
+    design, path = subject.design, subject.design_file
+    file = _DesignFile.read(path)
+    more = read_pairs("--request", question.request, as_yaml=True)
+    options = read_pairs("--option", question.option, as_yaml=True)
+    pair_flags = flag_by_key("--request", more) | flag_by_key("--option", options)
+    inputs = _workload_of(question, more)
+    space = api.load_space(subject.space or file.space or _DEFAULT_SPACE)
+    pairs = read_pairs("--set", subject.settings)
+    values = file.choose(design) if path is not None else _named(space, design)
+    _check_design({**values, **pairs}, space)
+    with naming(_flags(file.workload, inputs, more), pair_flags):
+        result = api.evaluate(
+            space=space,
+            design={**values, **pairs},
+            workload=_merged(file.workload, inputs),
+            evaluator=question.evaluator or file.evaluator or _default_evaluator(space),
+            options={**file.options, **options},
+        )
+    _say_what_moved(pairs, result.design)
+    return design or (path.stem if path else "Design"), result
 
 
 def _check_design(values: Mapping[str, Any], space: DesignSpace) -> None:

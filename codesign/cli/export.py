@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,8 @@ import typer
 
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, shown_path
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.flag_records import flag
+from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.files import ending_of
@@ -26,53 +28,51 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ExportFlags:
+    """What is written, and in which form."""
+
+    form: str | None = flag(
+        "Observations: csv, json, yaml, parquet, xlsx, markdown, optuna. One design: spec-sheet, "
+        "scalesim, llmcompass, accelforge, genz. [by the file's ending]",
+        None,
+        "--format",
+    )
+    scope: str | None = flag(
+        "front: non-dominated designs; folded: those of them that are not folded under a cheaper "
+        "one; all: every observation. [front; folded for markdown]"
+    )
+    design: str | None = flag(
+        "Export one design: its number on the front, or its name in the space.",
+        autocompletion=completion.designs,
+    )
+    pick: Pick = None
+    partial: bool = flag("Also export a campaign that has not ended.", False, "--partial")
+
+
 def export(
+    *,
     name: Name,
     output: Annotated[Path, typer.Option(help="The file to write.")],
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="Observations: csv, json, yaml, parquet, xlsx, markdown, optuna. One design: "
-            "spec-sheet, scalesim, llmcompass, accelforge, genz. [by the file's ending]",
-        ),
-    ] = None,
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            help="front: non-dominated designs; folded: those of them that are not folded under a "
-            "cheaper one; all: every observation. [front; folded for markdown]"
-        ),
-    ] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(
-            help="Export one design: its number on the front, or its name in the space.",
-            autocompletion=completion.designs,
-        ),
-    ] = None,
-    pick: Pick = None,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Also export a campaign that has not ended.")
-    ] = False,
+    wanted: ExportFlags,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the results, or one design, to a file that the next tool loads."""
     from codesign import api, plugins
     from codesign.report.frames import check_scope
-    from codesign.report.tables import text_line
 
+    scope = wanted.scope
     check_scope(scope or "front")
-    design = design_or_pick(design, pick)
+    design = design_or_pick(wanted.design, wanted.pick)
     of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
-    chosen = _format(form, output, [*of_results, *of_design])
+    chosen = _format(wanted.form, output, [*of_results, *of_design])
     _check_together(chosen, chosen in of_design, scope, design)
     campaign = api.load_campaign(name, folder)
     # Of every observation the searched ones; of a front, the one whose numbers name designs.
     results = campaign.results() if scope == "all" else campaign.front_results()
     where = "csv has no place to say so" if chosen == "csv" else "the file says so too"
-    notes = check_ended(results, name, partial, "export", where)
+    notes = check_ended(results, name, wanted.partial, "export", where)
     if chosen in of_design:
         subject = api.choose_design(results, str(design))
         written = _write_design(chosen, subject, output)
@@ -84,19 +84,12 @@ def export(
             say(f"warning: {subject.title} breaks {', '.join(subject.evaluated.broken)}")
     else:
         # People choose from a page; programs get every design.
-        wanted = scope or ("folded" if chosen == "markdown" else "front")
-        _check_not_empty(results, wanted)
-        notes += [f"the designs of {results.front_words}"] if wanted != "all" else []
+        scope = scope or ("folded" if chosen == "markdown" else "front")
+        _check_not_empty(results, scope)
+        notes += [f"the designs of {results.front_words}"] if scope != "all" else []
         write = plugins.load("exports", chosen)
-        paths = [shown_path(write(results, output, wanted))]
-    lines = [*(f"wrote {path}" for path in paths), *(f"note: {note}" for note in notes)]
-    more = {"notes": notes} if notes else {}
-    report(
-        "export",
-        as_json,
-        lambda: {"files": paths} | more,
-        lambda: [text_line(line) for line in lines],
-    )
+        paths = [shown_path(write(results, output, scope))]
+    report_files("export", as_json, paths, notes)
 
 
 def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,9 @@ import typer
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, front_to_draw, shown_path
 from codesign.cli.export import check_ended
+from codesign.cli.flag_records import flag
 from codesign.cli.flags import quantity
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.errors import InfeasibleError, InputError, check_known, mistakes_at
 from codesign.files import ending_of
@@ -24,7 +26,31 @@ _OF_CAMPAIGN = ("convergence", "front")
 _OF_DESIGN = ("roofline", "breakdown", "hierarchy", "system")
 
 
+@dataclass(frozen=True)
+class DrawingFlags:
+    """What is drawn, and for which place."""
+
+    form: str | None = flag("pdf, svg or png. [pdf]", None, "--format")
+    design: str | None = flag(
+        "For roofline, breakdown, hierarchy and system: number on the front, or name in the space. "
+        "The first three draw a machine; of a system, one of each pool.",
+        autocompletion=completion.designs,
+    )
+    pick: Pick = None
+    output: Path | None = flag(
+        "The file to write; without KIND the folder. [in the campaign's folder]"
+    )
+    width: str | None = flag(
+        "How wide it will be printed, such as '89 mm' or 3.5in; letters and panels are laid out "
+        "for that. [183 mm, both columns of a page]"
+    )
+    partial: bool = flag(
+        "Also draw a campaign that has not ended; the figure says so.", False, "--partial"
+    )
+
+
 def figure(
+    *,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -34,45 +60,21 @@ def figure(
             autocompletion=completion.campaigns,
         ),
     ],
-    form: Annotated[str | None, typer.Option("--format", help="pdf, svg or png. [pdf]")] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(
-            help="For roofline, breakdown, hierarchy and system: number on the front, or name in "
-            "the space. The first three draw a machine; of a system, one of each pool.",
-            autocompletion=completion.designs,
-        ),
-    ] = None,
-    pick: Pick = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="The file to write; without KIND the folder. [in the campaign's folder]"),
-    ] = None,
-    width: Annotated[
-        str | None,
-        typer.Option(
-            help="How wide it will be printed, such as '89 mm' or 3.5in; letters and panels are "
-            "laid out for that. [183 mm, both columns of a page]"
-        ),
-    ] = None,
-    partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial", help="Also draw a campaign that has not ended; the figure says so."
-        ),
-    ] = False,
+    drawing: DrawingFlags,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw figures for a paper: fonts embedded, the same bytes every time."""
     from codesign import api
     from codesign.report.drawing import check_format
-    from codesign.report.tables import text_line
 
-    design = design_or_pick(design, pick)
+    output, form = drawing.output, drawing.form
+    design = design_or_pick(drawing.design, drawing.pick)
     if len(words) == 1:
-        options = {"--design": design, "--width": width, "--partial": partial or None}
-        flags = [flag for flag, value in options.items() if value is not None]
+        options = {
+            "--design": design, "--width": drawing.width, "--partial": drawing.partial or None,
+        }  # fmt: skip
+        flags = [name for name, value in options.items() if value is not None]
         if flags:
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
         _draw_both(words[0], form or "pdf", output, folder, as_json)
@@ -80,17 +82,12 @@ def figure(
     kind, name = _kind_and_name(words)
     ending = _ending(form, output)
     check_format(ending)
-    if kind in _OF_DESIGN and design is None:
-        raise InputError(
-            f"{kind} shows one design; expected its number on the front, or its name", "--design"
-        )
-    if kind in _OF_CAMPAIGN and design is not None:
-        raise InputError(f"{kind} shows the whole campaign; it takes no design", "--design")
-    width_mm = None if width is None else parse_width(width)
+    _check_design(kind, design)
+    width_mm = None if drawing.width is None else parse_width(drawing.width)
     campaign = api.load_campaign(name, folder)
     chosen = None if design is None else api.choose_design(campaign.front_results(), design)
     results = campaign.results() if chosen is None or kind == "all" else chosen.results
-    notes = check_ended(results, name, partial, "draw", "the figure says so too")
+    notes = check_ended(results, name, drawing.partial, "draw", "the figure says so too")
     if chosen is not None:
         notes += [chosen.place_words] if chosen.place is not None else []
         if chosen.evaluated.broken:
@@ -104,14 +101,7 @@ def figure(
         written = [shown_path(_draw_campaign(kind, campaign, results, path, width_mm))]
     else:
         written = [shown_path(x) for x in _draw_design(kind, chosen, path, width_mm)]
-    lines = [*(f"wrote {file}" for file in written), *(f"note: {note}" for note in notes)]
-    more = {"notes": notes} if notes else {}
-    report(
-        "figure",
-        as_json,
-        lambda: {"files": written} | more,
-        lambda: [text_line(line) for line in lines],
-    )
+    report_files("figure", as_json, written, notes)
 
 
 def _draw_both(
@@ -121,7 +111,6 @@ def _draw_both(
     from codesign import api
     from codesign.report import figures
     from codesign.report.drawing import check_format
-    from codesign.report.tables import text_line
 
     check_format(form)
     campaign = api.load_campaign(name, folder)
@@ -132,13 +121,7 @@ def _draw_both(
         figures.save_convergence(results, place / f"convergence.{form}"),
         figures.save_front(front, place / f"front.{form}", api.evaluate_named(results.problem)),
     ]
-    paths = [shown_path(path) for path in written]
-    report(
-        "figure",
-        as_json,
-        lambda: {"files": paths},
-        lambda: [text_line(f"wrote {path}") for path in paths],
-    )
+    report_files("figure", as_json, [shown_path(path) for path in written])
 
 
 def _kind_and_name(words: list[str]) -> tuple[str, str]:
@@ -147,6 +130,15 @@ def _kind_and_name(words: list[str]) -> tuple[str, str]:
     if len(words) > 2:
         raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
     return words[0], words[1]
+
+
+def _check_design(kind: str, design: str | None) -> None:
+    if kind in _OF_DESIGN and design is None:
+        raise InputError(
+            f"{kind} shows one design; expected its number on the front, or its name", "--design"
+        )
+    if kind in _OF_CAMPAIGN and design is not None:
+        raise InputError(f"{kind} shows the whole campaign; it takes no design", "--design")
 
 
 def parse_width(text: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -81,6 +81,15 @@ def report(
     console = make_console()
     for table in tables():
         console.print(table)
+
+
+def report_files(name: str, as_json: bool, files: Sequence[str], notes: Sequence[str] = ()) -> None:
+    """Print the report of a command that wrote files, with what is to note of them."""
+    from codesign.report.tables import text_line
+
+    lines = [*(f"wrote {file}" for file in files), *(f"note: {note}" for note in notes)]
+    document = {"files": files} | ({"notes": notes} if notes else {})
+    report(name, as_json, lambda: document, lambda: map(text_line, lines))
 
 
 def make_console(to_stderr: bool = False) -> Console:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.flag_records import flag
 from codesign.cli.flags import count, naming, number
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import (
@@ -29,32 +31,38 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform.requirements import LatencyLimits
 
 
+@dataclass(frozen=True)
+class DemandFlags:
+    """How many requests there are: together, at once in a steady state, or arriving at random."""
+
+    batch: int | None = flag("Requests that arrive together; all must be prefilled in time. [1]")
+    users: int | None = flag(
+        "Instead of --batch: users served at once, whose requests arrive one by one.", min=1
+    )
+    requests_per_s: float | None = flag(
+        "Instead of --batch: requests per second that arrive at random; a simulation finds the "
+        "fewest machines."
+    )
+    attainment: float = flag("Share of those requests that must keep both limits.", 0.9)
+
+    def check(self) -> None:
+        """Refuse more than one of them."""
+        demands = {
+            "--batch": self.batch, "--users": self.users, "--requests-per-s": self.requests_per_s,
+        }  # fmt: skip
+        chosen = [name for name, value in demands.items() if value is not None]
+        if len(chosen) > 1:
+            is_random = self.requests_per_s is not None
+            among = f"one of {', '.join(demands)}" if is_random else "--batch or --users"
+            raise InputError(f"expected {among}, got {' and '.join(chosen)}")
+
+
 def requirements(
     *,
     model: Model,
     request: RequestFlags,
     times: LimitFlags,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Requests that arrive together; all must be prefilled in time. [1]"),
-    ] = None,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            help="Instead of --batch: users served at once, whose requests arrive one by one.",
-            min=1,
-        ),
-    ] = None,
-    requests_per_s: Annotated[
-        float | None,
-        typer.Option(
-            help="Instead of --batch: requests per second that arrive at random; a simulation "
-            "finds the fewest machines."
-        ),
-    ] = None,
-    attainment: Annotated[
-        float, typer.Option(help="Share of those requests that must keep both limits.")
-    ] = 0.9,
+    demand: DemandFlags,
     device: Annotated[
         list[str] | None,
         typer.Option(help="Device to size; may be repeated. [all that are bundled]"),
@@ -72,19 +80,15 @@ def requirements(
     from codesign.report import platform_tables
 
     evaluator = _evaluator(request.workload(model), option, device)
+    users = demand.users
     limits = _read_limits(evaluator, times, users is not None)
-    questions = {"--batch": batch, "--users": users, "--requests-per-s": requests_per_s}
-    chosen = [flag for flag, value in questions.items() if value is not None]
-    if len(chosen) > 1:
-        among = "--batch or --users" if requests_per_s is None else f"one of {', '.join(questions)}"
-        raise InputError(f"expected {among}, got {' and '.join(chosen)}")
+    demand.check()
     chosen_formats = formats.formats()
     most = count("--most-devices", most_devices)
-    load = None
-    if requests_per_s is not None:
-        load = _offered_load(evaluator, limits, requests_per_s, attainment, seed)
+    load = _offered_load(evaluator, limits, demand, seed)
+    if load is not None:
         users = load.users
-    n_requests = users or count("--batch", 1 if batch is None else batch)
+    n_requests = users or count("--batch", 1 if demand.batch is None else demand.batch)
     others = {"batch_size": n_requests, **chosen_formats}
     if users is None:
         needed = sizing.size_requirements(evaluator, limits, others)
@@ -103,8 +107,8 @@ def requirements(
     rows = [row | _costs(evaluator, row) for row in rows]
     inputs = platform_inputs(evaluator, others) | {
         "users": None if load else users,
-        "requests_per_s": requests_per_s,
-        "attainment": attainment if load else None,
+        "requests_per_s": demand.requests_per_s,
+        "attainment": demand.attainment if load else None,
     }
     question = _question(evaluator, others, limits, users, load)
     report(
@@ -164,23 +168,22 @@ def _evaluator(
 
 
 def _offered_load(
-    evaluator: PlatformEvaluator,
-    limits: LatencyLimits,
-    requests_per_s: float,
-    attainment: float,
-    seed: int,
-) -> OfferedLoad:
+    evaluator: PlatformEvaluator, limits: LatencyLimits, demand: DemandFlags, seed: int
+) -> OfferedLoad | None:
+    """The requests that arrive at random, if they do."""
     from codesign.deployments.queueing.service_levels import ServiceLevel
     from codesign.evaluators.platform.fleet_sizing import OfferedLoad
 
-    number("--requests-per-s", requests_per_s, "a rate", above=0)
-    number("--attainment", attainment, "a share", above=0, most=1)
+    if demand.requests_per_s is None:
+        return None
+    rate = number("--requests-per-s", demand.requests_per_s, "a rate", above=0)
+    attainment = number("--attainment", demand.attainment, "a share", above=0, most=1)
     request = evaluator.workload
     if request.n_beams > 1:
         raise InputError(f"expected 1 beam with --requests-per-s, got {request.n_beams}")
     level = ServiceLevel(limits.time_to_first_token_s, limits.time_per_output_token_s)
     generated = count("--generated-tokens", request.generated)
-    return OfferedLoad(requests_per_s, request.prompt, generated, level, attainment, seed)
+    return OfferedLoad(rate, request.prompt, generated, level, attainment, seed)
 
 
 _MOST_SIMULATED = 5

@@ -102,7 +102,7 @@ def test_run_and_exact_front_name_them_too(command, capsys, monkeypatch):
 def test_a_comparison_names_them(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "200")
     text = "problems: [usual, altered]\noptimizers: [random, sobol]\ninitial: 4\nbudget: 8\n"
-    text += "seeds: 2\nexact_up_to: 9\n"
+    text += "seeds: 2\nexact_up_to: 9\nworkers: 1\n"
     Path("runs/compare-both.yaml").write_text(text, encoding="utf-8")
     out = _printed(capsys, "compare", "compare-both")
     said = f"Evaluated by {_WORDS['usual']}; {_WORDS['altered']}."

@@ -165,11 +165,13 @@ def one_device(monkeypatch) -> None:
     monkeypatch.setattr(requirements, "build", build_with_one)
 
 
-@pytest.mark.parametrize("command", ["economics", "requirements"])
+@pytest.mark.parametrize(
+    "command", ["economics --max-devices 32", "requirements --most-devices 32"]
+)
 def test_sixteen_bits_of_a_model_that_is_published_in_eight_are_pointed_out(
     command: str, capsys
 ) -> None:
-    words = [command, "--model", "deepseek-v3", "--device", "h200", *QUESTION]
+    words = [*command.split(), "--model", "deepseek-v3", "--device", "h200", *QUESTION]
     fp8 = ["--weight-format", "fp8", "--activation-format", "fp8"]
     hint = "the model is published in fp8"
     for more, is_hinted in (([], True), (fp8, False)):

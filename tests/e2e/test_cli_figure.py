@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +98,9 @@ def test_an_svg_has_the_same_bytes_every_time(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-def test_a_pdf_has_the_same_bytes_every_time_and_its_fonts_inside(tmp_path, kind):
+def test_a_pdf_has_the_same_bytes_every_time_and_its_fonts_inside(tmp_path, kind, overprints):
     content = _drawn_twice(tmp_path, kind, "pdf")
+    assert list(overprints.values()) == [[], []]
     assert b"/CreationDate" not in content
     fonts = content.count(b"/Type /FontDescriptor")
     assert fonts > 0
@@ -106,38 +108,36 @@ def test_a_pdf_has_the_same_bytes_every_time_and_its_fonts_inside(tmp_path, kind
     assert b"/Subtype /Type3" not in content
 
 
-def _draw_some(folder: Path) -> None:
-    """Every library that draws, and names placed beside points."""
-    for kind, form in (("front", "svg"), ("front", "pdf"), ("roofline", "png")):
-        path = folder / f"{kind}.{form}"
-        assert main([*_arguments(kind), "--output", str(path), "--json"]) == 0
-
-
 def test_another_process_with_other_hashes_draws_the_same_bytes(folder, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
-    code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); "
-        "import test_cli_figure; test_cli_figure._draw_some(Path(sys.argv[2]))"
-    )
-    for place in (here, there):
-        place.mkdir()
-    _draw_some(here)
+    # Every library that draws, and names placed beside points.
+    drawn = ("front", "svg"), ("roofline", "pdf"), ("convergence", "png")
+    commands = [
+        [[*_arguments(kind), "--output", str(place / f"{kind}.{form}"), "--json"]
+         for kind, form in drawn] for place in (here, there)
+    ]  # fmt: skip
+    assert [main(words) for words in commands[0]] == [0, 0, 0]
+    code = "import json, sys; from codesign.cli import main; [*map(main, json.loads(sys.argv[1]))]"
     subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent), str(there)],
+        [sys.executable, "-c", code, json.dumps(commands[1])],
         cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "7"}, check=True,
     )  # fmt: skip
-    drawn = [{path.name: path.read_bytes() for path in place.iterdir()} for place in (here, there)]
-    assert len(drawn[0]) == 3
-    assert drawn[0] == drawn[1]
+    files = [{path.name: path.read_bytes() for path in place.iterdir()} for place in (here, there)]
+    assert len(files[0]) == 3
+    assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("width", ["89 mm", "3.5in", "18.3 cm"])
-def test_a_figure_is_drawn_for_a_width(tmp_path, width):
+@pytest.mark.parametrize(
+    ("kind", "width", "expected_mm"),
+    [*((kind, "89 mm", 89.0) for kind in _KINDS),
+     ("roofline", "3.5in", 88.9), ("roofline", "18.3 cm", 183.0)],
+)  # fmt: skip
+def test_a_figure_is_drawn_for_a_width(tmp_path, overprints, kind, width, expected_mm):
     path = tmp_path / "a.pdf"
-    assert main([*_arguments("roofline"), "--output", str(path), "--width", width]) == 0
+    assert main([*_arguments(kind), "--output", str(path), "--width", width]) == 0
     box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+)", path.read_bytes())
-    expected_mm = {"89 mm": 89.0, "3.5in": 88.9, "18.3 cm": 183.0}[width]
     assert float(box[1]) / 72 * 25.4 == pytest.approx(expected_mm, abs=0.05)
+    assert list(overprints.values()) == [[]]
 
 
 def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
@@ -271,22 +271,22 @@ def test_one_frame_as_json_has_rates_and_the_front(capsys):
     assert document["front_size"] == len(document["observations"])
 
 
-def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
+def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder, capsys):
     command = [sys.executable, "-m", "codesign"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     run = subprocess.Popen([*command, "run", "long"], cwd=folder, env=environment,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
-        frames = []
-        while len(frames) < 2:
+        frames = {}
+        while len(frames) < 2:  # it goes on
             assert run.poll() is None
-            shown = subprocess.run([*command, "watch", "long", "--once", "--json"], cwd=folder,
-                                   env=environment, capture_output=True, text=True)  # fmt: skip
-            document = json.loads(shown.stdout) if shown.returncode == 0 else {"done": 0}
+            is_there = main(["watch", "long", "--once", "--json"]) == 0
+            shown = capsys.readouterr().out
+            document = json.loads(shown) if is_there else {"done": 0}
             if document["done"] and document["state"] == "running":
-                frames.append(document)
-        assert frames[0]["done"] < frames[1]["done"]
-        assert frames[1]["runs"][0]["left_s"] > 0
+                frames[document["done"]] = document
+            time.sleep(0.1)
+        assert frames[max(frames)]["runs"][0]["left_s"] > 0
         watch = subprocess.Popen([*command, "watch", "long", "--interval", "0.2"], cwd=folder,
                                  env=environment, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)  # fmt: skip
@@ -340,6 +340,7 @@ def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
         if (folder / "runs" / "seen" / "campaign.sqlite").exists():
             assert main(["watch", "seen", "--once", "--json"]) == 0
             n_frames += 1
+        time.sleep(0.1)
     _, said = run.communicate()
     assert run.returncode == 0 and "locked" not in said, said
     assert n_frames > 0
@@ -366,12 +367,10 @@ def test_no_label_of_any_figure_overprints_another_and_a_sheet_shows_them(
     folder, overprints, capsys
 ):
     assert main(["enumerate", "trial-few", "--json"]) == 0
-    for name, design in (("trial-few", "1"), ("trial", "P1")):
-        overprints.clear()
-        assert main(["figure", "all", name, "--design", design, "--json"]) == 0
-        assert (folder / "runs" / name / "contact-sheet.png").stat().st_size > 100_000
-        assert len(overprints) == 2 * len(_KINDS) + 1
-        assert not any(overprints.values()), overprints
+    assert main(["figure", "all", "trial-few", "--design", "1", "--json"]) == 0
+    assert (folder / "runs" / "trial-few" / "contact-sheet.png").stat().st_size > 100_000
+    assert len(overprints) == 2 * len(_KINDS) + 1
+    assert not any(overprints.values()), overprints
     capsys.readouterr()
 
 

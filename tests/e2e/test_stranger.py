@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from codesign.cli import main
+
 PACKAGE = Path(__file__).parents[2] / "docs" / "example-plugin"
 
 
@@ -52,14 +54,30 @@ def python(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(home: Path) -> None:
-    for group in ("evaluators", "optimizers"):
-        listed = python(home, "codesign", group, "--json")
-        assert {"evaluators": "beam", "optimizers": "spread"}[group] in listed.stdout
+@pytest.fixture
+def printed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """What a command prints that finds the installed package, in the process of the test."""
+    monkeypatch.syspath_prepend(str(home / "site"))
+    monkeypatch.chdir(home)
+
+    def printed(*arguments: str) -> str:
+        assert main(list(arguments)) == 0
+        return capsys.readouterr().out
+
+    return printed
+
+
+def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(
+    home: Path, printed: Callable[..., str]
+) -> None:
+    for group, plug_in in {"evaluators": "beam", "optimizers": "spread"}.items():
+        assert plug_in in printed(group, "--json")
 
     ran = python(home, "codesign", "run", "beams", "--json")
     assert ran.returncode == 0, ran.stderr
-    front = json.loads(python(home, "codesign", "pareto", "beams", "--json").stdout)
+    front = json.loads(printed("pareto", "beams", "--json"))
 
     # 14 upright sections exist, so every optimizer saw all of them: the front is known.
     sections = [(w, h) for w in range(1, 5) for h in range(1, 6) if w <= h]
@@ -77,32 +95,31 @@ def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(home: Path) -> N
     }
     assert front_sections == best
 
-    words = ("export", "beams", "--format", "latex", "--output", "front.tex")
-    exported = python(home, "codesign", *words)
-    assert exported.returncode == 0, exported.stderr
+    printed("export", "beams", "--format", "latex", "--output", "front.tex")
     lines = (home / "front.tex").read_text("utf-8").splitlines()
     assert len(lines) == len(best) + 3
     assert r"deflection\_m" in lines[1]
 
 
-def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(home: Path) -> None:
+def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(
+    home: Path, printed: Callable[..., str]
+) -> None:
     page = (PACKAGE.parent / "how-to" / "your-optimizer.md").read_text("utf-8")
     (definition,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert "`runs/compare-mine.yaml`" in page
-    # Fewer evaluations and seeds, for the time that they take.
+    # Fewer evaluations, seeds and processes, for the time that they take.
     short = re.sub(
         r"(budget|seeds): \d+",
         lambda key: f"{key[1]}: {22 if key[1] == 'budget' else 1}",
         definition,
     )
-    (home / "runs" / "compare-mine.yaml").write_text(short, encoding="utf-8")
+    (home / "runs" / "compare-mine.yaml").write_text(f"{short}workers: 1\n", encoding="utf-8")
     (command,) = re.findall(r"```console\ncodesign (.*)\n```", page)
-    compared = python(home, "codesign", *command.split())
-    assert compared.returncode == 0, compared.stderr
+    compared = printed(*command.split())
     for problem in ("zdt1", "decode-qwen3-32b-tdp"):
-        (row,) = [line.split() for line in compared.stdout.splitlines() if line.startswith(problem)]
+        (row,) = [line.split() for line in compared.splitlines() if line.startswith(problem)]
         assert len(row) == 5  # shares of the page's three optimizers and of what is picked
-    assert "spread" in compared.stdout
+    assert "spread" in compared
 
 
 def test_the_examples_own_tests_pass(home: Path) -> None:

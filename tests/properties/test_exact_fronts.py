@@ -24,6 +24,13 @@ from codesign.problem_builder import build_problem, read_constraint
 from codesign.space import load_space, parse_space
 from codesign.workload import Request
 
+
+@pytest.fixture(autouse=True)
+def _one_block(monkeypatch):
+    """Brute force in one block: 256 of them cost more than the few designs that each has."""
+    monkeypatch.setattr("codesign.enumeration.enumerate._BLOCKS", 1)
+
+
 MODELS = {
     "llama-3.3-70b": "osworld",
     "mixtral-8x7b": "gsm8k",
@@ -83,6 +90,7 @@ KEPT = ("batch_size", "tensor_parallel", "pipeline_parallel", "expert_parallel")
 """Parameters that sub-spaces leave open."""
 
 
+@cache
 def sub_space(space, seed, smallest, largest):
     """A space with parameters fixed, as in a random design, until it is small enough."""
     rng = np.random.default_rng(seed)

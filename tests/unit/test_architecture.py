@@ -1,7 +1,8 @@
-"""The picture of the layers is that of the contract which the gate checks."""
+"""The picture of the layers is that of the contract which the gate checks; functions are short."""
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -25,3 +26,32 @@ def test_every_package_is_described() -> None:
     modules = [path for path in (ROOT / "codesign").iterdir() if path.suffix in ("", ".py")]
     names = {path.stem for path in modules if not path.name.startswith("__")}
     assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+MOST_LINES = 70
+"""Lines of a function, its signature and its documentation included: about one screen."""
+LONGER = {"codesign/cli/fleet.py:arrivals"}
+"""Its flags and its two ways to serve."""
+
+
+def long_functions(text: str, place: str) -> set[str]:
+    return {
+        f"{place}:{node.name}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= MOST_LINES
+    }
+
+
+def test_every_function_fits_one_screen() -> None:
+    found = set()
+    for path in sorted((ROOT / "codesign").rglob("*.py")):
+        found |= long_functions(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())
+    assert found == LONGER, "split them, or take what is short now off the list"
+
+
+def test_a_function_that_is_a_line_too_long_is_noticed() -> None:
+    fits = "def fits():\n" + "    pass\n" * (MOST_LINES - 1)
+    assert long_functions(fits + fits.replace("fits", "long") + "    pass\n", "x.py") == {
+        "x.py:long"
+    }

@@ -2,13 +2,13 @@
 
 import re
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated
+from typing import Annotated, get_args
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from codesign.cli.economics_flags import DraftFlags, OwnershipFlags, PromptFlags
+from codesign.cli.economics_flags import DraftFlags, OwnershipFlags, PromptFlags, RuleFlags
 from codesign.cli.flag_records import (
     filled_keys,
     flag,
@@ -22,6 +22,7 @@ from codesign.cli.forecast import BatchFlags, SoftwareFlags
 from codesign.cli.platform_flags import PassFlags
 from codesign.deployments.queueing import EngineLimits
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.shape import Profile
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.platform import PlatformRequest
 
@@ -134,3 +135,11 @@ def test_a_flag_says_the_default_of_the_option_that_it_fills(flags, record):
         assert stated == default, key
         compared += 1
     assert compared
+
+
+def test_the_help_of_economics_names_the_options_and_profiles_that_there_are():
+    texts = {item.name: item.metadata["settings"]["help"] for item in fields(RuleFlags)}
+    options = re.findall(r"\w+", texts["option"].removeprefix("Repeatable: "))
+    assert options and set(options) <= EconomicsOptions.model_fields.keys()
+    assert set(re.findall(r"(\w+) \(", texts["profile"])) == {"fitted", *get_args(Profile)}
+    assert f"; {EconomicsOptions().profile} with a flag" in texts["profile"]

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from codesign import plugins
 from codesign.errors import MissingExtraError
 from codesign.optimizers import Optimizer, peer
 from codesign.optimizers.base import BaseOptimizer
+from codesign.optimizers.peer_process import PeerProcess
 from codesign.optimizers.sampling import RandomSearch
 from codesign.testing import check_optimizer
 
@@ -45,12 +45,18 @@ def test_an_optimizer_need_not_say_that_it_has_no_options():
     check_optimizer(Bare)
 
 
-@pytest.fixture
-def quick_peers(monkeypatch):
-    """One process for all peers of a setup: a peer gets its whole history with every question."""
-    process = peer.PeerProcess
-    start = cache(lambda setup: process(json.loads(setup)))
-    monkeypatch.setattr(peer, "PeerProcess", lambda setup: start(json.dumps(setup)))
+@pytest.fixture(scope="module")
+def quick_peers():
+    """One process for all peers: with every question it gets the setup and the whole history."""
+    started, first = PeerProcess._started, []
+
+    def of_the_first(process):
+        first.append(process)
+        return started(first[0])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PeerProcess, "_started", of_the_first)
+        yield
 
 
 @pytest.mark.usefixtures("gp", "quick_peers")

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +232,7 @@ class PreparedEvaluator:
         space, evaluator = self.problem.space, self.problem.evaluator
         columns = space.columns(row)
         if isinstance(evaluator, Explains):
-            explanation = evaluator.explain(columns)
+            explanation = _with_derived(self.problem, evaluator.explain(columns))
         else:
             explanation = _without_rows(self.problem, row)
         limits = {**_limits_of(space, row), **explanation.violations}
@@ -248,6 +248,7 @@ class PreparedEvaluator:
             derived={name: float(values[0]) for name, values in space.derived(row).items()},
             explanation=explanation,
             violations=limits,
+            derived_metrics=self.problem.derived,
         )
 
 
@@ -323,6 +324,13 @@ def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesig
         JobError: The evaluator failed on it.
     """
     return prepare_campaign(campaign).explain(design)
+
+
+def _with_derived(problem: Problem, explanation: Explanation) -> Explanation:
+    """The account of a design with the metrics that the campaign derives."""
+    own = {name: np.array([value]) for name, value in explanation.metrics.items()}
+    derived = {name: float(values[0]) for name, values in problem.with_derived(own).items()}
+    return replace(explanation, metrics={**derived, **explanation.metrics})
 
 
 def _without_rows(problem: Problem, row: IntArray) -> Explanation:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from codesign.columns import Value
+from codesign.derived_metrics import DerivedMetric
 from codesign.evaluators.base import (
     Evaluator,
     Explanation,
@@ -16,6 +17,7 @@ from codesign.evaluators.base import (
     ServesPools,
     reading_of,
 )
+from codesign.metrics import Metric
 from codesign.notebook import metric_text, table_html
 from codesign.schema import Record
 from codesign.space import DesignSpace
@@ -76,6 +78,7 @@ class EvaluatedDesign(_LimitedDesign):
         explanation: Metrics, operators, memory levels, power, and the assumptions.
         violations: Every limit: of the space, of the evaluator, of the campaign if it is evaluated
             as one does; ``<= 0`` is within.
+        derived_metrics: Of the campaign; their values are in ``explanation`` as well.
     """
 
     space: DesignSpace
@@ -85,6 +88,7 @@ class EvaluatedDesign(_LimitedDesign):
     derived: Mapping[str, float]
     explanation: Explanation
     violations: Mapping[str, float]
+    derived_metrics: tuple[DerivedMetric, ...] = ()
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -103,8 +107,13 @@ class EvaluatedDesign(_LimitedDesign):
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Values by the names of ``metrics.py``."""
+        """Values by the names of ``known_metrics``."""
         return self.explanation.metrics
+
+    @property
+    def known_metrics(self) -> tuple[Metric, ...]:
+        """What the evaluator's metrics and the derived ones mean."""
+        return (*self.evaluator.metrics, *(item.metric for item in self.derived_metrics))
 
     @property
     def operators(self) -> Sequence[Mapping[str, Any]]:
@@ -158,7 +167,7 @@ class EvaluatedDesign(_LimitedDesign):
     def _repr_html_(self) -> str:
         """The design and its metrics in a notebook."""
         values = {name: value for name, value in self.design.items() if value is not None}
-        units = {metric.name: metric for metric in self.evaluator.metrics}
+        units = {metric.name: metric for metric in self.known_metrics}
         metrics = [
             (name, metric_text(value, units[name]) if name in units else f"{value:.4g}")
             for name, value in self.metrics.items()

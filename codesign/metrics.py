@@ -310,3 +310,10 @@ ALL_METRICS: dict[str, Metric] = (
     METRICS | FORMAT_METRICS | PLATFORM_METRICS | ECONOMICS_METRICS | POOL_METRICS | SYSTEM_METRICS
 )
 """Metrics of every built-in evaluator by name."""
+
+AMOUNTS: frozenset[Metric] = frozenset(
+    metric
+    for metrics in (METRICS, PLATFORM_METRICS, ECONOMICS_METRICS, SYSTEM_METRICS)
+    for metric in metrics.values()
+)
+"""Metrics that are never negative."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import BoolArray, Columns, FloatArray, IntArray, Value
+from codesign.derived_metrics import DerivedMetric, provenance_of
 from codesign.errors import (
     InputError,
     JobError,
@@ -17,6 +18,7 @@ from codesign.errors import (
     describe_unknown,
 )
 from codesign.evaluators.base import (
+    Bounds,
     Evaluation,
     Evaluator,
     Features,
@@ -36,7 +38,7 @@ class Objective:
     """A metric and the direction in which this problem wants it.
 
     Attributes:
-        metric: As the evaluator declares it.
+        metric: As the evaluator or the campaign declares it.
         sense: Usually the metric's own, but a study may want the opposite.
         where: ``file:line: key``, for messages.
         step: If not 0, values count as the next multiple of it, on the worse side.
@@ -103,6 +105,7 @@ class Problem:
         objectives: At least one, on distinct metrics.
         constraints: Conditions besides those of the space and of the evaluator.
         evaluator_name: Under which the evaluator is registered, for messages and provenance.
+        derived: Metrics that are computed from those of the evaluator.
     """
 
     space: DesignSpace
@@ -110,11 +113,33 @@ class Problem:
     objectives: tuple[Objective, ...]
     constraints: tuple[Constraint, ...] = ()
     evaluator_name: str = "evaluator"
+    derived: tuple[DerivedMetric, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Every metric of the evaluator, in its order, and the derived ones."""
+        return (*self.evaluator.metrics, *(item.metric for item in self.derived))
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """Every metric of the evaluator, in its order."""
-        return tuple(metric.name for metric in self.evaluator.metrics)
+        """The names of :attr:`metrics`."""
+        return tuple(metric.name for metric in self.metrics)
+
+    def sources_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The evaluator's metrics that metrics are computed from; its own are themselves."""
+        sources = {item.metric.name: sorted(item.sources) for item in self.derived}
+        return tuple(dict.fromkeys(own for name in names for own in sources.get(name, (name,))))
+
+    def with_derived(self, metrics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """(n,) values of the evaluator's metrics, with the derived ones that follow from them."""
+        known = [item for item in self.derived if item.sources <= metrics.keys()]
+        return {**metrics, **{item.metric.name: item.values(metrics) for item in known}}
+
+    @property
+    def evaluator_limits(self) -> tuple[Constraint, ...]:
+        """Limits on metrics of the evaluator, within which it may choose."""
+        own = {metric.name for metric in self.evaluator.metrics}
+        return tuple(x for x in self.constraints if x.is_limit and x.expression.names <= own)
 
     @property
     def objective_names(self) -> list[str]:
@@ -239,20 +264,38 @@ class Problem:
         """(n,) by name, of the metrics named those that the cheaper model has."""
         if not isinstance(self.evaluator, Predicts):
             raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
+        sources = self.sources_of(names)
         try:
-            predicted = dict(self.evaluator.predict(self.space.columns(rows), names))
+            predicted = dict(self.evaluator.predict(self.space.columns(rows), sources))
         except Exception as error:  # a stranger's code may fail in any way
             raise JobError(
                 f"evaluator {self.evaluator_name!r} failed on predict: {_words(error)}"
             ) from error
-        values = {
+        own = {
             name: self._checked(name, predicted[name], len(rows))
-            for name in names
+            for name in sources
             if name in predicted
         }
+        known = self.with_derived(own)
+        values = {name: known[name] for name in names if name in known}
         if not all(np.isfinite(column).all() for column in values.values()):
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
         return values
+
+    def best_case(
+        self, columns: Columns, undecided: Mapping[str, Sequence[Value]], names: Sequence[str]
+    ) -> dict[str, FloatArray]:
+        """(n,) of each of the metrics named that can be bounded, a value that no design beats.
+
+        See :meth:`codesign.evaluators.base.Bounds.best_case`; nothing without such an evaluator.
+        """
+        if not isinstance(self.evaluator, Bounds):
+            return {}
+        best = dict(self.evaluator.best_case(columns, undecided, self.sources_of(names)))
+        own, n = self.evaluator.metrics, len(next(iter(best.values()), ()))
+        wanted = [item for item in self.derived if item.metric.name in names]
+        bounded = [item for item in wanted if item.sources & best.keys()]
+        return best | {item.metric.name: item.best_case(best, own, n) for item in bounded}
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.
@@ -312,6 +355,7 @@ class Problem:
             "evaluator": {"name": self.evaluator_name, **evaluator},
             "objectives": [str(objective) for objective in self.objectives],
             "constraints": [constraint.text for constraint in self.constraints],
+            **provenance_of(self.derived),
         }
 
     def _attempt(self, rows: IntArray, metrics: Sequence[str] | None) -> Evaluation:
@@ -320,7 +364,7 @@ class Problem:
             columns = self.space.columns(rows)
             if metrics is None:
                 return self.evaluator.evaluate(columns)
-            return self.evaluator.evaluate(columns, metrics)
+            return self.evaluator.evaluate(columns, self.sources_of(metrics))
         except JobError:  # no design's fault
             raise
         except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
@@ -336,20 +380,18 @@ class Problem:
     def _metrics_of(
         self, evaluation: Evaluation, n: int, failed: BoolArray
     ) -> dict[str, FloatArray]:
-        unknown = set(evaluation.metrics) - set(self.metric_names)
+        own = [metric.name for metric in self.evaluator.metrics]
+        unknown = set(evaluation.metrics) - set(own)
         if unknown:
-            text = describe_unknown("metric", min(unknown), self.metric_names)
+            text = describe_unknown("metric", min(unknown), own)
             raise JobError(f"evaluator {self.evaluator_name!r} reported an {text}")
-        for objective in self.objectives:
-            if objective.metric.name not in evaluation.metrics and not failed.all():
-                raise JobError(
-                    f"evaluator {self.evaluator_name!r} did not report {objective.metric.name}"
-                )
+        for name in self.sources_of(self.objective_names):
+            if name not in evaluation.metrics and not failed.all():
+                raise JobError(f"evaluator {self.evaluator_name!r} did not report {name}")
         nothing = np.full(n, np.nan)
-        return {
-            name: self._checked(name, evaluation.metrics.get(name, nothing), n)
-            for name in self.metric_names
-        }
+        return self.with_derived(
+            {name: self._checked(name, evaluation.metrics.get(name, nothing), n) for name in own}
+        )
 
     def _checked(self, name: str, values: object, n: int) -> FloatArray:
         try:
@@ -370,10 +412,14 @@ class Problem:
         failures: dict[int, Failure],
     ) -> None:
         """Add the designs whose numbers cannot be used."""
-        for objective in self.objectives:
-            values = metrics[objective.metric.name]
+        derived = {item.metric.name: item for item in self.derived}
+        limited = [name for name in self.deciding_metrics if name in derived]
+        for name in dict.fromkeys([*self.objective_names, *limited]):
+            values = metrics[name]
             for i in np.flatnonzero(~np.isfinite(values)).tolist():
-                text = f"metric {objective.metric.name} is {values[i]:g}"
+                text = f"metric {name} is {values[i]:g}"
+                if name in derived:
+                    text += f": {derived[name].reason(metrics, i)}"
                 failures.setdefault(i, Failure("bad-output", text))
         for name, values in violations.items():
             for i in np.flatnonzero(np.isnan(values)).tolist():

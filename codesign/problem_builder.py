@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from codesign.derived_metrics import DerivedMetric, MetricDefinition, read_metrics
 from codesign.errors import (
     InputError,
     Mistake,
@@ -27,6 +28,7 @@ from codesign.evaluators.base import (
     ServesPools,
     TakesParameters,
 )
+from codesign.metrics import Metric
 from codesign.problem import Constraint, Objective, Problem, located_error
 from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
@@ -41,6 +43,7 @@ def build_problem(
     constraints: Sequence[str] = (),
     evaluator_name: str = "evaluator",
     where: Mapping[str, str] | None = None,
+    metrics: Mapping[str, MetricDefinition] | None = None,
 ) -> Problem:
     """A checked problem from its parts.
 
@@ -51,7 +54,8 @@ def build_problem(
         constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
         evaluator_name: For messages and provenance.
         where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``,
-            ``evaluator.OPTION``, ...
+            ``evaluator.OPTION``, ``metrics.NAME.value``, ...
+        metrics: Further metrics by name, computed from those of the evaluator.
 
     Raises:
         InputError: With every problem found, the nearest valid choice where there is one.
@@ -63,22 +67,31 @@ def build_problem(
     problems = ProblemList(
         _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
     )
+    derived: tuple[DerivedMetric, ...] = ()
+    with problems.caught():
+        names = {*space.units, *space.categories}
+        derived = read_metrics(metrics or {}, evaluator.metrics, names, places)
+    if metrics:
+        problems.raise_any()  # what follows would call them unknown
+    known = (*evaluator.metrics, *(item.metric for item in derived))
     wanted: list[Objective] = []
     conditions: list[Constraint] = []
     for i, text in enumerate(objectives):
         with problems.caught():
-            wanted.append(_read_objective(text, evaluator, places.get(f"objectives.{i}")))
+            wanted.append(_read_objective(text, known, places.get(f"objectives.{i}")))
     for i, text in enumerate(constraints):
         place = places.get(f"constraints.{i}")
         with problems.caught():
-            conditions.append(read_constraint(text, space, evaluator, place))
+            conditions.append(read_constraint(text, space, known, place))
     problems += _objective_problems(objectives, wanted, places)
-    problems += absent_problems(space, evaluator, wanted, conditions)
+    problems += absent_problems(space, evaluator, wanted, conditions, derived)
     problems.raise_any()
-    limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
+    problem = Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name, derived)
+    own = problem.evaluator_limits
+    limits = {min(item.expression.names): item.bound for item in own if item.bound}
     if limits and isinstance(evaluator, KeepsLimits):
-        evaluator = evaluator.within_limits(limits)
-    return Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name)
+        return replace(problem, evaluator=evaluator.within_limits(limits))
+    return problem
 
 
 def _with_parameters(
@@ -169,14 +182,14 @@ def _parameter_problems(
     return problems
 
 
-def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objective:
+def _read_objective(text: str, known: Iterable[Metric], where: str | None) -> Objective:
     match = _OBJECTIVE.match(text)
     if match is None:
         raise InputError(f"expected 'minimize METRIC' or 'maximize METRIC', got {text!r}", where)
     sense, name = match.groups()
     if sense not in ("minimize", "maximize"):
         raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
-    metrics = {metric.name: metric for metric in evaluator.metrics}
+    metrics = {metric.name: metric for metric in known}
     check_known("metric", name, metrics, where)
     return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
 
@@ -197,19 +210,22 @@ def _objective_problems(
 
 
 def read_constraint(
-    text: str, space: DesignSpace, evaluator: Evaluator, where: str | None = None
+    text: str, space: DesignSpace, metrics: Sequence[Metric], where: str | None = None
 ) -> Constraint:
     """A condition on metrics, parameters or derived quantities, from text.
+
+    Args:
+        metrics: All that it may name.
 
     Raises:
         InputError: It cannot be read, is no condition, or names something unknown.
     """
-    units = {metric.name: parse_unit(metric.unit) for metric in evaluator.metrics}
+    units = {metric.name: parse_unit(metric.unit) for metric in metrics}
     expression = space.parse(text, where, units)
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
     known = not expression.names & set(units)
-    return Constraint(text, expression, known, _bound(expression, space, evaluator), where)
+    return Constraint(text, expression, known, _bound(expression, space, metrics), where)
 
 
 def absent_problems(
@@ -217,6 +233,7 @@ def absent_problems(
     evaluator: Evaluator,
     wanted: Sequence[Objective],
     conditions: Sequence[Constraint],
+    derived: Sequence[DerivedMetric] = (),
 ) -> list[str]:
     """Objectives and constraints on metrics that some designs of the space cannot have."""
     if not isinstance(evaluator, HasAccounts):
@@ -226,8 +243,12 @@ def absent_problems(
         absent = evaluator.absent_metrics(values)
     except UnusableValueError as error:
         return list(located_error(error, space).problems)
-    used = [(str(item), {item.metric.name}) for item in wanted]
-    used += [(item.text, set(item.expression.names)) for item in conditions]
+    used = [(str(item), frozenset({item.metric.name})) for item in wanted]
+    used += [(item.text, item.expression.names) for item in conditions]
+    used = [
+        (text, names.union(*(item.sources for item in derived if item.metric.name in names)))
+        for text, names in used
+    ]
     return [
         f"{text!r}: {name} has no value for some designs: {absent[name]}"
         for text, names in used
@@ -235,9 +256,9 @@ def absent_problems(
     ]
 
 
-def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:
+def _bound(expression: Expression, space: DesignSpace, metrics: Sequence[Metric]) -> float | None:
     """The number by which a condition bounds one metric from its bad side; None: it does not."""
-    senses = {metric.name: metric.sense for metric in evaluator.metrics}
+    senses = {metric.name: metric.sense for metric in metrics}
     limit = expression.limit
     if limit is None or expression.names != {limit.quantity} or limit.quantity not in senses:
         return None

@@ -73,6 +73,17 @@ def unstored_at(default: object) -> Any:
     return Field(exclude_if=lambda value: value == default)
 
 
+def one_of(*words: str) -> Any:
+    """The annotation of a field that is one of some words; the nearest is offered."""
+
+    def read(value: object) -> object:
+        if value not in words:
+            raise ValueError(describe_unknown("choice", value, words))
+        return value
+
+    return BeforeValidator(read)
+
+
 Fraction: TypeAlias = Annotated[float, quantity("1")]
 """A plain number; ``"75 %"`` is read as 0.75."""
 

@@ -126,7 +126,7 @@ def parse_unit(text: str) -> Unit:
     while position < len(text):
         match = _FACTOR.match(text, position)
         if match is None or (not match[1]) != (position == 0):
-            raise InputError(f"cannot read the unit {text!r}")
+            raise InputError(f"cannot read the unit {text!r}; a power is written as in 'mm^2'")
         atom = _atoms().get(match[2])
         if atom is None:
             raise InputError(_unknown_unit(match[2], text))

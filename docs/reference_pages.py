@@ -14,6 +14,7 @@ from codesign import __version__, api, metrics, plugins, problems, testing
 from codesign.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents
 from codesign.cli.app import command_tree
+from codesign.derived_metrics import MetricDefinition
 from codesign.memtech.technology import MemoryTechnology
 from codesign.schema import Record
 from codesign.space import pools, space_records
@@ -22,7 +23,14 @@ from codesign.workload.request import Request
 from codesign.workload.traces import Trace
 
 _FILES: dict[str, tuple[type[Record], ...]] = {
-    "A campaign: `runs/NAME.yaml`": (Definition, OptimizerChoice, PluginChoice, Request, Trace),
+    "A campaign: `runs/NAME.yaml`": (
+        Definition,
+        MetricDefinition,
+        OptimizerChoice,
+        PluginChoice,
+        Request,
+        Trace,
+    ),
     "A memory technology: `memtech/NAME.yaml`": (MemoryTechnology,),
     "A design space: `spaces/NAME.yaml`": (
         space_records.SpaceRecord,

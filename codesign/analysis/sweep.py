@@ -118,7 +118,7 @@ class Sweep:
         technologies = evaluator.technologies()
         constants: Mapping[str, Range] = {}
         if isinstance(evaluator, VariesConstants):
-            constants = evaluator.constant_ranges(metrics)
+            constants = evaluator.constant_ranges(problem.sources_of(metrics))
         self.numbers = ranged_numbers(technologies, constants)
         self.metrics = list(metrics)
         self._technologies = technologies
@@ -136,6 +136,7 @@ class Sweep:
         metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
         name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
         problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
+        problem = replace(problem, derived=evaluated.derived_metrics)
         return cls(problem, problem.metric_names)
 
     def observe(self, rows: IntArray, values: FloatArray) -> Observations:

@@ -415,7 +415,7 @@ class Campaign:
             "reference_point": dict(reference.point),
             "reference_bounds": dict(reference.bounds),
             "reference_is_provisional": reference.is_provisional,
-            "metrics": [vars(metric) for metric in self.problem.evaluator.metrics],
+            "metrics": [vars(metric) for metric in self.problem.metrics],
         }
         create_store(self.store_path, meta, self.runs, sample_batch(reference))
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from codesign.campaign.execution_settings import Execution
 from codesign.campaign.observations import Run
 from codesign.campaign.screening import Screening, screening_problem
 from codesign.columns import FloatArray
+from codesign.derived_metrics import MetricDefinition
 from codesign.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.evaluators.base import Evaluator, reading_of
 from codesign.execution.guard import is_foreign
@@ -23,7 +24,15 @@ from codesign.memtech import load_library
 from codesign.optimizers.base import HintUse, Optimizer, SearchSpace
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem
-from codesign.schema import Document, KeyPath, Record, read_document, to_record
+from codesign.schema import (
+    Document,
+    KeyPath,
+    Record,
+    one_of,
+    read_document,
+    to_record,
+    unstored_at,
+)
 from codesign.space import load_space
 from codesign.units import parse_quantity
 
@@ -84,20 +93,9 @@ class PluginChoice(Record):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-def _one_of(*words: str) -> BeforeValidator:
-    """One of some words; the nearest is offered."""
-
-    def read(value: object) -> object:
-        if value not in words:
-            raise ValueError(describe_unknown("choice", value, words))
-        return value
-
-    return BeforeValidator(read)
-
-
-Hints = Annotated[Literal["on", "off"], _one_of("on", "off")]
+Hints = Annotated[Literal["on", "off"], one_of("on", "off")]
 """Whether an optimizer is told what the evaluator knows of designs in advance."""
-Start = Annotated[Literal["spread", "hints"], _one_of("spread", "hints")]
+Start = Annotated[Literal["spread", "hints"], one_of("spread", "hints")]
 """The initial designs: spread over the space, or the best of many by the evaluator's hints."""
 
 
@@ -160,6 +158,8 @@ class Definition(SearchSettings):
     """Name of the evaluator, or ``name`` and its options."""
     workload: dict[str, Any] = Field(default_factory=dict)
     """What the evaluator is to run; its own record says which keys."""
+    metrics: Annotated[dict[str, MetricDefinition], unstored_at({})] = Field(default_factory=dict)
+    """Further metrics by name, computed from those of the evaluator."""
     objectives: Annotated[tuple[str, ...], Field(min_length=1)]
     """``maximize METRIC`` or ``minimize METRIC``."""
     constraints: tuple[str, ...] = ()
@@ -436,6 +436,10 @@ def _problem(document: Document, definition: Definition) -> Problem:
     places |= {option: document.where(*option.split(".", 1)) for option in options}
     for key, texts in listed.items():
         places |= {f"{key}.{i}": document.where(key, i) for i in range(len(texts))}
+    for name in definition.metrics:
+        places[f"metrics.{name}"] = document.where("metrics", name)
+        for key in ("value", "unit"):
+            places[f"metrics.{name}.{key}"] = document.where("metrics", name, key)
     return build_problem(
         space,
         evaluator,
@@ -443,6 +447,7 @@ def _problem(document: Document, definition: Definition) -> Problem:
         definition.constraints,
         definition.evaluator.name,
         places,
+        definition.metrics,
     )
 
 

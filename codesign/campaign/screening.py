@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from codesign import plugins
 from codesign.campaign.execution_settings import Duration
+from codesign.derived_metrics import MetricDefinition
 from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator
 from codesign.evaluators.command.command_options import CheaperModel
@@ -79,18 +80,36 @@ def screening_problem(
         to_record(document, factory.Workload, stated, place),
         to_record(document, factory.Options, screening.options, (_KEY, "options")),
     )
-    names = {name: screening.metrics.get(name, name) for name in target.deciding_metrics}
+    names = {
+        name: screening.metrics.get(name, name)
+        for name in target.sources_of(target.deciding_metrics)
+    }
     if problems := list(_metric_problems(document, screening, target, evaluator)):
         raise InputError(problems)
     where = {key: document.where(_KEY) for key in ("space", "objectives.0", "constraints.0")}
     return build_problem(
         target.space,
         evaluator,
-        [f"{item.sense} {names[item.metric.name]}" for item in target.objectives],
+        [
+            f"{item.sense} {names.get(item.metric.name, item.metric.name)}"
+            for item in target.objectives
+        ],
         [item.expression.renamed(names) for item in target.constraints],
         screening.name,
         where,
+        _metrics_of(target, names),
     )
+
+
+def _metrics_of(target: Problem, names: Mapping[str, str]) -> dict[str, MetricDefinition]:
+    """The derived metrics that decide, computed from metrics of other names."""
+    return {
+        item.metric.name: item.definition.model_copy(
+            update={"value": item.expression.renamed(names)}
+        )
+        for item in target.derived
+        if item.metric.name in target.deciding_metrics
+    }
 
 
 def _metric_problems(
@@ -103,7 +122,7 @@ def _metric_problems(
         for name in screening.metrics
         if name not in units
     ]
-    for name in target.deciding_metrics:
+    for name in target.sources_of(target.deciding_metrics):
         their_name = screening.metrics.get(name, name)
         key = ("metrics", name) if name in screening.metrics else ("metrics",)
         where = document.where(_KEY, *key)

@@ -130,6 +130,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign import api, plugins
     from codesign.analysis.insight.neighborhood import Reading
     from codesign.campaign.stored_inputs import StoredEvaluator
+    from codesign.derived_metrics import definitions_of
     from codesign.errors import CodesignError
     from codesign.evaluators.base import HasProfile
     from codesign.execution.guard import is_foreign
@@ -158,6 +159,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
                 [str(objective) for objective in problem.objectives],
                 [constraint.text for constraint in problem.constraints],
                 evaluator,
+                metrics=definitions_of(problem.derived),
             )
         except CodesignError as error:
             omitted.append(f"{title}: {str(error).splitlines()[0]}")

@@ -133,7 +133,7 @@ def pool_problem(problem: Problem, name: str) -> Problem:
         f"{metric} {'<=' if metrics[metric].sense == 'minimize' else '>='} {bound!r}"
         for metric, bound in evaluator.pool_limits(limits)[name].items()
     ]
-    constraints = tuple(read_constraint(text, space, machine) for text in texts)
+    constraints = tuple(read_constraint(text, space, machine.metrics) for text in texts)
     return Problem(space, machine, tuple(objectives), constraints, f"pool {name}")
 
 

@@ -207,8 +207,9 @@ def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationA
     is_alone = len(axis.columns) == 1 and not mentioned & set(axis.columns.tolist())
     if not isinstance(evaluator, Supersedes) or not is_alone:
         return axis
-    if not all(item.is_limit for item in limits):
-        return axis
+    decides_derived = {item.metric.name for item in problem.derived} & {*problem.deciding_metrics}
+    if not all(item.is_limit for item in limits) or decides_derived:
+        return axis  # a derived metric may get worse where those of the evaluator get better
     wanted = [item.metric.name for item in problem.objectives if item.sense == item.metric.sense]
     parameters = problem.space.parameters
     values = {item.name: item.values for item in parameters}

@@ -102,7 +102,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
         InputError: An unknown metric, one that some designs do not have, one whose limit decides
             what a design chooses, or nothing to keep.
     """
-    metrics = {item.name: item for item in problem.evaluator.metrics}
+    metrics = {item.name: item for item in problem.metrics}
     for name in names:
         check_known("metric", name, metrics, where)
     choosing = _choosing_metrics(problem)
@@ -114,10 +114,10 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
     of_campaign = set(problem.objective_names)
     wanted = [
         Objective(item, item.sense, step=STEPS.get(item.name, 0.0))
-        for item in problem.evaluator.metrics
+        for item in problem.metrics
         if item.name in names and item.name not in of_campaign
     ]
-    problems += absent_problems(problem.space, problem.evaluator, wanted, ())
+    problems += absent_problems(problem.space, problem.evaluator, wanted, (), problem.derived)
     if problems:
         raise InputError([f"{where}: {text}" if where else text for text in problems])
     if not wanted:

@@ -108,11 +108,10 @@ class Walk:
 
     def _excluded(self, part: Part, level: int, met: FloatArray) -> BoolArray:
         """(n,) whether no completion of a partial design can be on the front."""
-        evaluator = self.problem.evaluator
-        if not isinstance(evaluator, Bounds) or not len(part):
+        if not isinstance(self.problem.evaluator, Bounds) or not len(part):
             return np.zeros(len(part), dtype=bool)
         columns, undecided = self.decomposition.columns(part, level)
-        best = evaluator.best_case(columns, undecided, self._metrics)
+        best = self.problem.best_case(columns, undecided, self._metrics)
         excluded = np.zeros(len(part), dtype=bool)
         for item in self._limits:
             if item.expression.names <= set(best):

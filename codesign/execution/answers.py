@@ -25,10 +25,12 @@ def answers_of(problem: Problem, observations: Observations) -> list[Answer | Fa
     """What the evaluator said of each design."""
     ours = {item.text for item in problem.constraints}
     limits = [item for item in observations.violations_by_name.items() if item[0] not in ours]
+    own = {metric.name for metric in problem.evaluator.metrics}
+    metrics = [item for item in observations.metrics.items() if item[0] in own]
     return [
         observations.failures.get(i)
         or {
-            "metrics": {name: float(v[i]) for name, v in observations.metrics.items()},
+            "metrics": {name: float(v[i]) for name, v in metrics},
             "violations": {name: float(v[i]) for name, v in limits},
         }
         for i in range(len(observations))

@@ -139,7 +139,7 @@ def source_of(problem: Problem) -> Source:
     the package that registers it and of NumPy, and the limits if it chooses within them.
     """
     evaluator = problem.evaluator
-    limits = sorted(item.text for item in problem.constraints if item.is_limit)
+    limits = sorted(item.text for item in problem.evaluator_limits)
     return Source(
         problem.evaluator_name,
         canonical(

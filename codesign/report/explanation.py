@@ -83,7 +83,7 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
     parts: list[RenderableType] = [
         pairs_table(title, context | settings),
         *pools,
-        _metrics_table(explanation.metrics, evaluated.evaluator.metrics),
+        _metrics_table(explanation.metrics, evaluated.known_metrics),
         timeline_table(explanation.timeline, width),
         rows_table("Operators", _printed(explanation.operators), width, _OPERATOR_COLUMNS),
         rows_table("Memory levels", _printed(explanation.levels), width, _LEVEL_COLUMNS),

@@ -119,7 +119,7 @@ def _further(results: Results, positions: IntArray) -> list[Metric]:
     objectives = set(results.problem.objective_names)
     names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
     return [
-        metric_of(name, results.problem.evaluator.metrics)
+        metric_of(name, results.problem.metrics)
         for name in dict.fromkeys(names)
         if name not in objectives and len(np.unique(results.metrics[name][positions])) > 1
     ]

@@ -88,7 +88,10 @@ def metric_title(metric: Metric) -> str:
             name = name.removesuffix(f"_{suffix}") or name
             if name != metric.name:
                 # The rest of a rate's unit: "tokens_per_usd" is "tokens", in token/USD.
-                name = name.removesuffix("_per")
+                rest = name.removesuffix("_per")
+                # "tokens_per_s_per_mm2" has no short form: "tokens per s" is something else.
+                is_rate_of_rate = rest != name and "_per_" in rest
+                name = metric.name if is_rate_of_rate else rest
                 break
     return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
 

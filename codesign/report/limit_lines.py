@@ -40,7 +40,7 @@ def limit_words(problem: Problem, constraint: Constraint) -> str:
     limit = constraint.expression.limit
     if constraint.bound is None or limit is None:
         return constraint.text
-    metric = metric_of(limit.quantity, problem.evaluator.metrics)
+    metric = metric_of(limit.quantity, problem.metrics)
     side = "at most" if limit.is_upper else "at least"
     amount = format_metric(constraint.bound, metric)
     return f"{metric_title(metric)} {side} {amount}"

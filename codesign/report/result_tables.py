@@ -117,7 +117,7 @@ def _front_metrics(results: Results) -> list[Metric]:
     objectives = [objective.metric for objective in results.problem.objectives]
     names = {metric.name for metric in objectives}
     key = [name for name in KEY_METRICS if name in results.metrics and name not in names]
-    known = results.problem.evaluator.metrics
+    known = results.problem.metrics
     return objectives + [metric_of(name, known) for name in key]
 
 

@@ -71,7 +71,7 @@ def design_tables(
     uncertainty: DesignUncertainty, evaluated: EvaluatedDesign
 ) -> list[RenderableType]:
     """Intervals, and what dominates them, for the terminal."""
-    known = {name: metric_of(name, evaluated.evaluator.metrics) for name in uncertainty.intervals}
+    known = {name: metric_of(name, evaluated.known_metrics) for name in uncertainty.intervals}
     intervals = _intervals_table(uncertainty, known)
     has_tornado = any(uncertainty.tornado.values())
     tornado = [_tornado_table(uncertainty, known)] if has_tornado else []

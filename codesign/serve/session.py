@@ -73,7 +73,7 @@ class Session:
         """What the page needs once: parameters, metrics, the front, designs to begin with."""
         objectives = {item.metric.name: item.sense for item in self._axes}
         names = dict.fromkeys([*objectives, *self._prepared.problem.metric_names])
-        known = self._prepared.problem.evaluator.metrics
+        known = self._prepared.problem.metrics
         return {
             "name": self._title,
             "evaluator": self._prepared.problem.evaluator_name,
@@ -280,7 +280,7 @@ def session_of_campaign(campaign: Campaign) -> Session:
 def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
     """The objectives, or what is usually looked at where there is only one."""
     problem = prepared.problem
-    known = {metric.name: metric for metric in problem.evaluator.metrics}
+    known = {metric.name: metric for metric in problem.metrics}
     if len(problem.objectives) > 1 or not set(_USUAL_AXES) <= set(known):
         return problem.objectives
     return tuple(Objective(known[name], known[name].sense) for name in _USUAL_AXES)

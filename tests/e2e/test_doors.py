@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from codesign import api
 from codesign.cli import main
 from codesign.columns import Column, Columns, FloatArray, column_of
 from codesign.deployments.parallelism import TENSOR_PARALLEL
+from codesign.derived_metrics import MetricDefinition
 from codesign.enumeration import enumerate_front
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
@@ -158,6 +161,60 @@ def test_a_metric_of_ones_own_is_bounded_and_searched_exactly() -> None:
     assert pruned.n_evaluated < brute.n_evaluated  # the bound is used
     designs = space.columns(space.sample(np.random.default_rng(0), 20))
     check_evaluator(NpuWithIdlePower(REQUEST), designs)
+
+
+# --- a metric that is computed from others: a key of the campaign, or a record --------------------
+
+DENSITY = {
+    "value": "throughput_tokens_per_s / area_mm2", "sense": "maximize", "unit": "token/s/mm^2",
+    "description": "Throughput per area",
+}  # fmt: skip
+
+
+def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys: Any) -> None:
+    formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
+    sizes = {"pe_array": [2048, 256], "vector_length": 2048, "sram_dies": 1, "sram_3d_layers": 0}
+    rest = {"storage_priority": "equal", "bandwidth_priority": "equal", "dataflow": "ws"}
+    _write("runs/density.yaml", {
+        "space": "memexplorer", "evaluator": {"name": "npu"},
+        "workload": {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode", "batch": 4},
+        "metrics": {"tokens_per_s_per_mm2": DENSITY},
+        "objectives": ["maximize tokens_per_s_per_mm2", "minimize tdp_watts"],
+        "constraints": ["tokens_per_s_per_mm2 >= 0.05"],
+        "fixed": {**formats, **sizes, **rest, "tier3_technology": None},
+        "optimizers": ["nsga2"], "initial": 4, "budget": 12, "reference_sample": 16, "workers": 1,
+    })  # fmt: skip
+    for command in ("run", "enumerate", "pareto", "explain-front", "report"):
+        assert main([command, "density"]) == 0
+    assert main(["evaluate", "--campaign", "density", "--pick", "knee"]) == 0
+    assert re.search(r"tokens per s per mm2 +[0-9.]+ token/s/mm² +higher", capsys.readouterr().out)
+    knee = ["evaluate", "--campaign", "density", "--pick", "knee"]
+    for words in (["pareto", "density"], [*knee, "--uncertainty", "--samples", "5"]):
+        assert main([*words, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        parts = document["uncertainty"] if "--uncertainty" in words else document
+        assert "tokens_per_s_per_mm2" in parts.get("metrics", parts.get("objectives"))
+    assert main(["figure", "front", "density", "--format", "svg"]) == 0
+    assert main(["export", "density", "--output", "front.csv"]) == 0
+    capsys.readouterr()
+    header, *lines = Path("front.csv").read_text(encoding="utf-8").splitlines()
+    columns = header.split(",")
+    values = [dict(zip(columns, line.split(","), strict=False)) for line in lines]
+    assert len(values) > 3
+    for row in values:
+        density = float(row["throughput_tokens_per_s"]) / float(row["area_mm2"])
+        assert float(row["tokens_per_s_per_mm2"]) == pytest.approx(density, rel=1e-12)
+    assert "okens per s per mm2" in Path("runs/density/report.html").read_text(encoding="utf-8")
+
+
+def test_a_metric_computed_from_others_is_a_record_in_python() -> None:
+    space = api.load_space("memexplorer")
+    goals = ["maximize density", "minimize tdp_watts"]
+    metrics = {"density": MetricDefinition(**DENSITY)}
+    problem = build_problem(space, NpuEvaluator(REQUEST), goals, metrics=metrics)
+    seen = problem.evaluate(space.sample(np.random.default_rng(0), 20)).metrics
+    density = seen["throughput_tokens_per_s"] / seen["area_mm2"]
+    np.testing.assert_allclose(seen["density"], density, rtol=1e-12)
 
 
 # --- memory technologies: a file each ------------------------------------------------------------

@@ -26,8 +26,15 @@ CAMPAIGN = {
     "name": "toys",
     "space": "square",
     "evaluator": {"name": "toy", "delay_s": 0.01, "raise_on": [5], "nan_on": [6]},
-    "objectives": ["maximize gain_tokens", "minimize power_watts"],
-    "constraints": ["power_watts <= 300"],
+    "metrics": {
+        "gain_per_joule": {
+            "value": "gain_tokens / (power_watts * 1 s)",
+            "sense": "maximize",
+            "unit": "token/J",
+        },
+    },
+    "objectives": ["maximize gain_per_joule", "minimize power_watts"],
+    "constraints": ["power_watts <= 300", "gain_per_joule >= 0.01"],
     "optimizers": ["toy-climb", "toy-random"],
     "initial": 10,
     "batch": 3,
@@ -109,7 +116,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path, start, await_ends):
     slow = {
         **CAMPAIGN,
         "evaluator": {"name": "toy", "delay_s": 3600.0, "n_undelayed": 1},
-        "reference_point": {"gain_tokens": 10, "power_watts": 400},
+        "reference_point": {"gain_per_joule": "0 token/J", "power_watts": 400},
     }
     (tmp_path / "runs" / "toys.yaml").write_text(yaml.safe_dump(slow))
     process = start("killed", workers=2)

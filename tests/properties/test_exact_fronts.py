@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from codesign.derived_metrics import MetricDefinition
 from codesign.enumeration import enumerate_front, kept_front
 from codesign.enumeration.decomposition import Decomposition, Part
 from codesign.enumeration.kept import keeping
@@ -19,6 +20,7 @@ from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import load_library
+from codesign.metrics import AMOUNTS
 from codesign.pareto import non_dominated
 from codesign.problem_builder import build_problem, read_constraint
 from codesign.space import load_space, parse_space
@@ -45,7 +47,19 @@ OBJECTIVES = {
     "cost": (THROUGHPUT, "minimize unit_cost_usd", "minimize area_mm2"),
     "heat": (THROUGHPUT, "minimize junction_temperature_celsius", "minimize embodied_kgco2e"),
     "tokens": (THROUGHPUT, "minimize usd_per_million_tokens", "maximize lifetime_years"),
+    "density": ("maximize density", TDP),
+    "work": ("minimize work", "minimize shoreline_mm"),
+    "net": ("maximize net", "minimize area_mm2"),
+    "share": ("minimize share", THROUGHPUT),
 }
+DERIVED = {
+    "density": ("throughput_tokens_per_s / area_mm2", "maximize", "token/s/mm^2"),
+    "work": ("(tdp_watts + 20 W) * unit_cost_usd / throughput_tokens_per_s", "minimize",
+             "J*USD/token"),
+    "net": ("throughput_tokens_per_s - 0.1 token/J * tdp_watts", "maximize", "token/s"),
+    "share": ("average_power_watts / tdp_watts", "minimize", ""),
+}  # fmt: skip
+"""Derived metrics: all have bounds but the last one, of which only 0 is known."""
 OPTIONS = (
     {"profile": "plain"},
     {"profile": "memexplorer"},
@@ -133,6 +147,7 @@ def both(
     constraints=("tdp_watts <= 700",),
     batch=None,
     space=None,
+    metrics=None,
 ):
     problem = build_problem(
         sub_space(space or whole_space(), seed, largest // 20, largest),
@@ -140,6 +155,7 @@ def both(
         OBJECTIVES[m],
         constraints,
         "npu",
+        metrics=metrics,
     )
     return problem, replace(problem, evaluator=Opaque(problem.evaluator))
 
@@ -225,6 +241,37 @@ def test_it_does_so_for_what_designs_cost(accounts, limit, phase):
     assert max(sizes) > 1
 
 
+def derived_metrics():
+    return {
+        name: MetricDefinition(value=value, sense=sense, unit=unit)
+        for name, (value, sense, unit) in DERIVED.items()
+    }
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("derived", "limit"),
+    [
+        ("density", "work <= 2e5 J*USD/token"),
+        ("work", "density >= 0.02 token/s/mm^2"),
+        ("net", "net >= -60 token/s"),
+        ("share", "share >= 0.2"),
+    ],
+)
+def test_it_does_so_for_derived_metrics_with_and_without_a_bound(derived, limit, phase):
+    case = ("llama-3.3-70b", phase, derived)
+    limits = ("tdp_watts <= 700", limit)
+    fronts = []
+    for seed in (14, 15):
+        problem, opaque = both(*case, seed, constraints=limits, metrics=derived_metrics())
+        pruned, brute = front_of(problem), front_of(opaque)
+        assert_same_front(pruned, brute)
+        fronts.append((pruned, brute))
+    assert max(len(brute) for _, brute in fronts) > 1
+    if derived != "share":
+        assert all(pruned.n_evaluated < brute.n_evaluated / 2 for pruned, brute in fronts)
+
+
 @pytest.mark.parametrize("batch", BATCHES[1:], ids=str)
 @pytest.mark.parametrize("profile", ["plain", "memexplorer"])
 def test_it_does_so_whatever_the_workload_says_of_its_batch(profile, batch):
@@ -305,23 +352,25 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n, ba
     for batch in batches:
         npu = evaluator(model, phase, tuple(options.items()), batch)
         space = space_of_batches() if batch is None else whole_space()
-        problem = build_problem(space, npu, OBJECTIVES[2], (), "npu")
+        problem = build_problem(space, npu, OBJECTIVES[2], (), "npu", metrics=derived_metrics())
         rows = problem.space.sample(np.random.default_rng(3), n)
         rows = rows[problem.admits(rows)]
         metrics = problem.evaluate(rows).metrics
+        amounts = [metrics[metric.name] for metric in npu.metrics if metric in AMOUNTS]
+        assert amounts and not any((values < 0).any() for values in amounts)
         tree = Decomposition(problem)
         ones = np.ones(len(rows), dtype=np.int64)
         part = Part(rows, np.zeros_like(ones), ones)
         bounded = set()
         for level in range(len(tree.undecided) + 1):
-            best = npu.best_case(*tree.columns(part, level), problem.metric_names)
+            best = problem.best_case(*tree.columns(part, level), problem.metric_names)
             bounded |= set(best)
-            for metric in npu.metrics:
+            for metric in problem.metrics:
                 if metric.name in best:
                     values = metric.flipped(metrics[metric.name])
                     assert (values >= metric.flipped(best[metric.name])).all(), (metric.name, level)
         assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= bounded
-        assert set(COST_METRICS) <= bounded
+        assert {*COST_METRICS, *DERIVED} <= bounded
 
 
 KEPT_METRICS = ("shoreline_mm", "area_mm2", "unit_cost_usd", "time_to_first_token_s")
@@ -351,7 +400,7 @@ def test_the_front_under_random_tighter_limits_is_a_filter_of_kept_designs(seed,
         brute = replace(
             opaque,
             constraints=tuple(
-                read_constraint(text, problem.space, problem.evaluator) for text in constraints
+                read_constraint(text, problem.space, problem.metrics) for text in constraints
             ),
         )
         front = front_of(brute)

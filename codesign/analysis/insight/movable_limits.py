@@ -188,7 +188,7 @@ def _read(problem: Problem, source: Source, condition: Expression) -> Limit | st
 
 
 def _metric_unit(problem: Problem, name: str) -> str:
-    return next(item.unit for item in problem.evaluator.metrics if item.name == name)
+    return next(item.unit for item in problem.metrics if item.name == name)
 
 
 def _evaluator_limits(

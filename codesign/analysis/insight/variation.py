@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, Value
+from codesign.derived_metrics import definitions_of
 from codesign.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
 from codesign.enumeration.enumeration_worker import Rebuild
 from codesign.errors import CodesignError, InfeasibleError, InputError, JobError
@@ -72,6 +73,7 @@ class Variation:
             [str(objective) for objective in problem.objectives],
             [text for text in texts if text is not None],
             problem.evaluator_name,
+            metrics=definitions_of(problem.derived),
         )
 
 

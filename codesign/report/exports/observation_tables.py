@@ -158,14 +158,14 @@ def _header(name: str, results: Results) -> str:
     """A metric in words with its unit; any other column by its name."""
     if name not in results.metrics:
         return name
-    metric = metric_of(name, results.problem.evaluator.metrics)
+    metric = metric_of(name, results.problem.metrics)
     unit = unit_text(metric.unit)
     return f"{metric_title(metric)} [{unit}]" if unit else metric_title(metric)
 
 
 def _number_format(name: str, results: Results) -> str:
     """Of a column: about four digits, thousands apart; a utilization in percent."""
-    if is_share(metric_of(name, results.problem.evaluator.metrics)):
+    if is_share(metric_of(name, results.problem.metrics)):
         return "0.0%"
     values = np.abs(results.metrics[name])
     typical = np.median(values[np.isfinite(values) & (values > 0)]) if (values > 0).any() else 0.0
@@ -257,7 +257,7 @@ def _excel_cell(cell: Any) -> Any:
 def _metric_columns(results: Results) -> dict[str, list[str]]:
     """What each metric means; objectives are marked."""
     senses = {item.metric.name: item.sense for item in results.problem.objectives}
-    known = [metric_of(name, results.problem.evaluator.metrics) for name in results.metrics]
+    known = [metric_of(name, results.problem.metrics) for name in results.metrics]
     return {
         "metric": [metric_title(metric) for metric in known],
         "name in files": [metric.name for metric in known],
@@ -316,7 +316,7 @@ def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
     objectives = [objective.metric for objective in results.problem.objectives]
     names = {metric.name for metric in objectives}
     varying = [
-        metric_of(name, results.problem.evaluator.metrics)
+        metric_of(name, results.problem.metrics)
         for name, values in results.metrics.items()
         if name not in names and len(np.unique(values[positions])) > 1
     ]

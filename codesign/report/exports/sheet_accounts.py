@@ -54,7 +54,7 @@ def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
         intervals = {}
     words = {}
     for name in evaluated.metrics:
-        metric = metric_of(name, evaluated.evaluator.metrics)
+        metric = metric_of(name, evaluated.known_metrics)
         ends = [format_metric(float(value), metric) for value in intervals.get(name, ())]
         has_value = np.isfinite(evaluated.metrics[name])
         words[name] = " to ".join(ends) or (NO_RANGE if has_value else "–")

@@ -124,7 +124,7 @@ def _looked_up(chosen: ChosenDesign, machine: Machine | None) -> str:
     metrics = [
         (metric_title(metric), format_metric(value, metric), metric.meaning)
         for name, value in evaluated.metrics.items()
-        for metric in [metric_of(name, evaluated.evaluator.metrics)]
+        for metric in [metric_of(name, evaluated.known_metrics)]
     ]
     return "\n".join(
         [
@@ -144,7 +144,7 @@ def _main_metrics(chosen: ChosenDesign) -> Iterator[tuple[str, str, str]]:
     names = dict.fromkeys([*chosen.results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS])
     for name in names:
         if name in evaluated.metrics:
-            metric = metric_of(name, evaluated.evaluator.metrics)
+            metric = metric_of(name, evaluated.known_metrics)
             yield (
                 metric_title(metric),
                 format_metric(evaluated.metrics[name], metric),

@@ -201,7 +201,7 @@ def metric_documents(results: Results) -> list[dict[str, Any]]:
     """How each metric is called and printed, the objectives first."""
     objectives = {item.metric.name: item.sense for item in results.problem.objectives}
     names = dict.fromkeys([*objectives, *results.metrics])
-    known = results.problem.evaluator.metrics
+    known = results.problem.metrics
     return [
         metric_document(metric_of(name, known), objectives.get(name), name in objectives)
         for name in names

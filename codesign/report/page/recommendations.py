@@ -322,7 +322,7 @@ def _prices(
     for name in dict.fromkeys([names[cost], *RESOURCES]):
         if name not in results.metrics or name not in near.metrics or name == names[speed]:
             continue
-        metric = metric_of(name, problem.evaluator.metrics)
+        metric = metric_of(name, problem.metrics)
         front_amounts = metric.flipped(results.metrics[name][folded.positions])
         amounts = np.concatenate([front_amounts, metric.flipped(near.metrics[name][inside])])
         if not np.isfinite(amounts).all() or np.ptp(amounts) == 0:

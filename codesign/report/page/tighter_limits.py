@@ -119,7 +119,7 @@ def _hint(results: Results, kept: KeptFront | None) -> str:
         )
     usual = usual_metrics(results.problem)
     if usual:
-        metrics = {metric.name: metric for metric in results.problem.evaluator.metrics}
+        metrics = {metric.name: metric for metric in results.problem.metrics}
         titles = ", ".join(metric_title(metrics[name]) for name in usual)
         return f"Sliders for {titles} come with “{command} --keep usual”."
     return "" if kept is not None else f"Sliders for tighter limits come with “{command}”."

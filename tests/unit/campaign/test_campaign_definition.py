@@ -65,8 +65,23 @@ def test_the_identity_is_what_results_depend_on(write):
         {"workload": {"scale": 2.0}}, {"evaluator": {"name": "toy", "delay_s": 0.1}},
         {"optimizers": ["toy-random"]}, {"reference_point": {"gain_tokens": 1, "power_watts": 2}},
         {"optimizers": ["toy-climb", {"name": "toy-random", "population": 8}]},
+        {"metrics": {"twice": TWICE}},
     ):  # fmt: skip
         assert load_definition(write(**change)).identity() != plain, change
+
+
+TWICE = {"value": "2 * gain_tokens", "sense": "maximize", "unit": "token"}
+
+
+def test_a_derived_metric_is_stored_with_the_definition_and_its_description_may_change(write):
+    resolved = load_definition(write(metrics={"twice": TWICE}))
+    described = load_definition(write(metrics={"twice": {**TWICE, "description": "twice as much"}}))
+    assert described.identity() == resolved.identity()
+    assert described.problem.metrics[-1].meaning == "twice as much"
+    assert resolved.definition.model_dump()["metrics"] == {"twice": {**TWICE, "description": ""}}
+    plain = load_definition(write())
+    assert "metrics" not in plain.definition.model_dump()
+    assert "metrics" not in plain.identity()["problem"]
 
 
 BAD = [
@@ -106,6 +121,19 @@ BAD = [
         {"optimizers": ["toy-bare"]},
         "optimizers.0: the class of optimizer 'toy-bare' has no Options",
     ),
+    (
+        {"metrics": {"own": {**TWICE, "value": "2 * gain_token"}}},
+        r"toys\.yaml:\d+: metrics.own.value: column 5: unknown name 'gain_token'. Did you mean",
+    ),
+    (
+        {"metrics": {"own": {**TWICE, "sense": "maximise"}}},
+        "metrics.own.sense: unknown choice 'maximise'. Did you mean 'maximize'",
+    ),
+    ({"metrics": {"own": {**TWICE, "unit": "W"}}}, "metrics.own.unit: .* is in token, got the un"),
+    ({"metrics": {"own": {"sense": "maximize"}}}, "metrics.own.value: the key is required"),
+    ({"metrics": {"own": {**TWICE, "unt": "W"}}}, "metrics.own.unt: .*Did you mean 'unit'"),
+    ({"metrics": {"spare": TWICE}}, "metrics.spare: the evaluator has a metric 'spare'"),
+    ({"metrics": {"area": TWICE}}, "metrics.area: the space has a quantity 'area'"),
     ({"hints": "of"}, "hints: unknown choice 'of'. Did you mean 'off'"),
     (
         {"optimizers": [{"name": "toy-climb", "hints": False}]},

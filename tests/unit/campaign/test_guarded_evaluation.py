@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from codesign.campaign import Campaign
 from codesign.campaign.store_file import open_store
@@ -45,9 +46,26 @@ def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes
     assert f"{(x == 13).sum()} lost" in capsys.readouterr().out
 
 
-def test_where_designs_are_evaluated_changes_nothing(write):
+GAIN_PER_JOULE = {
+    "value": "gain_tokens / (power_watts * 1 s)", "sense": "maximize", "unit": "token/J"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {
+            "metrics": {"gain_per_joule": GAIN_PER_JOULE},
+            "objectives": ["maximize gain_per_joule", "minimize power_watts"],
+            "constraints": ["gain_per_joule >= 0.05"],
+        },
+    ],
+    ids=["plain", "derived"],
+)
+def test_where_designs_are_evaluated_changes_nothing(write, changes):
     def observations(**execution):
-        write(seeds=1, optimizers=["toy-climb"], execution=execution)
+        write(seeds=1, optimizers=["toy-climb"], execution=execution, **changes)
         campaign = Campaign.load("toys", f"folder-{len(execution)}")
         campaign.run(workers=1)
         with open_store(campaign.store_path) as store:

@@ -186,6 +186,27 @@ def test_so_does_gp_ehvi(start, folder):
     assert killed_everywhere(start, folder, range(7, 22, 3), optimizers=["gp-ehvi"]) == 5
 
 
+def test_a_derived_metric_is_computed_from_the_cheaper_evaluators_metrics(write):
+    value = "gain_tokens / (power_watts * 1 s)"
+    resolved = load_definition(
+        write(
+            **SMALL
+            | {
+                "metrics": {"own": {"value": value, "sense": "maximize", "unit": "token/J"}},
+                "objectives": ["maximize own", "minimize power_watts"],
+                "reference_point": {"own": "0 token/J", "power_watts": 400},
+            }
+        )
+    )
+    rows = resolved.problem.space.rows(np.arange(0, 60, 7))
+    dear, cheap = (item.evaluate(rows) for item in (resolved.problem, resolved.screening))
+    compared = ~cheap.failed
+    assert compared.sum() > 3
+    np.testing.assert_allclose(
+        cheap.metrics["own"][compared], 0.5 * dear.metrics["own"][compared], rtol=1e-12
+    )
+
+
 def test_only_the_dear_evaluator_gives_results(write, folder):
     campaign = Campaign.load(write(**{**SMALL, "optimizers": ["gp-ehvi"]}), folder / "results")
     campaign.run(workers=1)

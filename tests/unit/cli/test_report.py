@@ -10,7 +10,8 @@ space: memexplorer
 evaluator: {name: npu, profile: plain}
 workload: {model: qwen3-32b, prompt_tokens: 4096, generated_tokens: 100, phase: decode}
 objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
-constraints: [tdp_watts <= 400, time_per_output_token_s <= 60 ms]
+metrics: {speedup: {value: throughput_tokens_per_s / 1 token/s, sense: maximize}}
+constraints: [tdp_watts <= 400, time_per_output_token_s <= 60 ms, speedup >= 0]
 optimizers: [random]
 budget: 20
 reference_point: {throughput_tokens_per_s: 0, tdp_watts: 400}
@@ -32,3 +33,5 @@ def test_other_readings_choose_within_the_limits_of_the_campaign(tmp_path, monke
     simulated = readings[1].problem.evaluate(front.rows)
     np.testing.assert_array_equal(simulated.metrics["batch_size"], expected.metrics["batch_size"])
     assert expected.metrics["batch_size"].max() > 1
+    rate = simulated.metrics["throughput_tokens_per_s"]
+    np.testing.assert_allclose(simulated.metrics["speedup"], rate)

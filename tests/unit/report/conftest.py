@@ -83,6 +83,7 @@ _DEFINITION = SimpleNamespace(
 _PROBLEM = SimpleNamespace(
     space=Space(),
     evaluator=SimpleNamespace(metrics=tuple(METRICS.values())),
+    metrics=tuple(METRICS.values()),
     objectives=(
         SimpleNamespace(metric=METRICS["throughput_tokens_per_s"], sense="maximize"),
         SimpleNamespace(metric=METRICS["tdp_watts"], sense="minimize"),

@@ -38,6 +38,8 @@ def test_a_rate_is_called_by_what_it_counts():
     assert metric_title(Metric("prefill_requests_per_s", "maximize", "1/s", "")) == (
         "prefill requests"
     )
+    density = Metric("tokens_per_s_per_mm2", "maximize", "token/s/mm^2", "")
+    assert metric_title(density) == "tokens per s per mm2"
     assert metric_title(Metric("n_devices", "minimize", "", "")) == "devices"
     assert metric_title(Metric("usd_per_hour", "minimize", "USD/h", "")) == "price per hour"
 

@@ -64,7 +64,7 @@ def test_a_card_says_which_limit_breaks_at_the_worst_ends(results):
     folded = folded_front(results)
     rows = results.rows[folded.positions]
     most = float(results.metrics["tdp_watts"][folded.positions].max())
-    limit = read_constraint(f"tdp_watts <= {most!r}", space, npu)  # kept just so, typically
+    limit = read_constraint(f"tdp_watts <= {most!r}", space, npu.metrics)  # kept just so, typically
     tight = replace(results.problem, constraints=(limit,))
     document = recommendation_document(replace(results, problem=tight), folded, Judge(samples=2))
     ranges = {item["id"]: item["ranges"] for item in document["picks"]}

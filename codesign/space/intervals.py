@@ -1,0 +1,91 @@
+"""Between which numbers an expression is, if each of its names is between two numbers.
+
+The ends come from the arithmetic of ``nodes.py`` itself, and rounding keeps the order of numbers:
+so no finite value of the expression is beyond them, not even in the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray
+from codesign.space.nodes import Constant, FoldedCall, Name, Node, Product, Sum
+
+Interval: TypeAlias = tuple[FloatArray, FloatArray]
+"""(n,) the lowest and the highest value that a number may have; both ends may be infinite."""
+
+_ANYTHING: Interval = (np.asarray(-np.inf), np.asarray(np.inf))
+
+
+def interval_of(node: Node, names: Mapping[str, Interval]) -> Interval:
+    """Between which numbers the finite values of a node are; never too narrow.
+
+    Args:
+        names: The interval of each name, without NaN.
+
+    Examples:
+        >>> ratio = Product(((False, Name("tokens")), (True, Name("area"))))
+        >>> tokens, area = (np.array(0.0), np.array(8.0)), (np.array(2.0), np.array(np.inf))
+        >>> low, high = interval_of(ratio, {"tokens": tokens, "area": area})
+        >>> float(low), float(high)
+        (0.0, 4.0)
+    """
+    with np.errstate(all="ignore"):
+        return _interval(node, names)
+
+
+def _interval(node: Node, names: Mapping[str, Interval]) -> Interval:
+    if isinstance(node, Constant):
+        return np.asarray(node.value), np.asarray(node.value)
+    if isinstance(node, Name):
+        low, high = names[node.key]
+        return low * node.scale, high * node.scale
+    parts = [_interval(operand, names) for operand in node.operands]
+    if isinstance(node, Sum | FoldedCall):
+        return _fold(node, parts)
+    if isinstance(node, Product):
+        return _product([is_divisor for is_divisor, _ in node.factors], parts)
+    return _ANYTHING
+
+
+def _fold(node: Sum | FoldedCall, parts: Sequence[Interval]) -> Interval:
+    """Sums, minima and maxima grow with each operand; a sum shrinks with what it subtracts."""
+    low = high = np.asarray(node.start)
+    for position, (lowest, highest) in enumerate(parts):
+        is_subtracted = isinstance(node, Sum) and node.terms[position][0] < 0
+        first, last = (highest, lowest) if is_subtracted else (lowest, highest)
+        low, high = node.step(low, position, first), node.step(high, position, last)
+    return _with_order(low, high)
+
+
+def _product(divisors: Sequence[bool], parts: Sequence[Interval]) -> Interval:
+    low = high = np.asarray(1.0)
+    for is_divisor, (lowest, highest) in zip(divisors, parts, strict=True):
+        if not is_divisor:
+            low, high = _corners([low * lowest, low * highest, high * lowest, high * highest])
+            continue
+        changes_sign: BoolArray = (lowest < 0) & (highest >= 0) | (highest == 0)
+        lowest = lowest + 0.0  # -0 as 0: a divisor that may be small is positive here
+        corners = [low / lowest, low / highest, high / lowest, high / highest]
+        quotient_low, quotient_high = _corners(corners)
+        low = np.where(changes_sign, -np.inf, quotient_low)
+        high = np.where(changes_sign, np.inf, quotient_high)
+    return low, high
+
+
+def _corners(values: Sequence[FloatArray]) -> Interval:
+    """The least and the largest of numbers.
+
+    What is undefined, such as 0 times infinity, stands for numbers that are between the others: a
+    value is finite, however large.
+    """
+    together = np.stack(np.broadcast_arrays(*values))
+    return _with_order(np.fmin.reduce(together), np.fmax.reduce(together))
+
+
+def _with_order(low: FloatArray, high: FloatArray) -> Interval:
+    """The interval; what is undefined may be anything."""
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

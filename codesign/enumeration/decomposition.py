@@ -210,7 +210,9 @@ def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationA
     decides_derived = {item.metric.name for item in problem.derived} & {*problem.deciding_metrics}
     if not all(item.is_limit for item in limits) or decides_derived:
         return axis  # a derived metric may get worse where those of the evaluator get better
-    wanted = [item.metric.name for item in problem.objectives if item.sense == item.metric.sense]
+    if any(item.sense != item.metric.sense for item in problem.objectives):
+        return axis  # what is better in every metric is worse in this objective
+    wanted = [item.metric.name for item in problem.objectives]
     parameters = problem.space.parameters
     values = {item.name: item.values for item in parameters}
     beaten = evaluator.superseded(values, wanted).get(parameters[int(axis.columns[0])].name)

@@ -226,6 +226,20 @@ def test_a_value_that_is_superseded_for_the_evaluator_may_be_best_for_a_derived_
     assert enumerate_front(problem(goals, evaluator=Superseding())).n_evaluated == 10
 
 
+class FasterToo(Superseding):
+    """A larger ``x`` is a larger margin and a higher rate."""
+
+    def evaluate(self, designs, metrics=None):
+        x = designs["x"].lookup(float)
+        return Evaluation({RATE.name: 100.0 * x, AREA.name: 2.0 + 0 * x, MARGIN.name: x})
+
+
+def test_a_value_that_is_superseded_may_be_best_where_an_objective_goes_the_other_way():
+    goals = ["maximize margin_watts", "minimize throughput_tokens_per_s"]
+    front = enumerate_front(problem(goals, evaluator=FasterToo()))
+    assert len(front) == len({*front.objectives[:, 0].tolist()}) > 1
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [

@@ -117,6 +117,10 @@ FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm
             ["arrivals", "--campaign", "platform-rag", "--design", "1", *FEW],
             "--campaign: expected one whose evaluator has machines for one phase",
         ),
+        (
+            ["arrivals", "--campaign", "deepseek-decode-experts", "--design", "D1x32", *FEW],
+            "design: expert_parallel: expected 1 in a machine of a fleet, got 32",
+        ),
         (["arrivals", *MACHINE], "expected --trace, or --requests-per-s"),
         (["arrivals", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
         (["arrivals", *MACHINE, *DRAWN, "--policy", "chunk"], "Did you mean 'chunked'?"),

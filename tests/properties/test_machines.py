@@ -289,6 +289,8 @@ def test_a_machine_whose_parameters_the_pool_lacks_is_refused():
     degrees = {**DESIGNS["roofline"], "tensor_parallel": 4}
     with pytest.raises(InputError, match="unknown parameter 'tensor_parallel'"):
         system({"decode": "roofline"}, {"decode": degrees})
+    with pytest.raises(InputError, match="'platform' requires what pool 'decode' lacks: device"):
+        system({"decode": "platform"}, {"decode": DESIGNS["npu"]})
 
 
 @pytest.mark.parametrize(

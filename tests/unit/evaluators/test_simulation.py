@@ -454,6 +454,7 @@ def test_the_simulation_has_the_accuracy_of_the_closed_form() -> None:
     assert evaluator.evaluate(base(), names).metrics == closed
     assert evaluator.explain(base()).metrics["accuracy_recovery"] == closed["accuracy_recovery"][0]
 
+
 def test_an_explanation_has_the_limits_of_the_evaluation() -> None:
     request = Request(model="llama-3-8b", trace="gsm8k", phase="decode", batch=1)
     designs = {**base(), "expert_parallel": column_of([8])}  # a dense model has one expert

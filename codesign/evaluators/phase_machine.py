@@ -160,5 +160,5 @@ def machine_for(
         InputError: It cannot serve this request.
     """
     workload = to_record(Document("workload", dict(request), {}), factory.Workload)
-    more = {"library": like.technologies()} if isinstance(like, HasTechnologies) else {}
-    return checked_machine(factory(workload, options, **more), factory.__name__)
+    library = {"library": like.technologies()} if isinstance(like, HasTechnologies) else None
+    return checked_machine(factory(workload, options, **(library or {})), factory.__name__)

@@ -37,8 +37,8 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, features
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
-from codesign.evaluators.phase_machine import PoolPrices
+from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
+from codesign.evaluators.phase_machine import BATCH_SIZE, PoolPrices
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics

@@ -21,7 +21,6 @@ BATCH_SIZE = "batch_size"
 """Parameter of designs that state how many requests they process together, and the metric."""
 
 
-@runtime_checkable
 class PhaseMachine(Evaluator, Protocol):
     """An evaluator whose designs are machines that serve one phase of a request.
 

@@ -206,19 +206,14 @@ class _ChosenDesign:
 def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
     from codesign import api
     from codesign.evaluators.base import profile_of
-    from codesign.evaluators.phase_machine import is_phase_machine
+    from codesign.evaluators.phase_machine import checked_machine
 
     if design is None:
         raise InputError("expected --design or --pick with --campaign")
     campaign = api.load_campaign(name, folder)
-    evaluator = campaign.problem.evaluator
     evaluator_name = campaign.problem.evaluator_name
-    if not is_phase_machine(evaluator):
-        raise InputError(
-            "expected one whose evaluator has machines for one phase of a request, such as npu, "
-            f"got {evaluator_name}",
-            "--campaign",
-        )
+    with mistakes_at("--campaign"):
+        evaluator = checked_machine(campaign.problem.evaluator, evaluator_name)
     words, values = api.design_of_campaign(campaign, design)
     profile = profile_of(evaluator_name, evaluator)
     return _ChosenDesign(evaluator, profile, values, f"{campaign.definition.name}, {words}")

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from codesign.deployments.parallelism import (
-    EXPERT_PARALLEL,
-    PIPELINE_PARALLEL,
-    TENSOR_PARALLEL,
-)
+from codesign.deployments.parallelism import EXPERT_PARALLEL, PIPELINE_PARALLEL, TENSOR_PARALLEL
 from codesign.deployments.queueing import Arrivals, EngineLimits
 from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.deployments.queueing.serving_machine import ServingMachine
@@ -51,7 +47,7 @@ def design_machine(
     for name in (PIPELINE_PARALLEL, EXPERT_PARALLEL):
         degree = design.get(name) or 1
         if degree != 1:  # stages would overlap steps, and groups form steps of their own
-            raise InputError(f"expected 1 in a machine of a fleet, got {degree}", name)
+            raise InputError(f"expected 1 in a machine of a fleet, got {degree}", f"design: {name}")
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
     step_times = DesignStepTimes(evaluator, design, limits.max_sequences, longest)
     room, watts = _room_and_watts(evaluator, design, limits.max_sequences, memory_fraction)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from codesign import plugins
 from codesign.errors import InputError, UnknownNameError
@@ -21,7 +21,6 @@ BATCH_SIZE = "batch_size"
 """Parameter of designs that state how many requests they process together, and the metric."""
 
 
-@runtime_checkable
 class PhaseMachine(Evaluator, Protocol):
     """An evaluator whose designs are machines that serve one phase of a request.
 
@@ -90,9 +89,26 @@ class SlowPasses(Protocol):
     is_slow: bool
 
 
-def is_phase_machine(evaluator: object) -> TypeGuard[PhaseMachine]:
-    """Whether pools and fleets may consist of an evaluator's designs."""
-    return isinstance(evaluator, PhaseMachine) and _serves_phases(evaluator)
+def checked_machine(evaluator: object, name: str) -> PhaseMachine:
+    """The evaluator, if pools and fleets may consist of its designs.
+
+    Args:
+        name: Under which it is registered.
+
+    Raises:
+        InputError: It is an evaluator of something else, or lacks what the contract asks for.
+    """
+    if not _serves_phases(evaluator):
+        raise InputError(
+            "expected an evaluator with machines for one phase of a request, such as npu, "
+            f"got {name}"
+        )
+    if missing := [item for item in ("workload", "options") if not hasattr(evaluator, item)]:
+        raise InputError(
+            f"expected an evaluator that keeps what it is built from: {name} has no attribute "
+            f"{missing[0]!r}"
+        )
+    return cast("PhaseMachine", evaluator)
 
 
 def machine_class(name: str, *others: str) -> Any:
@@ -143,9 +159,5 @@ def machine_for(
         InputError: It cannot serve this request.
     """
     workload = to_record(Document("workload", dict(request), {}), factory.Workload)
-    machine: PhaseMachine
-    if isinstance(like, HasTechnologies):
-        machine = factory(workload, options, library=like.technologies())
-    else:
-        machine = factory(workload, options)
-    return machine
+    library = {"library": like.technologies()} if isinstance(like, HasTechnologies) else None
+    return checked_machine(factory(workload, options, **(library or {})), factory.__name__)

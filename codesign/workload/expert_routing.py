@@ -16,8 +16,7 @@ def expected_distinct_experts(
 ) -> FloatArray:
     """Experts that at least one of ``n_tokens`` tokens is routed to.
 
-    Limiting assumption: tokens choose independently and every expert is equally likely. The
-    arguments broadcast. A dense layer is one expert that every token takes.
+    The arguments broadcast. A dense layer is one expert that every token takes.
 
     Examples:
         >>> float(expected_distinct_experts(1, 8, 2)), float(expected_distinct_experts(2, 8, 2))

@@ -115,7 +115,11 @@ FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm
         ([*FOUND, "--design", "E1", *FEW], "E1"),
         (
             ["arrivals", "--campaign", "platform-rag", "--design", "1", *FEW],
-            "--campaign: expected one whose evaluator has machines for one phase",
+            "--campaign: expected an evaluator with machines for one phase of a request",
+        ),
+        (
+            ["arrivals", "--campaign", "deepseek-decode-experts", "--design", "D1x32", *FEW],
+            "design: expert_parallel: expected 1 in a machine of a fleet, got 32",
         ),
         (["arrivals", *MACHINE], "expected --trace, or --requests-per-s"),
         (["arrivals", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),

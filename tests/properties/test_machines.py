@@ -18,7 +18,7 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Bounds, LinkDescription, PoolDescription
 from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.npu import NpuOptions
-from codesign.evaluators.phase_machine import is_phase_machine, machine_class, machine_for
+from codesign.evaluators.phase_machine import machine_class, machine_for
 from codesign.evaluators.platform import PlatformEvaluator, PlatformRequest
 from codesign.evaluators.platform.machine_pools import serving_machine
 from codesign.evaluators.system import SystemEvaluator
@@ -199,7 +199,6 @@ def machine(name, arrivals, **design):
         platform = PlatformEvaluator(PlatformRequest(**TOKENS))
         return serving_machine(platform, DESIGNS[name] | design, limits, arrivals, 0.9)
     own = evaluator(name, "decode")
-    assert is_phase_machine(own)
     return design_machine(own, DESIGNS[name] | design, limits, arrivals, 0.9)
 
 
@@ -289,6 +288,8 @@ def test_a_machine_whose_parameters_the_pool_lacks_is_refused():
     degrees = {**DESIGNS["roofline"], "tensor_parallel": 4}
     with pytest.raises(InputError, match="unknown parameter 'tensor_parallel'"):
         system({"decode": "roofline"}, {"decode": degrees})
+    with pytest.raises(InputError, match="'platform' requires what pool 'decode' lacks: device"):
+        system({"decode": "platform"}, {"decode": DESIGNS["npu"]})
 
 
 @pytest.mark.parametrize(

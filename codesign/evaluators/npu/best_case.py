@@ -35,7 +35,8 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.pass_time import ROUNDING
-from codesign.evaluators.npu.preparation import BATCH_SIZE, Preparation
+from codesign.evaluators.npu.preparation import Preparation
+from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse

@@ -17,6 +17,7 @@ from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.placement import KINDS
+from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.format_mixture import is_mixed, mixture_words
 from codesign.hardware.accelerator import LEVEL_NAMES, LEVEL_TITLES, UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
@@ -47,7 +48,7 @@ def explain(
             *at_power_limit.values(),
             *_deployment(design, pass_.options),
             *_mixture(designs),
-            *notes(design, pass_.options, workload),
+            *notes(design, pass_.options, workload, designs),
             *_uncharged(design, designs),
             *cost_notes(design.silicon, design.options),
             *_wear(design, designs, present),
@@ -364,7 +365,7 @@ def _sharing(design: DesignMetrics, options: NpuOptions) -> str:
     )
 
 
-def _batch(design: DesignMetrics, workload: Request) -> str:
+def _batch(design: DesignMetrics, workload: Request, designs: Columns) -> str:
     """How the batch size came about, and what would fit."""
     batch, size, part = design.batch, design.batch_size[0], design.part
     room = float(design.memory_capacity_bytes[0] / part.n_devices - batch.weight_bytes[0])
@@ -374,10 +375,15 @@ def _batch(design: DesignMetrics, workload: Request) -> str:
         fits = f"; the memory holds the weights and {many:.4g} requests"
     rule = workload.batch or design.options.batch
     words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
-    return f"batch {size:g}, {words}{fits}"
+    if BATCH_SIZE in designs:
+        words = "stated by the design"
+    each = f", {design.stage_requests[0]:g} in each of {part.n_batches} groups of requests"
+    return f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"
 
 
-def notes(design: DesignMetrics, options: NpuOptions, workload: Request) -> list[str]:
+def notes(
+    design: DesignMetrics, options: NpuOptions, workload: Request, designs: Columns
+) -> list[str]:
     """The assumptions that limit the numbers, for the options in force."""
     organization = ORGANIZATIONS[int(design.batch.setup.organization[0, 0])]
     sentences = [
@@ -386,7 +392,7 @@ def notes(design: DesignMetrics, options: NpuOptions, workload: Request) -> list
         f"usable, {'staged' if design.batch.setup.modelling.is_staged else 'parallel'} memory, "
         f"{organization} array",
         _sharing(design, options),
-        _batch(design, workload),
+        _batch(design, workload, designs),
         "a cycle of the array costs the energy of all its MACs, padding included",
         "the energies of operators leave out background power",
         "an operand's bytes are interleaved over the levels that hold it",

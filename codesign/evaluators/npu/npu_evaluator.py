@@ -37,8 +37,8 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, features
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
-from codesign.evaluators.phase_machine import PoolPrices
+from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
+from codesign.evaluators.phase_machine import BATCH_SIZE, PoolPrices
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics
@@ -268,7 +268,7 @@ class NpuEvaluator:
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each.
 
-        With degrees of parallelism also ``devices``: more of them than heads or layers.
+        With degrees of parallelism also ``devices``: more of them than heads, layers or experts.
         """
         if has_degrees(designs):
             return self._by_group(designs, NpuEvaluator._violations_of_group)
@@ -366,7 +366,7 @@ class NpuEvaluator:
 
     @property
     def excess(self) -> float:
-        """By how much the devices exceed the heads or layers among which to divide; relative."""
+        """Excess of devices over the heads, layers or experts that they divide; relative."""
         return self.part.excess(self.workload.language_model)
 
     def of(self, parallelism: Parallelism) -> NpuEvaluator:

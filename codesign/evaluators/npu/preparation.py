@@ -34,6 +34,7 @@ from codesign.evaluators.npu.format_widths import (
 from codesign.evaluators.npu.npu_options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES, PassSetup
 from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN, resident_bytes
+from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
@@ -54,8 +55,6 @@ STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 """Parameters of the software (MemExplorer §4.2)."""
 
 
-BATCH_SIZE = "batch_size"
-"""Parameter of a space that says how many requests are processed together."""
 _FREE_PARAMETERS = ("vector_length", "stated_tdp_watts")
 """What the operator stage does not depend on: the vector unit works beside a whole pass."""
 _READ_PARAMETERS = (

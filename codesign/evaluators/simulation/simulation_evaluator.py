@@ -320,7 +320,7 @@ class SimulationEvaluator:
         return self.analytical.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each.
+        """(n,) each, those of ``npu``.
 
         Raises:
             UnusableValueError: Weights in a mixture of formats, of which no layer is simulated.
@@ -378,7 +378,12 @@ class SimulationEvaluator:
             "simulated: ports serve one transaction at a time, in order of arrival; landing "
             f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"
         )
-        return replace(account, operators=operators, notes=[*account.notes, note])
+        violations = {
+            name: float(excess[0]) for name, excess in self.known_violations(designs).items()
+        }
+        return replace(
+            account, operators=operators, violations=violations, notes=[*account.notes, note]
+        )
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         return self.analytical.absent_metrics(values)

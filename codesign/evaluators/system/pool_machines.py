@@ -36,9 +36,11 @@ def pool_machine(
     """
     name = _evaluator_name(pool, options)
     _check_formats(pool, name)
-    if name != DEVICES:
-        with mistakes_at(_place(pool, options)):
+    with mistakes_at(_place(pool, options)):
+        if name != DEVICES:
             return _designs(name, pool, task, workload, options)
+        if options.machine is not None:
+            _check_parameters(pool, DEVICES, PlatformEvaluator)
     if task.layers != "all":
         raise InputError(
             f"the role {pool.role!r} is one of NPUs, not of devices, whose kernels are "
@@ -86,17 +88,19 @@ def _designs(
         own = to_record(Document("", choice.options, {}), factory.Options)
         machines = design_pool(name, factory, own, task, workload)
     if choice is not None:
-        _check_parameters(pool, machines)
+        _check_parameters(pool, name, machines)
     return machines
 
 
-def _check_parameters(pool: PoolDescription, machines: DesignPool) -> None:
+def _check_parameters(
+    pool: PoolDescription, name: str, machines: DesignPool | type[PlatformEvaluator]
+) -> None:
     """Whether the evaluator that the options name reads the parameters of the pool's designs."""
-    name, required = machines.evaluator_name, machines.required_parameters
-    if missing := sorted(required.difference(pool.parameters)):
+    required = machines.required_parameters
+    if missing := required.difference(pool.parameters):
         raise InputError(
-            f"evaluator {name!r} requires the parameter {missing[0]!r}, "
-            f"which pool {pool.name!r} lacks"
+            f"evaluator {name!r} requires what pool {pool.name!r} lacks: "
+            f"{', '.join(sorted(missing))}"
         )
     known = required | machines.optional_parameters
     if unread := [item for item in pool.parameters if item not in known]:

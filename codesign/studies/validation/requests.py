@@ -278,7 +278,7 @@ _NOTES = (
     "On four devices LMDeploy's throughputs of Llama-2-70B with prompts of one token are 2 to 18 % "
     "below what its own times per output token allow, and ours, which are near those, too high.",
     "From 4,096 tokens in a pass on, Splitwise's first tokens take up to 2.3 times as long as "
-    "kernels and links need: collectives of more than 32 MiB seem to pass the host's memory. Why "
+    "kernels and links need: collectives of more than 56 MiB seem to pass the host's memory. Why "
     "is not known; engine=eager has it so, with the power of the devices at its limit meanwhile. "
     "Two A100 and four take batches of prompts that are smaller longer, too, which is not modeled.",
     "Deployments run in two micro-batches where messages are hidden: each is predicted alone, with "

@@ -83,9 +83,10 @@ _NOTES = (
     "Splitwise, times: by device in the study requests, with what explains them.",
     "DistServe: the lines that its simulator uses, at the batches named, where the model fits; the "
     "batches to which they were fitted are not published. Its engine queues kernels from C++ "
-    "(engine streams); vLLM of 2023 starts them from Python (eager), to whose lines nothing is "
-    "fitted. For OPT-13B on one A100 the line adds 18.1 ms, of which reading the weights takes "
-    "12.6, to the time of the arithmetic; ours takes the longer of both.",
+    "(engine streams); vLLM of 2023 starts them from Python (eager), of whose lines the fit takes "
+    "one number: what a further request takes the host. For OPT-13B on one A100 the line adds "
+    "18.1 ms, of which reading the weights takes 12.6, to the time of the arithmetic; ours takes "
+    "the longer of both.",
     "SPAD: its Table 3 as device files; the H100's starts, links and sustained share. Its mean is "
     "over batches and lengths of a figure whose axes are not printed, ours over powers of two that "
     "fit. Vector units and caches of cores, which it cuts, are not in our laws.",

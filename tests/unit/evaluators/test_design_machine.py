@@ -58,8 +58,8 @@ def test_devices_together_take_as_many_watts() -> None:
     ("request_", "settings", "fraction", "words"),
     [
         ({"layers": "ffn"}, {}, 0.9, "expected a machine for all layers, got ffn"),
-        ({}, {"pipeline_parallel": 2}, 0.9, "pipeline_parallel: expected 1"),
-        ({}, {"expert_parallel": 2}, 0.9, "expert_parallel: expected 1"),
+        ({}, {"pipeline_parallel": 2}, 0.9, "^design: pipeline_parallel: expected 1"),
+        ({}, {"expert_parallel": 2}, 0.9, "^design: expert_parallel: expected 1"),
         ({"model": "llama-3.3-70b"}, {}, 1e-3, "leave no room for a cache in 0% of"),
         ({"model": "llada-8b"}, {}, 0.9, "expected a model that generates token by token"),
         ({}, {"tier1_stacks": 40}, 0.9, "the design breaks shoreline"),

@@ -14,7 +14,7 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.design_steps import DesignStepTimes
-from codesign.evaluators.phase_machine import is_phase_machine
+from codesign.evaluators.phase_machine import checked_machine
 from codesign.metrics import METRICS
 from codesign.schema import Record
 from codesign.workload import Request
@@ -119,12 +119,30 @@ def test_a_slow_machine_is_asked_for_few_passes(kind: type[Counted], most: int) 
     assert Counted.n_passes > 4 * most
 
 
-def test_machines_of_one_phase_are_told_by_their_workload() -> None:
-    class OtherRequest(Request):
-        pass
+class OtherRequest(Request):
+    pass
 
-    class Other(Counted):
-        Workload = OtherRequest
 
-    assert is_phase_machine(machine(Counted))
-    assert not is_phase_machine(machine(Other))
+class Other(Counted):
+    Workload = OtherRequest
+
+
+class Careless(Counted):
+    def __init__(self, workload: Request, options: Record) -> None:
+        super().__init__(workload, options)
+        del self.options
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Other, "with machines for one phase of a request, such as npu, got mine"),
+        (Careless, "keeps what it is built from: mine has no attribute 'options'"),
+    ],
+)
+def test_an_evaluator_without_machines_of_one_phase_is_refused(
+    kind: type[Counted], words: str
+) -> None:
+    assert checked_machine(machine(Counted), "mine")
+    with pytest.raises(InputError, match=words):
+        checked_machine(machine(kind), "mine")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import Columns
+from codesign.columns import Columns, column_of
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.traffic import array_passes, blocked_passes, buffer_of
@@ -453,3 +453,14 @@ def test_the_simulation_has_the_accuracy_of_the_closed_form() -> None:
     closed = NpuEvaluator(request, NpuOptions(accuracy=True)).evaluate(base(), names).metrics
     assert evaluator.evaluate(base(), names).metrics == closed
     assert evaluator.explain(base()).metrics["accuracy_recovery"] == closed["accuracy_recovery"][0]
+
+
+def test_an_explanation_has_the_limits_of_the_evaluation() -> None:
+    request = Request(model="llama-3-8b", trace="gsm8k", phase="decode", batch=1)
+    designs = {**base(), "expert_parallel": column_of([8])}  # a dense model has one expert
+    evaluator = SimulationEvaluator(request, SimulationOptions(most_steps=8))
+    evaluated = evaluator.evaluate(designs, ["tdp_watts"]).violations
+    assert evaluator.explain(designs).violations == {
+        name: excess[0] for name, excess in evaluated.items()
+    }
+    assert evaluated["devices"][0] == 7.0

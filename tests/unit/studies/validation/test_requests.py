@@ -71,7 +71,7 @@ def test_a_batch_that_exceeds_the_memory_is_served_in_turns() -> None:
     )  # fmt: skip
     # 0.9 of 80 GB less 13.5 GB of weights; 0.5 MB a token, of 2048 and half of 2048.
     fitting = int((0.9 * 80e9 - 13.476e9) / (2.0 * 2 * 32 * 32 * 128 * 3072))
-    assert requests._running(case) == fitting
+    assert requests.running_requests(case) == fitting
     full = replace(case, batch=fitting)
     first, step = predict(replace(full, quantity="TTFT")), predict(replace(full, quantity="TPOT"))
     assert predict(full) == pytest.approx(fitting * 2048 / (first + 2047 * step))

@@ -63,6 +63,25 @@ def test_the_best_split_is_where_prompt_and_token_machines_keep_pace() -> None:
     assert rates[prompt - 1] == rates.max()
 
 
+@pytest.mark.parametrize(
+    ("device", "seconds"),
+    [
+        ("a100-sxm-80gb", {512: 0.1738, 1024: 0.2892, 2048: 0.5404, 4096: 1.348}),
+        ("h100-sxm", {512: 0.0755, 1024: 0.1326, 2048: 0.2531, 4096: 0.6887}),
+    ],
+)
+def test_first_tokens_of_a_model_that_no_constant_is_fitted_to(
+    device: str, seconds: dict[int, float]
+) -> None:
+    """Splitwise, data/perf_model.csv: medians of BLOOM-176B on eight devices, by prompt."""
+    design = {"device": device, "tensor_parallel": 8}
+    for prompt, measured in seconds.items():
+        metrics = group_metrics(
+            "prefill", model_file("bloom-176b"), (prompt, 0), design, [1], splitwise.EAGER
+        )
+        assert metrics["time_to_first_token_s"][0] == pytest.approx(measured, rel=0.2), prompt
+
+
 def test_a_budget_is_spent_in_machines_of_both_kinds() -> None:
     prompt, token = splitwise.best_split("HA", "power", "conversation")
     assert token == math.floor((40 - prompt) * 70 / 40 + 1e-9)

@@ -141,7 +141,8 @@ def test_a_library_may_have_an_interpreter_of_its_own(search, monkeypatch):
 
 
 def test_every_process_goes_through_a_set_of_texts_in_the_same_order(search, script):
-    script("    answer(list({'0', '1', '2', '3'}).index('0') and [0, 1, 2] or [1, 1, 2])\n")
+    # A set that is a constant of the code comes in another order from bytecode than from source.
+    script("    answer(list(set('0123')).index('0') and [0, 1, 2] or [1, 1, 2])\n")
     optimizers = [_peer(search) for _ in range(8)]
     for optimizer in optimizers:
         _told(search, optimizer, 2)

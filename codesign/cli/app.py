@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import copy
 from functools import cache
 from typing import Annotated, Any
@@ -52,6 +50,7 @@ from codesign.cli import (
 from codesign.cli.flag_records import spread
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.cli.panels import PanelGroup
+from codesign.cli.termination import is_termination, stopped_by_sigterm
 from codesign.errors import CodesignError, InfeasibleError, JobError, UnattainableError
 from codesign.text import printable
 
@@ -133,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _log_printably()
     try:
-        with _stopped_by_sigterm():
+        with stopped_by_sigterm():
             return _run(sys.argv[1:] if arguments is None else list(arguments))
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Python would complain at exit.
@@ -142,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         # A campaign says how to go on.
         say(str(error) or "interrupted")
-        return TERMINATED if _is_termination(error) else INTERRUPTED
+        return TERMINATED if is_termination(error) else INTERRUPTED
     except CodesignError as error:
         _explain(str(error))
         if isinstance(error, UnattainableError):
@@ -154,34 +153,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"error: unexpected {type(error).__name__}: {error}")
         say(f"This is a defect of codesign; {_DEBUG}=1 shows where.")
         return _FAILED
-
-
-class _Termination(KeyboardInterrupt):
-    """SIGTERM, as a batch system or a container sends it."""
-
-
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM raises, so that a campaign can close its store and say how to go on."""
-
-    def stop(*_: object) -> None:
-        raise _Termination
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread: whoever calls us handles signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _is_termination(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, _Termination):
-        error = error.__context__
-    return error is not None
 
 
 def _log_printably() -> None:

@@ -67,7 +67,7 @@ def test_sigterm_stops_a_campaign_as_ctrl_c_does(folder):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     errors = process.communicate()[1]
-    assert process.returncode == 143
+    assert process.returncode == 143, errors
     assert "'codesign run toys' goes on from there" in errors
     assert "Traceback" not in errors
     # The log is folded into the file.

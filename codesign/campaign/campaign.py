@@ -212,7 +212,9 @@ class Campaign:
         if not self.store_path.exists():
             name = self.definition.name
             message = f"campaign {name!r} has no results yet; '{self._command}' starts it"
-            if any(self.folder.glob("exact-*.npz")):
+            if stored_front(self.problem, self.folder) is not None:
+                message = f"only the exact front of {name!r} is here; '{self._command}' searches"
+            elif any(self.folder.glob("exact-*.npz")):
                 # Asked for where no front in the folder fits: the definition or our code changed.
                 message = (
                     f"the exact front in the folder is of another definition of {name!r} or of "

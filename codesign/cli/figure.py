@@ -86,7 +86,12 @@ def figure(
     width_mm = None if drawing.width is None else parse_width(drawing.width)
     campaign = api.load_campaign(name, folder)
     chosen = None if design is None else api.choose_design(campaign.front_results(), design)
-    results = campaign.results() if chosen is None or kind == "all" else chosen.results
+    if chosen is not None and kind != "all":
+        results = chosen.results
+    elif kind == "front" and not campaign.store_path.exists():
+        results = campaign.front_results()  # of an enumeration alone
+    else:
+        results = campaign.results()
     notes = check_ended(results, name, drawing.partial, "draw", "the figure says so too")
     if chosen is not None:
         notes += [chosen.place_words] if chosen.place is not None else []

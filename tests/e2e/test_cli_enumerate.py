@@ -200,7 +200,10 @@ def test_every_command_numbers_along_the_exact_front(capsys):
     points = _json(capsys, "enumerate", "trial", "--folder", "numbered")["points"]
     folder = ("--folder", "numbered")
     assert main(["report", "trial", *folder]) == 0  # never run: the exact front is all there is
+    assert main(["figure", "front", "trial", *folder]) == 0
     capsys.readouterr()
+    assert main(["figure", "convergence", "trial", *folder]) == 2
+    assert "only the exact front of 'trial' is here" in capsys.readouterr().err
     for is_run in (False, True):
         if is_run:
             _json(capsys, "run", "trial", *folder)

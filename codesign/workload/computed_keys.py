@@ -16,12 +16,13 @@ Config: TypeAlias = Mapping[str, Any]
 ALIASES: dict[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads",
+                            "attention_heads"),
     "num_key_value_heads": ("num_key_value_heads", "n_kv_heads", "num_kv_heads", "n_head_kv",
                             "multi_query_group_num"),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "mlp_hidden_size",
-                          "ffn_hidden_size"),
+                          "ffn_hidden_size", "dff"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "n_ctx"),
     "hidden_act": ("hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act",
@@ -86,6 +87,17 @@ def sliding_but_every(default: int, *keys: str) -> Callable[[Config], dict[str, 
 def expert_width(config: Config) -> dict[str, Any]:
     """Files whose ``intermediate_size`` is the width of an expert."""
     return {"moe_intermediate_size": pick(config, "intermediate_size")}
+
+
+def shape_keys(config: Config) -> dict[str, Any]:
+    """What the shapes of a type that nobody knows say; activations without a gate are known."""
+    width = pick(config, "intermediate_size", config.get("moe_intermediate_size"))
+    shared = pick(config, "shared_expert_intermediate_size")
+    return {
+        "intermediate_size": width,
+        "shared_expert_intermediate_size": shared or None,
+        "is_gated": pick(config, "hidden_act") not in ("relu2", "relu_squared", "xielu"),
+    }
 
 
 def four_times_width(config: Config) -> dict[str, Any]:
@@ -407,17 +419,23 @@ def mamba_ssm_keys(config: Config) -> dict[str, Any]:
 
 
 def kimi_linear_keys(config: Config) -> dict[str, Any]:
-    """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others.
+    """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others;
+    files of Transformers 5 state the kind of every layer.
 
     Its decay has a number for each channel, from a matrix of low rank, as has its output's gate,
     which is counted as a whole matrix: 0.4 % more parameters of Kimi-Linear-48B.
     """
-    options = config["linear_attn_config"]
-    heads, width = options["num_heads"], options["head_dim"]
-    kinds = ["linear_attention" if i + 1 in options["kda_layers"] else "full_attention"
-             for i in _layers(config)]  # fmt: skip
-    layer = _linear("gated_delta", heads, heads, width, width, options["short_conv_kernel_size"])
-    return {**layer, "layer_types": kinds}
+    kinds = config.get("layer_types")
+    if kinds is None:
+        options = config["linear_attn_config"]
+        heads, width = options["num_heads"], options["head_dim"]
+        taps, listed = options["short_conv_kernel_size"], options["kda_layers"]
+        kinds = ["linear_attention" if i + 1 in listed else "full_attention"
+                 for i in _layers(config)]  # fmt: skip
+    else:
+        heads, width = config["linear_num_heads"], config["linear_head_dim"]
+        taps = config["linear_conv_kernel_dim"]
+    return {**_linear("gated_delta", heads, heads, width, width, taps), "layer_types": kinds}
 
 
 def jamba_keys(config: Config) -> dict[str, Any]:
@@ -452,7 +470,7 @@ def granite_hybrid_keys(config: Config) -> dict[str, Any]:
     kinds = pick(config, "layer_types", ["mamba"] * len(_layers(config)))
     position = config.get("position_embedding_type")
     return {
-        **(_mamba2_layer(config) if "mamba" in kinds else {}),
+        **(_mamba2_layer(config) if {"mamba", "linear_attention"} & {*kinds} else {}),
         **granite_shared_keys(config),
         "layer_types": kinds,
         "position": "rotary" if position == "rope" else "none",

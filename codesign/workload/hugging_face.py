@@ -16,10 +16,11 @@ from typing import Any
 
 from codesign.errors import InputError, describe_unknown
 from codesign.schema import Document, to_record
-from codesign.workload.computed_keys import ALIASES, pick
+from codesign.workload.computed_keys import ALIASES, pick, shape_keys
 from codesign.workload.families import (
     ACTIVATIONS,
     ALIEN_KEYS,
+    ALIEN_TYPES,
     BY_SHAPE,
     CORE,
     FAMILIES,
@@ -35,7 +36,8 @@ from codesign.workload.families import (
 from codesign.workload.model import MOST_LAYERS, LanguageModel
 
 _OF_WHOLE = ("quantization_config", "compression_config", "tie_word_embeddings")
-"""Keys that stand outside of a nested part, and hold for it."""
+"""Keys that stand outside of a nested part, and hold for it whatever it says itself: Transformers
+ties the embeddings of the whole model by the outer key."""
 
 
 def is_config(document: Document) -> bool:
@@ -112,12 +114,12 @@ def _language_part(document: Document) -> Document:
             problem = f"expected the keys of the language model of {kind!r}, got {got!r}"
             raise InputError(problem, document.where(NESTED_PARTS[0]))
         return document
-    nested = data[key]
     own_kind = {"model_type": NESTED_TYPES.get(kind, kind)}
-    outer = {name: data[name] for name in _OF_WHOLE if name in data}
+    outer = {name: data[name] for name in _OF_WHOLE if data.get(name) is not None}
     lines = dict(document.lines)
-    lines |= {path[1:]: line for path, line in document.lines.items() if path[0] == key}
-    return replace(document, data={**own_kind, **outer, **nested}, lines=lines)
+    lines |= {path[1:]: line for path, line in document.lines.items() if path[:1] == (key,)}
+    nested = replace(document, data={**own_kind, **data[key], **outer}, lines=lines)
+    return _language_part(nested)
 
 
 def _model_type(document: Document) -> str:
@@ -135,15 +137,20 @@ def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
     if kind in FAMILIES:
         return FAMILIES[kind], ()
     alien = next((key for key in ALIEN_KEYS if config.get(key)), None)
-    missing = [key for key in (*CORE, "intermediate_size") if pick(config, key) is None]
-    if alien:
-        reason = f"{alien} is not modeled ({ALIEN_KEYS[alien]})"
+    missing = [key for key in CORE if pick(config, key) is None]
+    if all(pick(config, f"{part}intermediate_size") is None for part in ("", "moe_")):
+        missing.append("intermediate_size")
+    if alien or kind in ALIEN_TYPES:
+        reason = ALIEN_TYPES.get(kind) or f"{alien} is not modeled ({ALIEN_KEYS[str(alien)]})"
         problem = f"model_type {kind!r} is not known, and its shapes do not suffice: {reason}"
         raise InputError(problem, where)
     if missing:
         problem = describe_unknown("model_type", kind, known_types())
         raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
-    return BY_SHAPE, (_assumptions(kind, config),)
+    # Files that Transformers 4 wrote leave out what is true of every class that says nothing else.
+    is_tied = bool(pick(config, "tie_word_embeddings", "transformers_version" in config))
+    family = replace(BY_SHAPE, defaults={"tie_word_embeddings": is_tied})
+    return family, (_assumptions(kind, config, is_tied=is_tied),)
 
 
 def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
@@ -153,11 +160,17 @@ def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
     return bool(kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
 
 
-def _assumptions(kind: str, config: Mapping[str, Any]) -> str:
-    tied = "tied" if pick(config, "tie_word_embeddings") else "untied"
+def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
+    gated = "gated" if shape_keys(config)["is_gated"] else "ungated"
+    words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
+    if config.get("sliding_window") and not pick(config, "layer_types"):
+        words.append("a sliding window in every layer")
+    if any(key.startswith("index_") for key in config):
+        words.append("attention to all tokens whatever an index chooses")
+    listed = ", ".join(words)
+    tied = "tied" if is_tied else "untied"
     return (
-        f"model_type {kind!r} is not known: read by its shapes, with gated MLPs, RMS norms, rotary "
-        f"positions and {tied} embeddings"
+        f"model_type {kind!r} is not known: read by its shapes, with {listed} and {tied} embeddings"
     )
 
 
@@ -277,7 +290,7 @@ def _complete(
     completed = values | {"hidden_act": ACTIVATIONS[spelling]}
     if "kv_lora_rank" not in completed:
         completed.pop("v_head_dim", None)  # as wide as keys
-    if family is BY_SHAPE and "n_routed_experts" in completed:
+    if family.derive is shape_keys and "n_routed_experts" in completed:
         completed.setdefault("moe_intermediate_size", completed["intermediate_size"])
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
     kinds = completed.get("layer_types")

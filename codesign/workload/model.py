@@ -306,11 +306,17 @@ class LanguageModel(Record):
         if not self.is_latent:
             return
         if (self.position, self.qk_norm) != ("rotary", False):
-            raise KeyedValueError("kv_lora_rank", "MLA has rotary positions and no qk_norm")
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention has rotary positions and no qk_norm"
+            )
         if self.is_diffusion or self.sliding_window:
-            raise KeyedValueError("kv_lora_rank", "MLA is neither a diffusion model nor windowed")
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention is neither a diffusion model nor windowed"
+            )
         if self.attn_output_gate or self.partial_rotary_factor != 1:
-            raise KeyedValueError("kv_lora_rank", "MLA has no output gate and no partial rotation")
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention has no output gate and no partial rotation"
+            )
 
     def _check_layers(self) -> None:
         """Refuses keys about the kinds of layers that do not agree."""

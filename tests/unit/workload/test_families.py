@@ -273,6 +273,35 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
 
 
 @pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "gated MLPs, RMS norms, rotary positions and untied"),
+        ({"transformers_version": "4.50.0"}, "positions and tied"),
+        ({"transformers_version": "4.50.0", "tie_word_embeddings": False}, "untied"),
+        ({"hidden_act": "relu2"}, "ungated MLPs"),
+        ({"sliding_window": 8}, "a sliding window in every layer"),
+        ({"index_topk": 8, "layer_types": ["indexed_attention"] * 4},
+         "attention to all tokens whatever an index chooses"),
+    ],
+)  # fmt: skip
+def test_the_warning_about_an_unknown_type_names_what_is_assumed(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    model = read(tmp_path, SHAPES | {"model_type": "novel"} | changes)
+    assert words in model.notes[0]
+    assert model.tie_word_embeddings == (" tied" in words)
+    assert model.is_gated == ("ungated" not in words)
+
+
+def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
+    thinker = {"model_type": "qwen2_5_omni_thinker",
+               "text_config": SHAPES | {"model_type": "qwen2"}}  # fmt: skip
+    model = read(tmp_path, {"model_type": "qwen2_5_omni", "thinker_config": thinker})
+    assert parameter_count(model) == parameter_count(read(tmp_path, SHAPES)) + 4 * 2 * 64
+    assert model.attention_bias and not model.notes
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model_type": "t5"}, r"config.json:2: model_type: expected a decoder-only .* got 't5'"),
@@ -285,6 +314,9 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
         ({"model_type": "novel", "mamba_d_state": 16},
          r"'novel' is not known.*: mamba_d_state is not modeled \(layers with a state-space model"),
         ({"model_type": "lfm2", "conv_L_cache": 3}, r"\(short convolutions in place of attention"),
+        ({"model_type": "novel", "attention_probs_dropout_prob": 0.1}, r"\(blocks of BERT\)"),
+        ({"model_type": "novel", "hc_mult": 4}, r"\(several residual streams\)"),
+        ({"model_type": "jetmoe"}, "do not suffice: attention whose heads are experts"),
         ({"model_type": "novel", "v_head_dim": 8},
          r"v_head_dim: expected head_dim \(16\) without latent attention .* got 8"),
         ({"num_key_value_heads": [2, 2, 2, 4]}, "num_key_value_heads: .*valid integer"),

@@ -70,6 +70,11 @@ def _layers(config: Config) -> range:
     return range(pick(config, "num_hidden_layers"))
 
 
+def _head_dim(config: Config) -> int:
+    width = pick(config, "head_dim")
+    return int(width or pick(config, "hidden_size") // pick(config, "num_attention_heads"))
+
+
 def sliding_but_every(default: int, *keys: str) -> Callable[[Config], dict[str, Any]]:
     """Sliding layers, but for every last one of a period, whose key and default are stated."""
 
@@ -109,9 +114,7 @@ def rotated_part(config: Config, default: float = 1.0) -> dict[str, Any]:
     """The part of a head that is rotated, as the files state it in four ways."""
     rope = config.get("rope_parameters")  # where newer files have the factor
     keys = {**config, **(rope if isinstance(rope, dict) else {})}
-    width = pick(config, "head_dim") or pick(config, "hidden_size") // pick(
-        config, "num_attention_heads"
-    )
+    width = _head_dim(config)
     factor = next((keys[key] for key in ("partial_rotary_factor", "rotary_pct", "rope_pct")
                    if keys.get(key) is not None), default)  # fmt: skip
     rotated = config.get("rotary_dim") or int(width * factor)
@@ -189,6 +192,62 @@ def gemma3n_keys(config: Config) -> dict[str, Any]:
         "intermediate_size_by_layer": widths,
         "num_kv_shared_layers": config["num_kv_shared_layers"],
     }
+
+
+def gemma4_keys(config: Config) -> dict[str, Any]:
+    """Wider and perhaps fewer heads where attention is full, wider MLPs where keys are shared.
+
+    A dense MLP beside the experts is a shared expert here.
+    """
+    kinds = sliding_but_every(6)(config)["layer_types"]
+    kinds = [*kinds[:-1], "full_attention"]
+    is_full = [kind == "full_attention" for kind in kinds]
+    heads, width = pick(config, "num_key_value_heads"), config["intermediate_size"]
+    full_heads = config.get("num_global_key_value_heads") or heads
+    full_heads = full_heads if config["attention_k_eq_v"] else heads
+    first_shared = len(kinds) - config["num_kv_shared_layers"]
+    factor = 2 if config["use_double_wide_mlp"] else 1
+    # Files with the next key have all that differs there.
+    wide = config["head_dim"] if "per_layer_config" in config else GLOBAL_HEAD_DIM
+    wide = config.get("global_head_dim", wide)
+    values: dict[str, Any] = {
+        "layer_types": kinds,
+        "num_kv_shared_layers": config["num_kv_shared_layers"],
+        "head_dim_by_layer": [wide if full else config["head_dim"] for full in is_full],
+        "num_key_value_heads_by_layer": [full_heads if full else heads for full in is_full],
+        "intermediate_size_by_layer": [
+            width * factor if i >= first_shared else width for i in range(len(kinds))
+        ],
+    }
+    if not config["enable_moe_block"]:
+        return values | dict.fromkeys(EXPERTS)
+    return values | {
+        "num_experts_per_tok": config["top_k_experts"],
+        "shared_expert_intermediate_size": width,
+        "is_shared_expert_gated": False,
+    }
+
+
+GLOBAL_HEAD_DIM = 512
+"""Transformers' default of ``global_head_dim``."""
+OWN_KEYS = ("num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size")
+"""Keys that layers may have a number of their own for."""
+
+
+def layer_keys(config: Config) -> dict[str, Any]:
+    """What ``per_layer_config`` states of single layers, by their position from 0.
+
+    Raises:
+        ValueError: A key that is not modeled by layer.
+    """
+    own = {int(i): keys for i, keys in (config.get("per_layer_config") or {}).items()}
+    values = {}
+    for key in sorted({key for keys in own.values() for key in keys}):
+        if key not in OWN_KEYS:
+            raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")
+        common = _head_dim(config) if key == "head_dim" else pick(config, key)
+        values[f"{key}_by_layer"] = [own.get(i, {}).get(key, common) for i in _layers(config)]
+    return values
 
 
 def falcon_keys(config: Config) -> dict[str, Any]:
@@ -529,8 +588,7 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
 
 def minimax_keys(config: Config) -> dict[str, Any]:
     """Lightning attention in most layers, with heads as softmax attention has them."""
-    heads = pick(config, "num_attention_heads")
-    width = pick(config, "head_dim") or pick(config, "hidden_size") // heads
+    heads, width = pick(config, "num_attention_heads"), _head_dim(config)
     flags = config.get("attn_type_list")
     kinds = pick(config, "layer_types")
     if kinds is None and flags is not None:

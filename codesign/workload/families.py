@@ -30,6 +30,7 @@ from codesign.workload.computed_keys import (
     falcon_keys,
     four_times_width,
     gemma3n_keys,
+    gemma4_keys,
     gpt_bigcode_keys,
     gpt_neo_keys,
     gpt_neox_keys,
@@ -258,6 +259,17 @@ _GEMMA3N = replace(
     derive=joined(sliding_but_every(5), gemma3n_keys),
     notes=("AltUp's elementwise work and the sparse activation of Gemma 3n are not modeled",),
 )  # fmt: skip
+_GEMMA4 = replace(
+    _GEMMA3,
+    keys=(*_DENSE, *EXPERTS, "hidden_size_per_layer_input", "vocab_size_per_layer_input"),
+    defaults=_GEMMA3_DEFAULTS | {
+        "vocab_size": 262144, "num_hidden_layers": 30,
+        "sliding_window": 512, "hidden_size_per_layer_input": 256, "num_kv_shared_layers": 0,
+        "vocab_size_per_layer_input": 262144, "attention_k_eq_v": False,
+        "use_double_wide_mlp": False, "enable_moe_block": False,
+    },
+    derive=gemma4_keys,
+)  # fmt: skip
 _MAMBA = Family(
     required=("hidden_size", "num_hidden_layers", "vocab_size"),
     keys=("hidden_size", "num_hidden_layers", "vocab_size", "tie_word_embeddings"),
@@ -340,6 +352,11 @@ FAMILIES: dict[str, Family] = {
     "gemma2": replace(_GEMMA, fixed={"norms_per_layer": 4}, derive=sliding_but_every(2)),
     "gemma3_text": _GEMMA3,
     "gemma3n_text": _GEMMA3N,
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": replace(
+        _GEMMA4,
+        defaults={**_GEMMA4.defaults, "hidden_size_per_layer_input": 0, "sliding_window": 1024},
+    ),
     # Mixtures of experts.
     "mixtral": _OWN_WIDTH,
     "phimoe": replace(
@@ -533,6 +550,8 @@ NESTED_PARTS = ("text_config", "language_config", "llm_config", "thinker_config"
 NESTED_TYPES = {
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_unified_text",
     "llama4": "llama4_text",
     "mistral3": "mistral",
     "qwen2_5_vl": "qwen2_5_vl_text",

@@ -16,7 +16,7 @@ from typing import Any
 
 from codesign.errors import InputError, describe_unknown
 from codesign.schema import Document, to_record
-from codesign.workload.computed_keys import ALIASES, pick, shape_keys
+from codesign.workload.computed_keys import ALIASES, layer_keys, pick, shape_keys
 from codesign.workload.families import (
     ACTIVATIONS,
     ALIEN_KEYS,
@@ -261,7 +261,7 @@ def _value_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
 def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that a family computes; of values of another kind than expected, the error."""
     try:
-        return family.derive(config)
+        return family.derive(config) | layer_keys(config)
     except KeyError as error:
         raise InputError("the key is required", document.where(str(error.args[0]))) from None
     except (TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:

@@ -27,7 +27,7 @@ from typing import Literal, TypeAlias
 
 from codesign.workload.layer_pass import LayerPass, Span
 from codesign.workload.linear_attention import lower_linear_attention
-from codesign.workload.model import LanguageModel, LayerType
+from codesign.workload.model import HeadKey, LanguageModel, LayerType
 from codesign.workload.operators import (
     Group,
     Operator,
@@ -160,11 +160,18 @@ def _spans(
         "sliding_attention": model.sliding_window,
     }
     is_mixed = all(model.n_layers(kind) for kind in windows)
+
+    def mean(kind: LayerType, *factors: HeadKey) -> float:
+        return model.sum_over_layers(*factors, kinds=(kind,)) / model.n_layers(kind)
+
     return tuple(
         Span(
             "sliding_" if is_mixed and kind == "sliding_attention" else "",
             model.n_layers(kind),
-            0.0 if model.is_latent else model.n_kv_heads(kind) / model.n_layers(kind),
+            mean(kind, "num_attention_heads"),
+            mean(kind, "num_key_value_heads"),
+            mean(kind, "num_attention_heads", "head_dim"),
+            mean(kind, "num_key_value_heads", "head_dim"),
             *reach(window),
         )
         for kind, window in windows.items()

@@ -5,18 +5,22 @@ Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from codesign.errors import KeyedValueError, describe_unknown
-from codesign.schema import Natural, Positive, Record
+from codesign.schema import Natural, Positive, Record, unstored_at
 from codesign.workload.layer_dims import LatentDims, LinearDims, LinearKind, MixtureDims
 
 LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
 ]
 MlpType: TypeAlias = Literal["dense", "sparse", "none"]
+HeadKey: TypeAlias = Literal["num_attention_heads", "num_key_value_heads", "head_dim"]
+"""Numbers of softmax attention that layers may have of their own, by a key that ends in
+``_by_layer``."""
 
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
@@ -61,8 +65,8 @@ class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
 
     Limiting assumption: layers differ in their kind of attention (full, sliding, linear, none), in
-    having a dense MLP, experts or neither, in heads with keys and in the width of a dense MLP; of
-    widths that differ, operators have the mean. Else layers of one kind are alike.
+    having a dense MLP, experts or neither, in heads and their width and in the width of a dense
+    MLP; of widths that differ, operators have the mean. Else layers of one kind are alike.
     """
 
     name: str
@@ -127,6 +131,10 @@ class LanguageModel(Record):
     decide."""
     num_key_value_heads_by_layer: tuple[Natural, ...] | None = None
     """Heads with keys and values of their own, of every layer; None: all layers alike."""
+    num_attention_heads_by_layer: Annotated[tuple[Natural, ...] | None, unstored_at(None)] = None
+    """Query heads of every layer; None: all layers alike."""
+    head_dim_by_layer: Annotated[tuple[Positive, ...] | None, unstored_at(None)] = None
+    """Width of a head of every layer; None: all layers alike."""
     intermediate_size_by_layer: tuple[Natural, ...] | None = None
     """Width of the dense MLP of every layer; None: all alike."""
     num_kv_shared_layers: Natural = 0
@@ -260,6 +268,8 @@ class LanguageModel(Record):
         "layer_types",
         "mlp_layer_types",
         "num_key_value_heads_by_layer",
+        "num_attention_heads_by_layer",
+        "head_dim_by_layer",
         "intermediate_size_by_layer",
         mode="before",
     )
@@ -454,23 +464,34 @@ class LanguageModel(Record):
         """Layers with full or sliding attention, which keep keys and values."""
         return sum(self.n_layers(kind) for kind in SOFTMAX_LAYERS)
 
-    def n_kv_heads(self, kind: LayerType, *, of_own: bool = False) -> int:
-        """Heads with keys and values in all layers of a kind, each of which reads them.
+    def sum_over_layers(
+        self, *factors: HeadKey, kinds: tuple[LayerType, ...], of_own_keys: bool = False
+    ) -> int:
+        """Sum over layers of the product of numbers of theirs, such as of heads and their width.
 
         Args:
-            kind: Kind of softmax attention.
-            of_own: Count only layers that compute and keep them, not those that share them.
+            factors: The numbers.
+            kinds: Kinds of layers that count.
+            of_own_keys: Count only layers that compute and keep keys and values, not those that
+                share them.
         """
-        heads = self.num_key_value_heads_by_layer
-        heads = heads or (self.num_key_value_heads,) * self.num_hidden_layers
-        counted = self.num_hidden_layers - (self.num_kv_shared_layers if of_own else 0)
-        kinds = self._kinds()[:counted]
-        return sum(count for count, own in zip(heads, kinds, strict=False) if own == kind)
+        layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
+        columns = (
+            getattr(self, f"{key}_by_layer") or (getattr(self, key),) * layers for key in factors
+        )
+        rows = zip(self._kinds()[:layers], *columns, strict=False)
+        return sum(prod(numbers) for kind, *numbers in rows if kind in kinds)
 
     @property
-    def n_own_kv_heads(self) -> int:
-        """Heads whose keys and values are computed and kept, over all layers."""
-        return sum(self.n_kv_heads(kind, of_own=True) for kind in SOFTMAX_LAYERS)
+    def query_width(self) -> int:
+        """Width of the queries of a token, in all layers together."""
+        return self.sum_over_layers("num_attention_heads", "head_dim", kinds=SOFTMAX_LAYERS)
+
+    def own_key_width(self, *kinds: LayerType) -> int:
+        """Width of the keys of a token that are computed and kept, in all layers of some kinds."""
+        return self.sum_over_layers(
+            "num_key_value_heads", "head_dim", kinds=kinds, of_own_keys=True
+        )
 
     def _mlp_kinds(self) -> tuple[MlpType, ...]:
         if self.mlp_layer_types is not None:
@@ -553,6 +574,9 @@ def describe_unlike_attention(
     if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
+    own = [f"{key}_by_layer" for key in get_args(HeadKey)]
+    if unlike := next((key for key in own if len({*(getattr(model, key) or ())}) > 1), None):
+        return f"expected a model whose layers have the same heads, got {unlike}"
     if model.attn_output_gate:
         return "expected a model without a gate on the attention's output, got attn_output_gate"
     return None

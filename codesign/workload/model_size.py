@@ -19,7 +19,7 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
     router = hidden * routed + (routed if model.has_router_bias else 0)
     norms = model.n_norms * hidden * model.n_norm_vectors
-    norms += model.n_attention_layers * _attention_norms(model)
+    norms += _attention_norms(model)
     if model.n_linear_layers:
         norms += model.n_linear_layers * model.linear_dims.norm_width
     return {
@@ -85,7 +85,7 @@ def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
     if model.is_latent:
         width = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
         return model.n_layers(kind) * width
-    return 2 * model.n_kv_heads(kind, of_own=True) * model.head_dim
+    return 2 * model.own_key_width(kind)
 
 
 def recurrent_state_bytes(model: LanguageModel) -> int:
@@ -123,13 +123,13 @@ def _attention_parameters(model: LanguageModel) -> int:
     layers, hidden = model.n_attention_layers, model.hidden_size
     if model.is_latent:
         return layers * _latent_parameters(model)
-    queries = layers * model.num_attention_heads * model.head_dim
-    keys = model.n_own_kv_heads * model.head_dim
+    queries, keys = model.query_width, model.own_key_width(*SOFTMAX_LAYERS)
     projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
     biases = (projected if model.attention_bias else 0) + (
         layers * hidden if model.attention_output_bias else 0
     )
-    sinks = layers * model.num_attention_heads if model.has_attention_sinks else 0
+    heads = model.sum_over_layers("num_attention_heads", kinds=SOFTMAX_LAYERS)
+    sinks = heads if model.has_attention_sinks else 0
     return hidden * projected + queries * hidden + biases + sinks
 
 
@@ -160,9 +160,11 @@ def _latent_parameters(model: LanguageModel) -> int:
 
 
 def _attention_norms(model: LanguageModel) -> int:
+    """Weights of the norms of queries and keys, or of their latents, of all layers."""
     if model.is_latent:
-        return (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
-    return 2 * model.head_dim if model.qk_norm else 0
+        ranks = (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
+        return model.n_attention_layers * ranks
+    return 2 * model.sum_over_layers("head_dim", kinds=SOFTMAX_LAYERS) if model.qk_norm else 0
 
 
 def _dense_parameters(model: LanguageModel) -> int:

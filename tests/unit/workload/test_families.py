@@ -24,6 +24,7 @@ from codesign.workload import (
     state_bytes,
 )
 from codesign.workload.families import FAMILIES, known_types
+from codesign.workload.model import describe_unlike_attention
 from codesign.workload.model_size import kv_elements
 from codesign.workload.operator_rules import largest_parts
 
@@ -147,6 +148,26 @@ def test_layers_of_nemotron_nas_have_heads_and_widths_of_their_own(tmp_path: Pat
     hand += 2 * 128256 * 8192
     assert parameter_count(model) == pytest.approx(hand, rel=1e-3)
     assert model.layers_by_type == {"full_attention": 3, "no_attention": 2}
+
+
+def test_single_layers_may_have_heads_of_their_own(tmp_path: Path) -> None:
+    """Four layers of 4 query heads, 2 heads of keys and a width of 16, but for two of them."""
+    own = {"1": {"num_attention_heads": 8, "num_key_value_heads": 1}, "02": {"head_dim": 32}}
+    model = read(tmp_path, SHAPES | {"per_layer_config": own})
+    queries, keys = [64, 128, 128, 64], [32, 16, 64, 32]
+    assert kv_elements_per_token(model) == 2 * sum(keys)
+    parts = parameters_by_part(model)
+    assert parts["attention"] == 2 * 64 * (sum(queries) + sum(keys))
+    decode = lower(model, "decode", 1, 1, context=100)
+    for name in ("attention_qk", "attention_pv"):
+        position = decode.names.index(name)
+        work = decode.count * decode.mac_per_request
+        assert work[position] == pytest.approx(100 * sum(queries))
+    read_elements = (decode.count * decode.kv_read_elements_per_request).sum()
+    assert read_elements == pytest.approx(100 * 2 * sum(keys))
+    assert "layers have the same heads, got num_attention_heads_by_layer" in str(
+        describe_unlike_attention(model)
+    )
 
 
 def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
@@ -327,6 +348,8 @@ def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-X*"}, "unknown kind of layer"),
         ({"model_type": "nemotron-nas", "block_configs": [{}]}, "attention: the key is required"),
         ({"model_type": "nemotron-nas", "block_configs": 3}, "keys of the layers do not fit"),
+        ({"per_layer_config": {"0": {"kv_lora_rank": 8}}}, "kv_lora_rank of single layers"),
+        ({"per_layer_config": [1]}, "keys of the layers do not fit"),
         ({"hidden_act": [["relu"]]}, "unknown activation"),
         ({"architectures": 7, "hidden_size": True}, "hidden_size: expected a valid integer"),
         ({"num_hidden_layers": 1e12}, "num_hidden_layers: expected at most 10000 layers"),

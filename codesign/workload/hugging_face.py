@@ -10,7 +10,7 @@ by its shapes, if they suffice.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,9 +35,17 @@ from codesign.workload.families import (
 )
 from codesign.workload.model import MOST_LAYERS, LanguageModel
 
-_OF_WHOLE = ("quantization_config", "compression_config", "tie_word_embeddings")
-"""Keys that stand outside of a nested part, and hold for it whatever it says itself: Transformers
-ties the embeddings of the whole model by the outer key."""
+_QUANTIZED = ("quantization", "compression_config")
+"""Beginnings of the keys that describe a quantized checkpoint: ``quantization_config``, MLX's
+``quantization``, ChatGLM's ``quantization_bit``."""
+_OF_WHOLE = (*_QUANTIZED, "tie_word_embeddings")
+"""Beginnings of keys that stand outside of a nested part, and hold for it whatever it says itself:
+Transformers ties the embeddings of the whole model by the outer key."""
+_FORMAT_KEYS = ("quant_method", "quant_algo", "fmt", "format", "_type", "type", "dtype", "weights",
+                "bits", "num_bits", "nbits", "w_bit", "nbits_per_codebook", "load_in_4bit",
+                "load_in_8bit", "bnb_4bit_quant_type", "forward_dtype", "expert_dtype",
+                "kv_cache_quant_algo")  # fmt: skip
+"""Keys that name a format in a description of a quantized checkpoint, at any depth of it."""
 
 
 def is_config(document: Document) -> bool:
@@ -115,7 +123,7 @@ def _language_part(document: Document) -> Document:
             raise InputError(problem, document.where(NESTED_PARTS[0]))
         return document
     own_kind = {"model_type": NESTED_TYPES.get(kind, kind)}
-    outer = {name: data[name] for name in _OF_WHOLE if data.get(name) is not None}
+    outer = {name: data[name] for name in _stated(data) if name.startswith(_OF_WHOLE)}
     lines = dict(document.lines)
     lines |= {path[1:]: line for path, line in document.lines.items() if path[:1] == (key,)}
     nested = replace(document, data={**own_kind, **data[key], **outer}, lines=lines)
@@ -176,21 +184,32 @@ def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
 
 def _precision_notes(document: Document) -> list[str]:
     """A quantized checkpoint's formats, which the command states and the file does not."""
-    for key in _OF_WHOLE[:2]:
-        quantized = document.data.get(key)
-        if isinstance(quantized, dict):
-            words = [quantized.get("quant_method"), quantized.get("fmt"), quantized.get("bits")]
-            words.append(quantized.get("quant_algo"))
-            method = " ".join(str(word) for word in words if word is not None) or "no method"
-            note = (
-                f"{key} ({method}) does not set the formats of weights and cache: "
-                "they are those that the command or the design states"
-            )
-            blocks = _block_size(document).get("weight_block_size")
-            if blocks:
-                note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
-            return [note]
-    return []
+    keys = (key for key, value in document.data.items() if key.startswith(_QUANTIZED) and value)
+    key = next(keys, None)
+    if key is None:
+        return []
+    stated = dict(_format_words(key, document.data[key]))
+    words = sorted(stated, key=lambda word: _FORMAT_KEYS.index(stated[word]))
+    note = (
+        f"{key} ({' '.join(words) or 'no method'}) does not set the formats of weights and cache: "
+        "they are those that the command or the design states"
+    )
+    blocks = _block_size(document).get("weight_block_size")
+    if blocks:
+        note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
+    return [note]
+
+
+def _format_words(key: str, stated: Any) -> Iterator[tuple[str, str]]:
+    """Words that name a format, each with the key that it was read of."""
+    if isinstance(stated, dict):
+        for name, value in stated.items():
+            if "activation" not in name:
+                yield from _format_words(name, value)
+    elif key.startswith(_QUANTIZED):
+        yield str(stated), _FORMAT_KEYS[0]
+    elif key in _FORMAT_KEYS and stated not in (None, False):
+        yield key if stated is True else str(stated), key
 
 
 def _block_size(document: Document) -> dict[str, tuple[int, int]]:

@@ -84,6 +84,76 @@ def test_block_scales_that_make_no_sense_are_none(size: Any, tmp_path: Path) -> 
     assert read(tmp_path, SHAPES | {"quantization_config": quantized}).weight_block_size is None
 
 
+CHECKPOINTS: list[tuple[dict[str, Any], str]] = [
+    # As the classes of Transformers 5.24 and the tools beside it write them.
+    ({"quant_method": "bitsandbytes", "load_in_8bit": False, "load_in_4bit": True,
+      "_load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "bitsandbytes load_in_4bit nf4"),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bitsandbytes load_in_8bit"),
+    ({"bits": 4, "quant_method": "gptq", "group_size": 128, "format": "gptq_v2"}, "gptq gptq_v2 4"),
+    ({"quant_method": "awq", "bits": 4, "format": "gemm"}, "awq gemm 4"),
+    ({"quant_method": "awq", "w_bit": 4}, "awq 4"),
+    ({"quant_method": "aqlm", "num_codebooks": 1, "nbits_per_codebook": 16}, "aqlm 16"),
+    ({"quant_method": "vptq", "config_for_layers": {}}, "vptq"),
+    ({"quant_method": "quanto", "weights": "int8", "activations": None}, "quanto int8"),
+    ({"quant_method": "eetq", "weights": "int8"}, "eetq int8"),
+    ({"quant_method": "higgs", "bits": 4, "p": 2}, "higgs 4"),
+    ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}}, "hqq 4"),
+    ({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+        "group_0": {"input_activations": {"num_bits": 8}, "weights": {
+            "num_bits": 4, "type": "int"}}}}, "compressed-tensors pack-quantized int 4"),
+    ({"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}, "fbgemm_fp8"),
+    ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}},
+     "torchao Int4WeightOnlyConfig"),
+    ({"quant_method": "bitnet"}, "bitnet"),
+    ({"quant_method": "spqr", "bits": 3}, "spqr 3"),
+    ({"quant_method": "fp8", "weight_block_size": [128, 128], "expert_dtype": "fp4"}, "fp8 fp4"),
+    ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}},
+     "quark fp8_e4m3"),
+    ({"quant_method": "fp_quant", "forward_dtype": "nvfp4"}, "fp_quant nvfp4"),
+    ({"quant_method": "auto-round", "bits": 4, "sym": True}, "auto-round 4"),
+    ({"quant_method": "mxfp4"}, "mxfp4"),
+    ({"quant_method": "nvfp4"}, "nvfp4"),
+    ({"quant_method": "mxfp8"}, "mxfp8"),
+    ({"quant_method": "metal", "bits": 4}, "metal 4"),
+    ({"quant_method": "fouroversix", "dtype": "nvfp4"}, "fouroversix nvfp4"),
+    ({"quant_method": "sinq", "nbits": 4}, "sinq 4"),
+    ({"quant_method": "gemma", "num_bits": 4}, "gemma 4"),
+    ({"quant_method": "gguf"}, "gguf"),
+    ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"},
+     "modelopt NVFP4 FP8"),
+    ({"group_size": 64}, "no method"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stated", "words"), CHECKPOINTS, ids=lambda value: str(value))
+def test_a_quantized_checkpoint_is_named_with_its_format(
+    stated: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes
+    assert note.startswith(f"quantization_config ({words}) does not set the formats of weights")
+    nested = {"model_type": "llava", "quantization_config": stated, "text_config": SHAPES}
+    assert read(tmp_path, nested).notes == (note,)
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"quantization": {"group_size": 64, "bits": 4}}, "quantization (4)"),
+        ({"quantization_bit": 4}, "quantization_bit (4)"),
+        ({"quantization_config": "fp8"}, "quantization_config (fp8)"),
+        (
+            {"compression_config": {"quant_method": "compressed-tensors"}},
+            "compression_config (comp",
+        ),
+    ],
+)
+def test_other_keys_of_a_quantized_checkpoint_are_a_note_too(
+    stated: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    assert read(tmp_path, SHAPES | stated).notes[0].startswith(words)
+    assert not read(tmp_path, SHAPES | dict.fromkeys(stated)).notes
+
+
 @EVERY_ROW
 def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_path: Path) -> None:
     notes = read(tmp_path, row["config"]).notes

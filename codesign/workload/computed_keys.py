@@ -37,6 +37,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "shared_expert_intermediate_size": ("shared_expert_intermediate_size",
                                         "moe_shared_expert_intermediate_size",
                                         "shared_intermediate_size"),
+    "moe_latent_size": ("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size"),
+    "first_k_dense_replace": ("num_dense_layers", "first_k_dense_replace"),
     "mamba_ssm_dtype": ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"),
     "layer_types": ("layer_types", "layers_block_type"),
 }  # fmt: skip
@@ -96,10 +98,16 @@ def expert_width(config: Config) -> dict[str, Any]:
 
 def shape_keys(config: Config) -> dict[str, Any]:
     """What the shapes of a type that nobody knows say; activations without a gate are known."""
-    width = pick(config, "intermediate_size", config.get("moe_intermediate_size"))
+    width, expert = pick(config, "intermediate_size"), pick(config, "moe_intermediate_size")
     shared = pick(config, "shared_expert_intermediate_size")
+    has_experts = pick(config, "n_routed_experts") is not None
+    flags = config.get("moe_layer_freq")
+    kinds = ["sparse" if flag else "dense" for flag in flags] if isinstance(flags, list) else None
     return {
-        "intermediate_size": width,
+        "mlp_layer_types": pick(config, "mlp_layer_types", kinds),
+        "intermediate_size": config.get("dense_intermediate_size") or width or expert,
+        "moe_intermediate_size": (expert or width) if has_experts else None,
+        "n_shared_experts": None if shared else pick(config, "n_shared_experts"),
         "shared_expert_intermediate_size": shared or None,
         "is_gated": pick(config, "hidden_act") not in ("relu2", "relu_squared", "xielu"),
     }
@@ -575,7 +583,8 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
         "intermediate_size": pick(config, "intermediate_size") or config["moe_intermediate_size"],
     }
     if "moe" not in kinds:
-        unused = (*EXPERTS, "n_shared_experts", "shared_expert_intermediate_size")
+        unused = (*EXPERTS, "n_shared_experts", "shared_expert_intermediate_size",
+                  "moe_latent_size")  # fmt: skip
         values |= dict.fromkeys(unused)
     else:
         values |= {"n_shared_experts": None, "has_router_bias": True}

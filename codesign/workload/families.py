@@ -61,9 +61,10 @@ ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "swiglu": "silu", "gelu": "gelu", "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu",
     "quick_gelu": "gelu", "relu": "relu", "relu2": "relu2", "relu_squared": "relu2",
-    "xielu": "silu",
+    "xielu": "silu", "swigluoai": "silu", "situ": "silu",
 }  # fmt: skip
-"""Our name for an activation of a file; xIELU has a square where SiLU has a product."""
+"""Our name for an activation of a file; xIELU has a square where SiLU has a product, and those of
+MiniMax-M3 and Kimi K3 clamp or bend it."""
 
 LAYER_KINDS = {
     "attention": "full_attention", "full": "full_attention", "global": "full_attention",
@@ -176,9 +177,13 @@ _SPARSE_INDEX = replace(
 )
 _KIMI_LINEAR = replace(
     _DEEPSEEK_V3,
+    keys=(*_DEEPSEEK_V3.keys, "moe_latent_size"),
     defaults=_ONE_DENSE,
     derive=kimi_linear_keys,
-    notes=("Kimi Delta Attention is counted as Gated DeltaNet, its gates by channel too",),
+    notes=(
+        "Kimi Delta Attention is counted as Gated DeltaNet, its gates by channel too; a gate of "
+        "latent attention and attention over earlier layers are not modeled",
+    ),
 )
 _GLM4_MOE = replace(
     _MIXTURE,
@@ -279,7 +284,7 @@ _MAMBA = Family(
 _HYBRID = replace(
     _GROUPED,
     keys=(*_DENSE, *EXPERTS, "n_shared_experts", "shared_expert_intermediate_size",
-          "mamba_ssm_dtype"),
+          "moe_latent_size", "mamba_ssm_dtype"),
 )  # fmt: skip
 _MINIMAX = replace(_OWN_WIDTH, derive=minimax_keys)
 _NEMOTRON_H = replace(
@@ -288,7 +293,6 @@ _NEMOTRON_H = replace(
     defaults={"hidden_act": "relu2", "n_groups": 8, "mamba_num_heads": 128, "mamba_head_dim": 64,
               "ssm_state_size": 128, "conv_kernel": 4, "num_key_value_heads": 8, "head_dim": 128},
     fixed={"is_gated": False, "position": "none"},
-    expected={"moe_latent_size": (None,)},
     derive=nemotron_h_keys,
 )  # fmt: skip
 
@@ -395,8 +399,9 @@ FAMILIES: dict[str, Family] = {
         _MIXTURE,
         fixed={"attn_output_gate": True, "qk_norm": True, "norms_per_layer": 4,
                "has_router_bias": True},
-        derive=joined(sliding_but_every(4, "global_attn_every_n_layers"), lambda config: {
-            "first_k_dense_replace": config.get("num_dense_layers", 1)}),
+        keys=(*_MIXTURE.keys, "first_k_dense_replace"),
+        defaults=_ONE_DENSE,
+        derive=sliding_but_every(4, "global_attn_every_n_layers"),
     ),
     "bailing_moe": _BAILING,
     "bailing_moe_v2": _BAILING,
@@ -567,7 +572,14 @@ NESTED_TYPES = {
 
 BY_SHAPE = Family(
     required=CORE,
-    keys=(*_MIXTURE.keys, *_LATENT, *LINEAR_KEYS, "q_lora_rank", "first_k_dense_replace"),
+    keys=(
+        *_MIXTURE.keys,
+        *_LATENT,
+        *LINEAR_KEYS,
+        "q_lora_rank",
+        "first_k_dense_replace",
+        "moe_latent_size",
+    ),
     derive=shape_keys,
 )
 """A type that nobody knows, whose keys are those of Llama, of a mixture, of DeepSeek, or of Gated
@@ -618,8 +630,10 @@ ALIEN_KEYS: dict[str, str] = {
         "attention to another sequence",
     ),
     "conv_L_cache": "short convolutions in place of attention",
+    "block_configs": "layers that differ in a way of their own",
     **dict.fromkeys(
-        ("block_configs", "moe_hidden_size"), "layers that differ in a way of their own"
+        ("moe_layers", "moe_layers_enum", "moe_layer_start_index", "interleave_moe_layer_step"),
+        "a choice of layers with experts",
     ),
     **dict.fromkeys(("hc_mult", "hc_count"), "several residual streams"),
     **dict.fromkeys(("H_cycles", "n_recurrent_loops"), "layers that run more than once"),

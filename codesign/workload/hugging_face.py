@@ -173,7 +173,7 @@ def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
     words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
     if config.get("sliding_window") and not pick(config, "layer_types"):
         words.append("a sliding window in every layer")
-    if any(key.startswith("index_") for key in config):
+    if any(key.startswith(("index_", "sparse_attention")) for key in config):
         words.append("attention to all tokens whatever an index chooses")
     listed = ", ".join(words)
     tied = "tied" if is_tied else "untied"
@@ -188,7 +188,9 @@ def _precision_notes(document: Document) -> list[str]:
     key = next(keys, None)
     if key is None:
         return []
-    stated = dict(_format_words(key, document.data[key]))
+    quantized = document.data[key]
+    is_described = isinstance(quantized, dict)
+    stated = dict(_format_words(quantized) if is_described else {str(quantized): "quant_method"})
     words = sorted(stated, key=lambda word: _FORMAT_KEYS.index(stated[word]))
     note = (
         f"{key} ({' '.join(words) or 'no method'}) does not set the formats of weights and cache: "
@@ -200,16 +202,13 @@ def _precision_notes(document: Document) -> list[str]:
     return [note]
 
 
-def _format_words(key: str, stated: Any) -> Iterator[tuple[str, str]]:
-    """Words that name a format, each with the key that it was read of."""
-    if isinstance(stated, dict):
-        for name, value in stated.items():
-            if "activation" not in name:
-                yield from _format_words(name, value)
-    elif key.startswith(_QUANTIZED):
-        yield str(stated), _FORMAT_KEYS[0]
-    elif key in _FORMAT_KEYS and stated not in (None, False):
-        yield key if stated is True else str(stated), key
+def _format_words(quantized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Words that name a format of weights, each with the key that it was read of."""
+    for key, stated in quantized.items():
+        if isinstance(stated, dict) and "activation" not in key and key != "kv_cache_scheme":
+            yield from _format_words(stated)
+        elif key in _FORMAT_KEYS and stated not in (None, False):
+            yield key if stated is True else str(stated), key
 
 
 def _block_size(document: Document) -> dict[str, tuple[int, int]]:
@@ -309,8 +308,6 @@ def _complete(
     completed = values | {"hidden_act": ACTIVATIONS[spelling]}
     if "kv_lora_rank" not in completed:
         completed.pop("v_head_dim", None)  # as wide as keys
-    if family.derive is shape_keys and "n_routed_experts" in completed:
-        completed.setdefault("moe_intermediate_size", completed["intermediate_size"])
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
     kinds = completed.get("layer_types")
     if isinstance(kinds, list):

@@ -318,6 +318,7 @@ def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     moe = model.moe_dims
     routed, active = moe.n_routed_experts, moe.num_experts_per_tok
     width, up = moe.moe_intermediate_size, moe.moe_intermediate_size * model.n_up_matrices
+    outer = moe.routed_width
     columns = routed + moe.has_shared_gate
     router = Operator(
         "router",
@@ -341,7 +342,7 @@ def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
         "vector",
         "moe",
         layers,
-        input_elements_per_request=tokens * (active + has_shared) * hidden,
+        input_elements_per_request=tokens * (active * outer + has_shared * hidden),
         output_elements_per_request=tokens * hidden,
         vector_ops_per_request=tokens * hidden * (COMBINE_OPS * active + shared_ops),
     )
@@ -349,11 +350,20 @@ def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     return [
         router,
         *(_mlp(model, "shared_", "moe", layers, tokens, moe.shared_width) if has_shared else []),
-        _routed(f"expert_{gate}_projection", model, tokens, hidden, up),
+        *_latent(model, "expert_latent_projection", tokens, hidden, outer),
+        _routed(f"expert_{gate}_projection", model, tokens, outer, up),
         _activation(model, "expert_", "moe", layers, tokens * active * width),
-        _routed("expert_down_projection", model, tokens, width, hidden),
+        _routed("expert_down_projection", model, tokens, width, outer),
+        *_latent(model, "expert_latent_output", tokens, outer, hidden),
         combine,
     ]
+
+
+def _latent(model: LanguageModel, name: str, tokens: float, k: float, n: float) -> list[Operator]:
+    """The matrix to or from routed experts of another width than the model's."""
+    if model.moe_latent_size is None:
+        return []
+    return [projection(name, "moe", model.n_moe_layers, tokens, k, n)]
 
 
 def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:

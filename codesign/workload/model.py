@@ -33,6 +33,7 @@ _MIXTURE_ONLY = (
     "decoder_sparse_step",
     "mlp_only_layers",
     "has_router_bias",
+    "moe_latent_size",
 )
 LINEAR_KEYS = (
     "linear_num_key_heads",
@@ -159,6 +160,9 @@ class LanguageModel(Record):
     """Width of one expert."""
     n_shared_experts: Natural = 0
     """Experts that every token uses besides."""
+    moe_latent_size: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of what routed experts read and write, to and from which matrices lead; None: the
+    model's."""
     shared_expert_intermediate_size: Positive | None = None
     """Width of one shared expert."""
     is_shared_expert_gated: bool = True
@@ -412,6 +416,7 @@ class LanguageModel(Record):
             or self.n_shared_experts * self.moe_intermediate_size,
             self.shared_expert_intermediate_size is not None and self.is_shared_expert_gated,
             self.has_router_bias,
+            self.moe_latent_size or self.hidden_size,
         )
 
     @property

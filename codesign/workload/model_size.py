@@ -12,7 +12,8 @@ _WINDOW_BYTES = 2
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
-    Gemma 3n's matrices beside attention and MLP are part of ``mlp``.
+    Gemma 3n's matrices beside attention and MLP are part of ``mlp``, those to and from the width of
+    routed experts part of ``shared_experts``.
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
     hidden = model.hidden_size
@@ -175,18 +176,23 @@ def _dense_parameters(model: LanguageModel) -> int:
     return matrices + (beyond_first if model.mlp_bias else 0) + beside * model.hidden_size
 
 
-def _mlp_parameters(model: LanguageModel, width: int) -> int:
-    matrices = (model.n_up_matrices + 1) * model.hidden_size * width
-    return matrices + (model.n_up_matrices * width + model.hidden_size if model.mlp_bias else 0)
+def _mlp_parameters(model: LanguageModel, width: int, outer_width: int | None = None) -> int:
+    outer = outer_width or model.hidden_size
+    matrices = (model.n_up_matrices + 1) * outer * width
+    return matrices + (model.n_up_matrices * width + outer if model.mlp_bias else 0)
 
 
 def _expert_parameters(model: LanguageModel) -> int:
-    return _mlp_parameters(model, model.moe_dims.moe_intermediate_size) if model.is_mixture else 0
+    if not model.is_mixture:
+        return 0
+    return _mlp_parameters(model, model.moe_dims.moe_intermediate_size, model.moe_dims.routed_width)
 
 
 def _shared_parameters(model: LanguageModel) -> int:
-    """The shared experts of a layer, and the gate of a gated one."""
+    """The shared experts of a layer, the gate of a gated one, and what leads to routed experts of
+    another width."""
+    latent = 2 * model.hidden_size * (model.moe_latent_size or 0)
     if not model.is_mixture or not model.moe_dims.shared_width:
-        return 0
+        return latent
     gate = model.hidden_size if model.moe_dims.has_shared_gate else 0
-    return _mlp_parameters(model, model.moe_dims.shared_width) + gate
+    return _mlp_parameters(model, model.moe_dims.shared_width) + gate + latent

@@ -154,6 +154,17 @@ def test_other_keys_of_a_quantized_checkpoint_are_a_note_too(
     assert not read(tmp_path, SHAPES | dict.fromkeys(stated)).notes
 
 
+def test_formats_may_stand_in_a_file_beside_or_matrix_by_matrix(tmp_path: Path) -> None:
+    """As ModelOpt writes them; a file of MiniMax-M3 lists 22,422 matrices."""
+    beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
+    assert read(tmp_path, SHAPES).notes[0].startswith("quantization (NVFP4) does not set")
+    stated = {"quant_method": "modelopt", "exclude_modules": ["lm_head"] * 100_001,
+              "quantized_layers": {"layers.0.weight": {"quant_algo": "MXFP8"}}}  # fmt: skip
+    (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes
+    assert note.startswith("quantization_config (modelopt MXFP8) does not set")
+
+
 @EVERY_ROW
 def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_path: Path) -> None:
     notes = read(tmp_path, row["config"]).notes
@@ -407,6 +418,7 @@ def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
         ({"model_type": "lfm2", "conv_L_cache": 3}, r"\(short convolutions in place of attention"),
         ({"model_type": "novel", "attention_probs_dropout_prob": 0.1}, r"\(blocks of BERT\)"),
         ({"model_type": "novel", "hc_mult": 4}, r"\(several residual streams\)"),
+        ({"model_type": "novel", "moe_layers_enum": "1,3"}, r"\(a choice of layers with experts\)"),
         ({"model_type": "jetmoe"}, "do not suffice: attention whose heads are experts"),
         ({"model_type": "novel", "v_head_dim": 8},
          r"v_head_dim: expected head_dim \(16\) without latent attention .* got 8"),

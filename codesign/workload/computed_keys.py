@@ -101,16 +101,20 @@ def shape_keys(config: Config) -> dict[str, Any]:
     width, expert = pick(config, "intermediate_size"), pick(config, "moe_intermediate_size")
     shared = pick(config, "shared_expert_intermediate_size")
     has_experts = pick(config, "n_routed_experts") is not None
-    flags = config.get("moe_layer_freq")
-    kinds = ["sparse" if flag else "dense" for flag in flags] if isinstance(flags, list) else None
-    return {
-        "mlp_layer_types": pick(config, "mlp_layer_types", kinds),
+    return _listed_experts(config) | {
         "intermediate_size": config.get("dense_intermediate_size") or width or expert,
         "moe_intermediate_size": (expert or width) if has_experts else None,
         "n_shared_experts": None if shared else pick(config, "n_shared_experts"),
         "shared_expert_intermediate_size": shared or None,
         "is_gated": pick(config, "hidden_act") not in ("relu2", "relu_squared", "xielu"),
     }
+
+
+def _listed_experts(config: Config) -> dict[str, Any]:
+    """Which layers have experts, where files list it in one of two ways."""
+    flags = config.get("moe_layer_freq")
+    kinds = ["sparse" if flag else "dense" for flag in flags] if isinstance(flags, list) else None
+    return {"mlp_layer_types": pick(config, "mlp_layer_types", kinds)}
 
 
 def four_times_width(config: Config) -> dict[str, Any]:
@@ -238,6 +242,29 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
 
 GLOBAL_HEAD_DIM = 512
 """Transformers' default of ``global_head_dim``."""
+
+
+def mimo_keys(config: Config) -> dict[str, Any]:
+    """Sliding layers with heads of keys of their own, twice as many as others if no key says."""
+    heads, layers = pick(config, "num_key_value_heads"), _layers(config)
+    slides = config.get("hybrid_layer_pattern")
+    kinds = pick(config, "layer_types")
+    if slides is not None:
+        kinds = ["sliding_attention" if flag else "full_attention" for flag in slides]
+    elif kinds is None:
+        kinds = ["sliding_attention" if i and (i + 1) % 6 else "full_attention" for i in layers]
+    for key in ("num_attention_heads", "head_dim", "v_head_dim"):
+        if config.get(f"swa_{key}", config[key]) != config[key]:
+            raise ValueError(f"swa_{key} differs from {key}, which is not modeled")
+    sliding_heads = config.get("swa_num_key_value_heads", 2 * heads)
+    return _listed_experts(config) | {
+        "layer_types": kinds,
+        "num_key_value_heads_by_layer": [
+            sliding_heads if kind == "sliding_attention" else heads for kind in kinds
+        ],
+    }
+
+
 OWN_KEYS = ("num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size")
 """Keys that layers may have a number of their own for."""
 

@@ -43,6 +43,7 @@ from codesign.workload.computed_keys import (
     mamba1_keys,
     mamba2_keys,
     mamba_ssm_keys,
+    mimo_keys,
     minimax_keys,
     mpt_keys,
     nemotron_h_keys,
@@ -173,7 +174,10 @@ _DEEPSEEK_V3 = replace(
 )
 _SPARSE_INDEX = replace(
     _DEEPSEEK_V3,
-    notes=("the choice of index_topk tokens is not modeled: every token is attended to",),
+    notes=(
+        "the choice of index_topk tokens is not modeled: every token is attended to, and weights "
+        "and cached keys of the index are left out",
+    ),
 )
 _KIMI_LINEAR = replace(
     _DEEPSEEK_V3,
@@ -416,6 +420,12 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen3_moe": _QWEN3_MOE,
     "qwen3_vl_moe_text": _QWEN3_MOE,
+    "mimo_v2_flash": replace(
+        _MIXTURE,
+        required=(*_MIXTURE.required, "head_dim", "v_head_dim"),
+        fixed={"has_router_bias": True},
+        derive=mimo_keys,
+    ),
     "minimax_text_01": _MINIMAX,
     "minimax_m1": _MINIMAX,
     "minimax": _MINIMAX,

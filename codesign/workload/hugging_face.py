@@ -233,7 +233,6 @@ def _problems(
                 f"{document.where(first)}: the key is required for model_type {kind!r}{more}"
             )
     problems += _count_problems(document, config)
-    problems += _value_problems(document, config)
     is_windowed = family.window_key and config.get(family.window_key)
     if is_windowed and "sliding_window" not in document.data:
         problem = f"the key is required, since {family.window_key} is given"
@@ -260,20 +259,6 @@ def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
         elif most and value is not None and value > most:
             problems.append(f"{document.where(name)}: expected at most {most} layers, got {value}")
     return problems
-
-
-def _value_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
-    """Values that are narrower or wider than keys, which only latent attention may have."""
-    value = config.get("v_head_dim")
-    if value is None or config.get("kv_lora_rank") is not None:
-        return []
-    hidden, heads = pick(config, "hidden_size"), pick(config, "num_attention_heads")
-    is_stated = isinstance(hidden, int) and isinstance(heads, int) and heads > 0
-    width = pick(config, "head_dim", hidden // heads if is_stated else None)
-    if value == width:
-        return []
-    expected = f"head_dim ({width}) without latent attention (others are not modeled)"
-    return [f"{document.where('v_head_dim')}: expected {expected}, got {value!r}"]
 
 
 def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,7 +292,8 @@ def _complete(
         raise InputError(problem, document.where(*names[:1]))
     completed = values | {"hidden_act": ACTIVATIONS[spelling]}
     if "kv_lora_rank" not in completed:
-        completed.pop("v_head_dim", None)  # as wide as keys
+        completed.pop("v_head_dim", None)
+        completed["value_head_dim"] = config.get("v_head_dim")
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
     kinds = completed.get("layer_types")
     if isinstance(kinds, list):

@@ -15,6 +15,8 @@ class Span:
         kv_heads: Heads with keys and values of each, on average.
         query_width: Width of the queries of each, on average.
         key_width: Width of the keys that each reads, on average.
+        value_width: Width of the values that each reads, on average.
+        output_width: Width of what each gives, on average.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.
     """
@@ -25,6 +27,8 @@ class Span:
     kv_heads: float
     query_width: float
     key_width: float
+    value_width: float
+    output_width: float
     context: float
     cached: float
 

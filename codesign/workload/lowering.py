@@ -172,6 +172,8 @@ def _spans(
             mean(kind, "num_key_value_heads"),
             mean(kind, "num_attention_heads", "head_dim"),
             mean(kind, "num_key_value_heads", "head_dim"),
+            mean(kind, "num_key_value_heads", "value_head_dim"),
+            mean(kind, "num_attention_heads", "value_head_dim"),
             *reach(window),
         )
         for kind, window in windows.items()

@@ -18,9 +18,11 @@ LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
 ]
 MlpType: TypeAlias = Literal["dense", "sparse", "none"]
-HeadKey: TypeAlias = Literal["num_attention_heads", "num_key_value_heads", "head_dim"]
-"""Numbers of softmax attention that layers may have of their own, by a key that ends in
-``_by_layer``."""
+HeadKey: TypeAlias = Literal[
+    "num_attention_heads", "num_key_value_heads", "head_dim", "value_head_dim"
+]  # fmt: skip
+"""Numbers of softmax attention; all but the last may differ from layer to layer, by a key that ends
+in ``_by_layer``."""
 
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
@@ -84,6 +86,8 @@ class LanguageModel(Record):
     """Heads with keys and values of their own; unused with MLA."""
     head_dim: Positive
     """Width of a head; unused with MLA."""
+    value_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of a head's value without MLA, if it differs from that of a query and a key."""
     vocab_size: Positive
     """Rows of the embedding table."""
     word_embed_proj_dim: Positive | None = None
@@ -233,6 +237,8 @@ class LanguageModel(Record):
                 )
             else:
                 filled["head_dim"] = hidden // heads
+        if filled.get("value_head_dim") == filled.get("head_dim"):
+            filled.pop("value_head_dim", None)
         return filled
 
     @field_validator("num_key_value_heads")
@@ -481,22 +487,33 @@ class LanguageModel(Record):
                 share them.
         """
         layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
-        columns = (
-            getattr(self, f"{key}_by_layer") or (getattr(self, key),) * layers for key in factors
-        )
-        rows = zip(self._kinds()[:layers], *columns, strict=False)
+        rows = zip(self._kinds()[:layers], *map(self._by_layer, factors), strict=False)
         return sum(prod(numbers) for kind, *numbers in rows if kind in kinds)
+
+    def _by_layer(self, key: HeadKey) -> tuple[int, ...]:
+        if key == "value_head_dim" and self.value_head_dim is None:
+            return self._by_layer("head_dim")
+        by_layer = getattr(self, f"{key}_by_layer", None)
+        return by_layer or (getattr(self, key),) * self.num_hidden_layers
 
     @property
     def query_width(self) -> int:
         """Width of the queries of a token, in all layers together."""
         return self.sum_over_layers("num_attention_heads", "head_dim", kinds=SOFTMAX_LAYERS)
 
-    def own_key_width(self, *kinds: LayerType) -> int:
-        """Width of the keys of a token that are computed and kept, in all layers of some kinds."""
-        return self.sum_over_layers(
-            "num_key_value_heads", "head_dim", kinds=kinds, of_own_keys=True
-        )
+    @property
+    def attention_width(self) -> int:
+        """Width of what attention gives of a token, in all layers together."""
+        return self.sum_over_layers("num_attention_heads", "value_head_dim", kinds=SOFTMAX_LAYERS)
+
+    def own_key_value_widths(self, *kinds: LayerType) -> tuple[int, int]:
+        """Widths of the keys and of the values of a token that are computed and kept, in all layers
+        of some kinds."""
+
+        def width(key: HeadKey) -> int:
+            return self.sum_over_layers("num_key_value_heads", key, kinds=kinds, of_own_keys=True)
+
+        return width("head_dim"), width("value_head_dim")
 
     def _mlp_kinds(self) -> tuple[MlpType, ...]:
         if self.mlp_layer_types is not None:
@@ -580,8 +597,10 @@ def describe_unlike_attention(
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
     own = [f"{key}_by_layer" for key in get_args(HeadKey)]
-    if unlike := next((key for key in own if len({*(getattr(model, key) or ())}) > 1), None):
+    if unlike := next((key for key in own if len({*(getattr(model, key, None) or ())}) > 1), None):
         return f"expected a model whose layers have the same heads, got {unlike}"
+    if model.value_head_dim is not None:
+        return f"expected values as wide as keys, got value_head_dim {model.value_head_dim}"
     if model.attn_output_gate:
         return "expected a model without a gate on the attention's output, got attn_output_gate"
     return None

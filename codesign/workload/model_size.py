@@ -86,7 +86,7 @@ def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
     if model.is_latent:
         width = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
         return model.n_layers(kind) * width
-    return 2 * model.own_key_width(kind)
+    return sum(model.own_key_value_widths(kind))
 
 
 def recurrent_state_bytes(model: LanguageModel) -> int:
@@ -124,14 +124,14 @@ def _attention_parameters(model: LanguageModel) -> int:
     layers, hidden = model.n_attention_layers, model.hidden_size
     if model.is_latent:
         return layers * _latent_parameters(model)
-    queries, keys = model.query_width, model.own_key_width(*SOFTMAX_LAYERS)
-    projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
+    queries, cached = model.query_width, sum(model.own_key_value_widths(*SOFTMAX_LAYERS))
+    projected = queries * (2 if model.attn_output_gate else 1) + cached
     biases = (projected if model.attention_bias else 0) + (
         layers * hidden if model.attention_output_bias else 0
     )
     heads = model.sum_over_layers("num_attention_heads", kinds=SOFTMAX_LAYERS)
     sinks = heads if model.has_attention_sinks else 0
-    return hidden * projected + queries * hidden + biases + sinks
+    return hidden * projected + model.attention_width * hidden + biases + sinks
 
 
 def _linear_parameters(model: LanguageModel) -> int:

@@ -237,10 +237,9 @@ def _mean(*weighted: tuple[float, FloatArray]) -> FloatArray:
 
 
 def _query_key_value(model: LanguageModel, queries: FloatArray, keys: FloatArray) -> FloatArray:
-    gated = 2 if model.attn_output_gate else 1
-    return _mean(
-        (gated * model.num_attention_heads, queries), (2 * model.num_key_value_heads, keys)
-    )
+    gated, width = 2 if model.attn_output_gate else 1, model.head_dim
+    cached = model.num_key_value_heads * (width + (model.value_head_dim or width))
+    return _mean((gated * model.num_attention_heads * width, queries), (cached, keys))
 
 
 def _latent(model: LanguageModel, queries: FloatArray) -> FloatArray:

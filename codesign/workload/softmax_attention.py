@@ -30,7 +30,8 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
     layers, tokens = model.n_attention_layers, layer_pass.tokens
     if not layers:
         return []
-    queries, keys = model.query_width / layers, model.own_key_width(*SOFTMAX_LAYERS) / layers
+    queries, attended = model.query_width / layers, model.attention_width / layers
+    keys, values = (width / layers for width in model.own_key_value_widths(*SOFTMAX_LAYERS))
     is_rotary = model.position == "rotary"
     operators = [
         projection(
@@ -39,10 +40,10 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
             layers,
             tokens,
             model.hidden_size,
-            queries * (2 if model.attn_output_gate else 1) + 2 * keys,
+            queries * (2 if model.attn_output_gate else 1) + keys + values,
             has_bias=model.attention_bias,
             # Rotated keys go to the cache only after the rotation.
-            cached=keys if is_rotary else 2 * keys,
+            cached=values if is_rotary else keys + values,
         )
     ]
     if model.qk_norm:
@@ -57,9 +58,9 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
             products=span.kv_heads,
             rows=span.query_heads / span.kv_heads * tokens,
             inner=span.query_width / span.query_heads,
-            outer=span.query_width / span.query_heads,
+            outer=span.output_width / span.query_heads,
             inputs=(tokens * span.query_width, 0),
-            cached=(span.key_width, span.key_width),
+            cached=(span.key_width, span.value_width),
             sinks=span.query_heads if model.has_attention_sinks else 0,
         )
     if model.attn_output_gate:
@@ -74,7 +75,7 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
                 vector_ops_per_request=OUTPUT_GATE_OPS * tokens * queries,
             )
         )
-    return [*operators, _output_projection(model, tokens, queries)]
+    return [*operators, _output_projection(model, tokens, attended)]
 
 
 def _partial_rope(model: LanguageModel, queries: float, keys: float) -> Operator:

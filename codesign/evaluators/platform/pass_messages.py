@@ -104,4 +104,5 @@ def _cache_width(model: LanguageModel) -> float:
 
 
 def _value_width(model: LanguageModel) -> float:
-    return float(model.latent_dims.kv_lora_rank if model.is_latent else model.head_dim)
+    width = model.value_head_dim or model.head_dim
+    return float(model.latent_dims.kv_lora_rank if model.is_latent else width)

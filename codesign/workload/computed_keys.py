@@ -440,7 +440,7 @@ def deci_keys(config: Config) -> dict[str, Any]:
     return {"num_key_value_heads": max(by_layer), "num_key_value_heads_by_layer": by_layer}
 
 
-# State-space layers --------------------------------------------------------------------------
+# State-space layers, and short convolutions ----------------------------------------------------
 
 
 def _linear(
@@ -532,6 +532,32 @@ def kimi_linear_keys(config: Config) -> dict[str, Any]:
     return {**_linear("gated_delta", heads, heads, width, width, taps), "layer_types": kinds}
 
 
+def lfm2_keys(config: Config) -> dict[str, Any]:
+    """Short convolutions and attention.
+
+    The width of LFM2's MLP is two thirds of its key, rounded up to a multiple.
+    """
+    hidden = pick(config, "hidden_size")
+    kinds = [
+        "linear_attention" if kind == "conv" else kind
+        for kind in pick(config, "layer_types")
+        or ["full_attention" if i in config["full_attn_idxs"] else "conv" for i in _layers(config)]
+    ]
+    width = config.get("block_ff_dim") or pick(config, "intermediate_size")
+    if config["block_auto_adjust_ff_dim"]:
+        multiple = config.get("block_multiple_of", 256)
+        wanted = int(config.get("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
+        width = -(-wanted // multiple) * multiple
+    layer = _linear("convolution", 1, hidden, 1, 1, config["conv_L_cache"])
+    return (layer if "linear_attention" in kinds else {}) | {
+        "layer_types": kinds,
+        "intermediate_size": width,
+        "tie_word_embeddings": config.get("tie_embedding", pick(config, "tie_word_embeddings")),
+        "norms_per_layer": 4 if config.get("use_sandwich_norm") else 2,
+        "has_router_bias": config.get("use_expert_bias"),
+    }
+
+
 def jamba_keys(config: Config) -> dict[str, Any]:
     """Attention and experts in periods of their own, Mamba 1 between them."""
     layers = _layers(config)
@@ -590,6 +616,20 @@ def bamba_keys(config: Config) -> dict[str, Any]:
     listed = config.get("attn_layer_indices") or []
     kinds = ["attention" if i in listed else "mamba" for i in _layers(config)]
     return {**_mamba2_layer(config), **rotated_part(config, 0.5), "layer_types": kinds}
+
+
+def falcon_h1_keys(config: Config) -> dict[str, Any]:
+    """Mamba 2 and attention in every block, beside one another: two layers here, the MLP with the
+    second."""
+    blocks = len(_layers(config))
+    heads = config.get("mamba_n_heads", 128)
+    inner = config.get("mamba_d_ssm") or config.get("mamba_expand", 2) * pick(config, "hidden_size")
+    layer = _mamba2_layer({"mamba_d_head": inner // heads, **config, "mamba_n_heads": heads})
+    return layer | {
+        "num_hidden_layers": 2 * blocks,
+        "layer_types": ["linear_attention", "full_attention"] * blocks,
+        "mlp_layer_types": ["none", "dense"] * blocks,
+    }
 
 
 _NEMOTRON_LAYERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}

@@ -27,6 +27,7 @@ from codesign.workload.computed_keys import (
     ernie_keys,
     exaone4_keys,
     expert_width,
+    falcon_h1_keys,
     falcon_keys,
     four_times_width,
     gemma3n_keys,
@@ -39,6 +40,7 @@ from codesign.workload.computed_keys import (
     jamba_keys,
     joined,
     kimi_linear_keys,
+    lfm2_keys,
     llama4_keys,
     mamba1_keys,
     mamba2_keys,
@@ -300,6 +302,14 @@ _NEMOTRON_H = replace(
     derive=nemotron_h_keys,
 )  # fmt: skip
 
+_LFM2 = replace(
+    _GROUPED,
+    required=(*CORE, "num_key_value_heads", "conv_L_cache"),
+    defaults={**_TIED, "block_auto_adjust_ff_dim": True},
+    fixed={"qk_norm": True},
+    derive=lfm2_keys,
+)
+
 FAMILIES: dict[str, Family] = {
     # Llama and what has its blocks.
     "llama": _LLAMA,
@@ -475,7 +485,22 @@ FAMILIES: dict[str, Family] = {
         derive=granite_hybrid_keys,
     ),
     "bamba": replace(_GROUPED, keys=(*_DENSE, "mamba_ssm_dtype"), derive=bamba_keys),
+    "falcon_h1": replace(
+        _GROUPED,
+        keys=(*_DENSE, "mamba_ssm_dtype"),
+        derive=falcon_h1_keys,
+        notes=("a block's state-space layer and its attention, which run side by side, are counted "
+               "as two layers, one after the other",),
+    ),
     "nemotron_h": _NEMOTRON_H,
+    "lfm2": _LFM2,
+    "lfm2_moe": replace(
+        _LFM2,
+        required=(*_LFM2.required, *EXPERTS),
+        keys=(*_LFM2.keys, *EXPERTS, "first_k_dense_replace"),
+        defaults={**_LFM2.defaults, "use_expert_bias": True, "block_auto_adjust_ff_dim": False},
+    ),
+    "lfm3": replace(_LFM2, defaults={**_TIED, "block_auto_adjust_ff_dim": False}),
     # MLPs of two matrices.
     "gpt2": _GPT2,
     "gpt_bigcode": replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2"]
+LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2", "convolution"]
 
 
 class LatentDims(NamedTuple):
@@ -59,6 +59,7 @@ LINEAR_FORMS: dict[LinearKind, LinearForm] = {
     "lightning": LinearForm(True, False, True, 0, 0, True, 256),
     "mamba2": LinearForm(True, True, True, 1, 3, True, 256),
     "mamba": LinearForm(False, True, False, 0, 0, False, 256),
+    "convolution": LinearForm(False, False, False, 1, 0, False, 1),
 }
 
 
@@ -66,7 +67,8 @@ class LinearDims(NamedTuple):
     """Dimensions of linear attention, whose kinds have queries, keys and values in common.
 
     In Mamba's words, the queries are C, the keys B, the values x; in Mamba 1 each channel is a
-    value head of width 1 with ``time_step_rank`` numbers for its rate.
+    value head of width 1 with ``time_step_rank`` numbers for its rate. So is each channel of a
+    short convolution (LFM2), which has no recurrent state, and a gate before and after it.
     """
 
     n_key_heads: int
@@ -117,8 +119,8 @@ class LinearDims(NamedTuple):
 
     @property
     def norm_width(self) -> int:
-        """Weights of the norm of the output; Mamba 1 has none."""
-        if self.kind == "mamba":
+        """Weights of the norm of the output; Mamba 1 and short convolutions have none."""
+        if self.kind in ("mamba", "convolution"):
             return 0
         return self.value_width if self.form.norms_all_heads else self.value_dim
 
@@ -132,8 +134,9 @@ class LinearDims(NamedTuple):
 
     @property
     def state_elements(self) -> int:
-        """Elements of the recurrent state of a layer: one matrix per value head."""
-        return self.n_value_heads * self.key_dim * self.value_dim
+        """Elements of the recurrent state of a layer: one matrix per value head, if it has any."""
+        has_state = self.kind != "convolution"
+        return self.n_value_heads * self.key_dim * self.value_dim * has_state
 
     @property
     def window_elements(self) -> int:

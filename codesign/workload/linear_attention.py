@@ -47,7 +47,7 @@ from codesign.workload.linear_layer import LinearLayer
 from codesign.workload.model import LanguageModel
 from codesign.workload.model_size import recurrent_state_bytes
 from codesign.workload.operators import Operator, elementwise
-from codesign.workload.state_space import ScalarDecay, SelectiveScan
+from codesign.workload.state_space import ScalarDecay, SelectiveScan, ShortConvolution
 from codesign.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
 DECAY_OPS = 6 + SIGMOID_OPS
@@ -181,4 +181,5 @@ _LAYERS: dict[LinearKind, type[LinearLayer]] = {
     "lightning": ScalarDecay,
     "mamba2": ScalarDecay,
     "mamba": SelectiveScan,
+    "convolution": ShortConvolution,
 }

@@ -192,7 +192,8 @@ class LanguageModel(Record):
     """Width of a head's value."""
 
     linear_kind: LinearKind = "gated_delta"
-    """Kind of linear attention: Gated DeltaNet, lightning attention, Mamba 1 or 2."""
+    """Kind of linear attention: Gated DeltaNet, lightning attention, Mamba 1 or 2, or a short
+    convolution."""
     linear_num_key_heads: Positive | None = None
     """Heads of linear attention with queries and keys of their own."""
     linear_num_value_heads: Positive | None = None

@@ -132,7 +132,7 @@ def _kv_heads(model: LanguageModel) -> int:
 
 
 _LINEAR_NAMES = {"gated_delta": "linear", "lightning": "lightning", "mamba": "Mamba",
-                 "mamba2": "Mamba 2"}  # fmt: skip
+                 "mamba2": "Mamba 2", "convolution": "convolution"}  # fmt: skip
 
 
 def _attention_kind(model: LanguageModel) -> str:

@@ -135,6 +135,7 @@ _RULES: dict[str, OperatorRule] = {
     "scan_projection": OperatorRule("rows", "value_heads", "gemm", "all_reduce"),
     "time_step_projection": OperatorRule("columns", "value_heads", "gemm"),
     "selective_scan": _SCAN,
+    "convolution_gates": _SCAN,
     "scan_scores": _SCAN,
     "scan_decay": _SCAN,
     "scan_corrections": _SCAN,

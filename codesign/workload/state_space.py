@@ -14,6 +14,9 @@ is added to the output; the value heads of a group share queries and keys.
 with a decay of its own, so nothing is a product of matrices but the projections. Rate, k and q
 come from the convolved values. In a prefill the state stays on chip from token to token.
 
+``ShortConvolution`` is LFM2's block: its input is gated, convolved over a few tokens, and gated
+again, by parts of one projection. There is no other state than the convolution's inputs.
+
 The limiting assumptions are those of ``linear_attention.py``. Operations of the vector unit:
 
 - scalar decay, decode: 3 per element of the state (decay, outer product, sum), 3 per element of
@@ -24,7 +27,8 @@ The limiting assumptions are those of ``linear_attention.py``. Operations of the
   rate of decay, exponential, and the cumulative sum and its difference);
 - selective scan: 7 per element of the state and token (rate times A, exponential, decay, k times
   the value, sum, q times the state, sum), and per channel and token 12: bias and softplus of 3,
-  rate times value, learned number and its sum, gate of 5.
+  rate times value, learned number and its sum, gate of 5;
+- short convolution: 1 per channel and token for each of two gates.
 
 .. [Dao2024] T. Dao, A. Gu, Transformers are SSMs, arXiv:2405.21060, 2024.
 .. [Qin2024] Z. Qin et al., Lightning Attention-2, arXiv:2401.04658, 2024.
@@ -36,7 +40,7 @@ from __future__ import annotations
 
 from codesign.workload.linear_layer import LinearLayer
 from codesign.workload.model_size import recurrent_state_bytes
-from codesign.workload.operators import Operator, projection
+from codesign.workload.operators import Operator, elementwise, projection
 
 STATE_OPS, VALUE_OPS = 3, 3
 SCAN_SCORE_OPS, SCAN_STATE_OPS = 3, 2
@@ -180,4 +184,21 @@ class SelectiveScan(LinearLayer):
 
     def outputs(self) -> list[Operator]:
         """The output projection; the gate is part of the scan."""
+        return super().outputs()[1:]
+
+
+class ShortConvolution(LinearLayer):
+    """One pass of a layer with a short convolution, whose input and output are gated."""
+
+    def step(self) -> list[Operator]:
+        """The gates of one token."""
+        return self.scan()
+
+    def scan(self) -> list[Operator]:
+        """The gates of all tokens."""
+        gated = 2 * self.tokens * self.dims.value_width
+        return [elementwise("convolution_gates", "attention", self.count, gated, 1)]
+
+    def outputs(self) -> list[Operator]:
+        """The output projection."""
         return super().outputs()[1:]

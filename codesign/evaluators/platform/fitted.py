@@ -428,7 +428,9 @@ def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     )
 
     def law(constants: ScanConstants) -> FloatArray:
-        time = scan_time_s(scan, kernels.rates, constants)
+        time = np.zeros_like(sequences)
+        if dims.state_elements:
+            time = time + scan_time_s(scan, kernels.rates, constants)
         if dims.conv_channels:
             time = time + convolution_time_s(convolution, kernels.rates, constants)
         return time

@@ -337,6 +337,20 @@ def test_mamba_1_scans_element_by_element(tmp_path: Path) -> None:
     assert not prefill.is_attention.any()
 
 
+def test_a_short_convolution_has_two_gates_and_no_state_but_its_window(tmp_path: Path) -> None:
+    kinds = ["conv", "full_attention", "conv", "conv"]
+    model = read(tmp_path, SHAPES | {"model_type": "lfm2", "conv_L_cache": 3,
+                                     "layer_types": kinds})  # fmt: skip
+    assert parameters_by_part(model)["linear_attention"] == 3 * (4 * 64 * 64 + 3 * 64)
+    prefill, decode = lower(model, "prefill", 100, 1), lower(model, "decode", 100, 1)
+    assert column(prefill, "linear_projection", "n") == 3 * 64
+    for table, tokens in ((prefill, 100), (decode, 1)):
+        assert column(table, "convolution_gates", "vector_ops_per_request") == tokens * 2 * 64
+    assert state_bytes(model) == 3 * 2 * 2 * 64
+    read_bytes = (decode.count * decode.state_read_bytes_per_request).sum()
+    assert read_bytes == state_bytes(model)
+
+
 # Numbers, unknown types, refusals ------------------------------------------------------------
 
 
@@ -428,7 +442,7 @@ def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
          "unknown model_type 'novel'.* Its shapes do not suffice: num_hidden_layers is missing"),
         ({"model_type": "novel", "mamba_d_state": 16},
          r"'novel' is not known.*: mamba_d_state is not modeled \(layers with a state-space model"),
-        ({"model_type": "lfm2", "conv_L_cache": 3}, r"\(short convolutions in place of attention"),
+        ({"model_type": "novel", "conv_L_cache": 3}, r"\(short convolutions in place of attention"),
         ({"model_type": "novel", "attention_probs_dropout_prob": 0.1}, r"\(blocks of BERT\)"),
         ({"model_type": "novel", "hc_mult": 4}, r"\(several residual streams\)"),
         ({"model_type": "novel", "moe_layers_enum": "1,3"}, r"\(a choice of layers with experts\)"),

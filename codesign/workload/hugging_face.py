@@ -267,7 +267,7 @@ def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> d
         return family.derive(config) | layer_keys(config)
     except KeyError as error:
         raise InputError("the key is required", document.where(str(error.args[0]))) from None
-    except (TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
+    except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise InputError(f"the keys of the layers do not fit: {error}", document.source) from None
 
 

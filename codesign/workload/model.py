@@ -346,6 +346,15 @@ class LanguageModel(Record):
             raise KeyedValueError("sliding_window", "required, since layers have sliding_attention")
         if self.sliding_window is not None and not slides:
             raise KeyedValueError("sliding_window", "no layer has sliding_attention")
+        heads = zip(self._by_layer("num_attention_heads"), self._by_layer("num_key_value_heads"),
+                    self._kinds(), strict=True)  # fmt: skip
+        for queries, keys, kind in heads:
+            if kind in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
+                raise KeyedValueError(
+                    "num_key_value_heads_by_layer",
+                    "expected a divisor of the query heads in every layer with softmax attention, "
+                    f"got {keys} of {queries}",
+                )
         if self.is_diffusion and self.layers_by_type != {"full_attention": self.num_hidden_layers}:
             key = "sliding_window" if slides else "layer_types"
             raise KeyedValueError(key, "a diffusion model attends to everything")

@@ -19,7 +19,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads",
                             "attention_heads"),
     "num_key_value_heads": ("num_key_value_heads", "n_kv_heads", "num_kv_heads", "n_head_kv",
-                            "multi_query_group_num"),
+                            "multi_query_group_num", "num_attention_groups"),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "mlp_hidden_size",
                           "ffn_hidden_size", "dff"),
@@ -31,12 +31,13 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "n_routed_experts": ("num_experts", "num_local_experts", "n_routed_experts",
                          "moe_num_experts"),
     "num_experts_per_tok": ("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk",
-                            "num_experts_per_token"),
+                            "num_experts_per_token", "moe_top_k"),
     "n_shared_experts": ("n_shared_experts", "num_shared_experts", "num_shared_expert",
                          "moe_num_shared_experts"),
     "shared_expert_intermediate_size": ("shared_expert_intermediate_size",
                                         "moe_shared_expert_intermediate_size",
-                                        "shared_intermediate_size"),
+                                        "shared_intermediate_size", "share_expert_dim",
+                                        "share_expert_dims"),
     "moe_latent_size": ("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size"),
     "first_k_dense_replace": ("num_dense_layers", "first_k_dense_replace"),
     "mamba_ssm_dtype": ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"),
@@ -237,6 +238,26 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
         "num_experts_per_tok": config["top_k_experts"],
         "shared_expert_intermediate_size": width,
         "is_shared_expert_gated": False,
+    }
+
+
+def step_keys(config: Config) -> dict[str, Any]:
+    """Sliding layers with more query heads, layers with experts as a list in words; lists go on for
+    layers that predict further tokens."""
+    layers, heads = _layers(config), pick(config, "num_attention_heads")
+    kinds = pick(config, "layer_types", ["full_attention"] * len(layers))[: len(layers)]
+    listed = config.get("moe_layers_enum") or range(3, len(layers))
+    listed = {int(i) for i in (listed.split(",") if isinstance(listed, str) else listed)}
+    mlps = ["sparse" if i in listed else "dense" for i in layers]
+    sliding = (config.get("attention_other_setting") or {}).get("num_attention_heads", heads)
+    sliding = config.get("num_sliding_attention_heads") or sliding
+    return {
+        "layer_types": kinds,
+        "mlp_layer_types": pick(config, "mlp_layer_types", mlps)[: len(layers)],
+        "n_shared_experts": None,
+        "num_attention_heads_by_layer": [
+            sliding if kind == "sliding_attention" else heads for kind in kinds
+        ],
     }
 
 

@@ -57,6 +57,7 @@ from codesign.workload.computed_keys import (
     shape_keys,
     sliding_but_every,
     stablelm_keys,
+    step_keys,
 )
 from codesign.workload.model import LINEAR_KEYS
 
@@ -435,6 +436,11 @@ FAMILIES: dict[str, Family] = {
         required=(*_MIXTURE.required, "head_dim", "v_head_dim"),
         fixed={"has_router_bias": True},
         derive=mimo_keys,
+    ),
+    "step3p5": replace(
+        _MIXTURE,
+        fixed={"qk_norm": True, "is_shared_expert_gated": False, "has_router_bias": True},
+        derive=step_keys,
     ),
     "minimax_text_01": _MINIMAX,
     "minimax_m1": _MINIMAX,

@@ -91,7 +91,7 @@ def _read_numbers(document: Document) -> Document:
 
 def _as_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _as_integers(item) for key, item in value.items()}
+        return {str(key): _as_integers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_as_integers(item) for item in value]
     is_number = isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?([eE]\+?\d+)?", value)

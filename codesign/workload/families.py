@@ -368,6 +368,9 @@ FAMILIES: dict[str, Family] = {
         _COHERE, derive=sliding_but_every(4, "sliding_window_pattern", "layer_switch")
     ),
     "gemma": _GEMMA,
+    "muse_glimmer_text": replace(
+        _GROUPED, fixed={"attn_output_gate": True, "norms_per_layer": 4}
+    ),
     "gemma2": replace(_GEMMA, fixed={"norms_per_layer": 4}, derive=sliding_but_every(2)),
     "gemma3_text": _GEMMA3,
     "gemma3n_text": _GEMMA3N,
@@ -524,6 +527,11 @@ FAMILIES: dict[str, Family] = {
     "codegen": _GPTJ,
     "gpt_neox": replace(
         _UNGATED, required=_DIMENSIONS, defaults={"hidden_act": "gelu"}, derive=gpt_neox_keys
+    ),
+    "gpt_neox_japanese": replace(
+        _UNGATED,
+        fixed={"is_gated": False, "norm": "layernorm"},
+        expected={"intermediate_multiple_size": (4,)},
     ),
     "bloom": replace(
         _UNGATED,

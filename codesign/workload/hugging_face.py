@@ -38,9 +38,7 @@ from codesign.workload.model import MOST_LAYERS, LanguageModel
 _QUANTIZED = ("quantization", "compression_config")
 """Beginnings of the keys that describe a quantized checkpoint: ``quantization_config``, MLX's
 ``quantization``, ChatGLM's ``quantization_bit``."""
-_OF_WHOLE = (*_QUANTIZED, "tie_word_embeddings")
-"""Beginnings of keys that stand outside of a nested part, and hold for it whatever it says itself:
-Transformers ties the embeddings of the whole model by the outer key."""
+_TIED = "tie_word_embeddings"
 _FORMAT_KEYS = ("quant_method", "quant_algo", "fmt", "format", "_type", "type", "dtype", "weights",
                 "bits", "num_bits", "nbits", "w_bit", "nbits_per_codebook", "load_in_4bit",
                 "load_in_8bit", "bnb_4bit_quant_type", "forward_dtype", "expert_dtype",
@@ -122,12 +120,15 @@ def _language_part(document: Document) -> Document:
             problem = f"expected the keys of the language model of {kind!r}, got {got!r}"
             raise InputError(problem, document.where(NESTED_PARTS[0]))
         return document
-    own_kind = {"model_type": NESTED_TYPES.get(kind, kind)}
-    outer = {name: data[name] for name in _stated(data) if name.startswith(_OF_WHOLE)}
     lines = dict(document.lines)
     lines |= {path[1:]: line for path, line in document.lines.items() if path[:1] == (key,)}
-    nested = replace(document, data={**own_kind, **data[key], **outer}, lines=lines)
-    return _language_part(nested)
+    # Transformers 5 ties the embeddings by the outer key, and writes it; before, the part decided.
+    is_new = str(data.get("transformers_version")).startswith("5.")
+    decisive = (*_QUANTIZED, _TIED, "transformers_version") if is_new else _QUANTIZED
+    outer = {name: data[name] for name in _stated(data) if name.startswith(decisive)}
+    part = {"model_type": NESTED_TYPES.get(kind, kind), **data[key]}
+    part[_TIED] = pick(part, _TIED, data.get(_TIED))
+    return _language_part(replace(document, data=part | outer, lines=lines))
 
 
 def _model_type(document: Document) -> str:

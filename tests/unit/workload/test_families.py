@@ -431,6 +431,29 @@ def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "outer", "part", "is_tied"),
+    [
+        ("5.24.0", True, False, True),
+        ("5.24.0", False, True, False),
+        ("5.24.0", None, True, True),
+        ("4.57.1", False, True, True),
+        ("4.57.1", True, False, False),
+        (None, True, None, True),
+        (None, False, True, True),
+    ],
+)
+def test_the_outer_key_ties_embeddings_of_files_of_transformers_5(
+    tmp_path: Path, version: str | None, outer: bool | None, part: bool | None, is_tied: bool
+) -> None:
+    """LLaVA-OneVision 0.5B's file of version 4 has false outside and true inside, and is tied."""
+    model = read(tmp_path, {
+        "model_type": "novel_vl", "transformers_version": version, "tie_word_embeddings": outer,
+        "text_config": SHAPES | {"tie_word_embeddings": part},
+    })  # fmt: skip
+    assert model.tie_word_embeddings == is_tied
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model_type": "t5"}, r"config.json:2: model_type: expected a decoder-only .* got 't5'"),

@@ -225,6 +225,7 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
     wide = config.get("global_head_dim", wide)
     values: dict[str, Any] = {
         "layer_types": kinds,
+        "head_dim": max(wide, config["head_dim"]),
         "num_kv_shared_layers": config["num_kv_shared_layers"],
         "head_dim_by_layer": [wide if full else config["head_dim"] for full in is_full],
         "num_key_value_heads_by_layer": [full_heads if full else heads for full in is_full],
@@ -278,11 +279,11 @@ def mimo_keys(config: Config) -> dict[str, Any]:
         if config.get(f"swa_{key}", config[key]) != config[key]:
             raise ValueError(f"swa_{key} differs from {key}, which is not modeled")
     sliding_heads = config.get("swa_num_key_value_heads", 2 * heads)
+    by_layer = [sliding_heads if kind == "sliding_attention" else heads for kind in kinds]
     return _listed_experts(config) | {
         "layer_types": kinds,
-        "num_key_value_heads_by_layer": [
-            sliding_heads if kind == "sliding_attention" else heads for kind in kinds
-        ],
+        "num_key_value_heads": max(by_layer),
+        "num_key_value_heads_by_layer": by_layer,
     }
 
 
@@ -297,12 +298,13 @@ def layer_keys(config: Config) -> dict[str, Any]:
         ValueError: A key that is not modeled by layer.
     """
     own = {int(i): keys for i, keys in (config.get("per_layer_config") or {}).items()}
-    values = {}
+    values: dict[str, Any] = {}
     for key in sorted({key for keys in own.values() for key in keys}):
         if key not in OWN_KEYS:
             raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")
         common = _head_dim(config) if key == "head_dim" else pick(config, key)
-        values[f"{key}_by_layer"] = [own.get(i, {}).get(key, common) for i in _layers(config)]
+        by_layer = [own.get(i, {}).get(key, common) for i in _layers(config)]
+        values |= {key: max(by_layer), f"{key}_by_layer": by_layer}
     return values
 
 

@@ -83,9 +83,9 @@ class LanguageModel(Record):
     num_attention_heads: Positive
     """Query heads."""
     num_key_value_heads: Positive
-    """Heads with keys and values of their own; unused with MLA."""
+    """Heads with keys and values of their own, the most that a layer has; unused with MLA."""
     head_dim: Positive
-    """Width of a head; unused with MLA."""
+    """Width of a head, the most that a layer has; unused with MLA."""
     value_head_dim: Annotated[Positive | None, unstored_at(None)] = None
     """Width of a head's value without MLA, if it differs from that of a query and a key."""
     vocab_size: Positive

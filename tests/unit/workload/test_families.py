@@ -251,6 +251,17 @@ def test_single_layers_may_have_heads_of_their_own(tmp_path: Path) -> None:
     )
 
 
+def test_gemma_4_is_the_same_model_in_both_spellings(tmp_path: Path) -> None:
+    """Wide heads of full attention as a key of their own, or layer by layer."""
+    kinds = ["sliding_attention"] * 3 + ["full_attention"]
+    config = SHAPES | {"model_type": "gemma4_text", "head_dim": 16, "layer_types": kinds}
+    published = read(tmp_path, config | {"global_head_dim": 32})
+    by_layer = read(tmp_path, config | {"per_layer_config": {"3": {"head_dim": 32}}})
+    assert published == by_layer
+    assert kv_elements_per_token(published) == 2 * 2 * (3 * 16 + 32)
+    assert read(tmp_path, config | {"per_layer_config": {}}).head_dim == 16
+
+
 def test_values_may_be_narrower_than_keys(tmp_path: Path) -> None:
     """Heads of 16 and values of 8: queries and keys as ever, half the values and outputs."""
     model = read(tmp_path, SHAPES | {"v_head_dim": 8})

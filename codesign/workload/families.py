@@ -35,6 +35,7 @@ from codesign.workload.computed_keys import (
     gpt_neox_keys,
     granite_hybrid_keys,
     granite_shared_keys,
+    indexer_keys,
     jamba_keys,
     joined,
     kimi_linear_keys,
@@ -52,7 +53,7 @@ from codesign.workload.computed_keys import (
     sliding_but_every,
     stablelm_keys,
 )
-from codesign.workload.model import LINEAR_KEYS
+from codesign.workload.model import INDEX_KEYS, LINEAR_KEYS
 
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "swiglu": "silu", "gelu": "gelu", "gelu_new": "gelu",
@@ -165,7 +166,8 @@ _DEEPSEEK = Family(
 _DEEPSEEK_V3 = replace(_DEEPSEEK, fixed={"has_router_bias": True})
 _SPARSE_INDEX = replace(
     _DEEPSEEK_V3,
-    notes=("the choice of index_topk tokens is not modeled: every token is attended to",),
+    required=(*_DEEPSEEK_V3.required, "q_lora_rank", *INDEX_KEYS),
+    keys=(*_DEEPSEEK_V3.keys, *INDEX_KEYS),
 )
 _GLM4_MOE = replace(
     _MIXTURE,
@@ -371,7 +373,7 @@ FAMILIES: dict[str, Family] = {
     "kimi_k2": _DEEPSEEK_V3,
     "glm4_moe_lite": _DEEPSEEK_V3,
     "deepseek_v32": _SPARSE_INDEX,
-    "glm_moe_dsa": _SPARSE_INDEX,
+    "glm_moe_dsa": replace(_SPARSE_INDEX, derive=indexer_keys),
     # Layers with a state.
     "qwen3_next": _QWEN3_NEXT,
     "qwen3_5_moe_text": replace(

@@ -139,7 +139,7 @@ def _attention_kind(model: LanguageModel) -> str:
 
 def _softmax_kind(model: LanguageModel) -> str:
     if model.is_latent:
-        return "MLA"
+        return "sparse MLA" if model.is_sparse else "MLA"
     if model.num_key_value_heads == model.num_attention_heads:
         return "MHA"
     return "MQA" if model.num_key_value_heads == 1 else "GQA"

@@ -40,6 +40,8 @@ class MixtureDims(NamedTuple):
     shared_width: int
     has_shared_gate: bool
     has_router_bias: bool
+    routed_width: int
+    """Width of what routed experts read and write."""
 
 
 class LinearForm(NamedTuple):

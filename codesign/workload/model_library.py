@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from codesign.errors import InputError, UnknownNameError
-from codesign.schema import Document, parse_document, read_document, to_record
+from codesign.schema import MOST_NODES, Document, parse_document, read_document, to_record
 from codesign.workload.hugging_face import from_config, is_config
 from codesign.workload.model import LanguageModel
 from codesign.workload.model_size import (
@@ -21,6 +22,8 @@ from codesign.workload.model_size import (
 
 _logger = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent / "models"
+_FORMATS_FILE = "hf_quant_config.json"
+_MOST_NODES = 10 * MOST_NODES
 
 
 def list_models() -> list[str]:
@@ -77,12 +80,20 @@ def _warn_once(line: str) -> None:
 
 
 def _read_json(path: Path) -> Document:
-    """JSON is YAML, but for tabs; the YAML reader knows the lines."""
+    """JSON is YAML, but for tabs; the YAML reader knows the lines.
+
+    ModelOpt states formats in a file beside, and may list every matrix.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return read_document(path)  # words the error
-    return parse_document(text.replace("\t", " "), str(path))
+    document = parse_document(text.replace("\t", " "), str(path), _MOST_NODES)
+    beside = path.with_name(_FORMATS_FILE)
+    if path.name != "config.json" or not beside.is_file():
+        return document
+    formats = {"quantization": _read_json(beside).data.get("quantization")}
+    return replace(document, data=document.data | formats)
 
 
 def summary(model: LanguageModel) -> dict[str, Any]:

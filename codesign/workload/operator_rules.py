@@ -161,6 +161,8 @@ _RULES: dict[str, OperatorRule] = {
     "shared_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
     "shared_activation": OperatorRule("heads", "shared", "rowwise", role="activation"),
     "shared_down_projection": OperatorRule("rows", "shared", "gemm", role="down"),
+    "expert_latent_projection": _REPLICATED_PRODUCT,
+    "expert_latent_output": _REPLICATED_PRODUCT,
     "expert_gate_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
     "expert_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
     "expert_activation": OperatorRule("heads", "expert", "experts", role="activation"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codesign.workload.layer_pass import LayerPass, Span
-from codesign.workload.model import LanguageModel
+from codesign.workload.model import SOFTMAX_LAYERS, LanguageModel
 from codesign.workload.operators import Operator, elementwise, projection
 from codesign.workload.sparse_attention import chooses_tokens, lower_index
 from codesign.workload.vector_ops import (
@@ -29,10 +29,10 @@ from codesign.workload.vector_ops import (
 
 def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head, grouped-query or multi-query attention."""
-    layers, tokens, width = model.n_attention_layers, layer_pass.tokens, model.head_dim
+    layers, tokens = model.n_attention_layers, layer_pass.tokens
     if not layers:
         return []
-    queries, keys = model.num_attention_heads * width, model.n_own_kv_heads / layers * width
+    queries, keys = model.query_width / layers, model.own_key_width(*SOFTMAX_LAYERS) / layers
     is_rotary = model.position == "rotary"
     operators = [
         projection(
@@ -49,19 +49,20 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
     ]
     if model.qk_norm:
         elements, ops = tokens * (queries + keys), NORM_OPS["rmsnorm"]
-        operators.append(elementwise("qk_norm", "attention", layers, elements, ops, 2 * width))
+        weights = 2 * model.sum_over_layers("head_dim", kinds=SOFTMAX_LAYERS) / layers
+        operators.append(elementwise("qk_norm", "attention", layers, elements, ops, weights))
     if is_rotary:
         operators.append(_partial_rope(model, tokens * queries, tokens * keys))
     for span in layer_pass.spans:
         operators += _scores(
             span,
             products=span.kv_heads,
-            rows=model.num_attention_heads / span.kv_heads * tokens,
-            inner=width,
-            outer=width,
-            inputs=(tokens * queries, 0),
-            cached=(span.kv_heads * width, span.kv_heads * width),
-            sinks=model.num_attention_heads if model.has_attention_sinks else 0,
+            rows=span.query_heads / span.kv_heads * tokens,
+            inner=span.query_width / span.query_heads,
+            outer=span.query_width / span.query_heads,
+            inputs=(tokens * span.query_width, 0),
+            cached=(span.key_width, span.key_width),
+            sinks=span.query_heads if model.has_attention_sinks else 0,
         )
     if model.attn_output_gate:
         operators.append(

@@ -423,7 +423,7 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
         # An exchange brings a group only tokens that it has an expert of.
         all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * chosen),
         experts=experts,
-        hidden=float(kernels.model.hidden_size),
+        hidden=float(mixture.routed_width),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
         matrices=float(kernels.model.n_up_matrices + 1),
         weight_bytes=platform.weight_bytes,

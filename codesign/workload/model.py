@@ -622,7 +622,10 @@ def describe_unlike_attention(
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
     if model.is_sparse:
-        return "expected a model whose layers attend to all tokens, got index_topk"
+        return (
+            "expected a model whose layers attend to all tokens, got one with an indexer "
+            "(index_topk), which platform takes"
+        )
     own = [f"{key}_by_layer" for key in get_args(HeadKey)]
     if unlike := next((key for key in own if len({*(getattr(model, key) or ())}) > 1), None):
         return f"expected a model whose layers have the same heads, got {unlike}"

@@ -77,6 +77,11 @@ class OperatorRule:
     is_windowed: bool = False
 
     @property
+    def has_keys(self) -> bool:
+        """Whether requests multiply with keys or values that are their own, or weigh the scores."""
+        return self.kernel in ("attention", "index")
+
+    @property
     def divides_weights(self) -> bool:
         """Whether a device has a part of the weights; of a norm every device has them all."""
         return self.kernel != "rowwise"

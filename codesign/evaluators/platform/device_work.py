@@ -84,4 +84,4 @@ class DeviceWork:
     @property
     def part(self) -> Literal["attention", "linear"]:
         """Whether its time is of products with keys and values, or with weights."""
-        return "attention" if self.kernel in ("attention", "index") else "linear"
+        return "attention" if self.rule.has_keys else "linear"

@@ -37,13 +37,13 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            kernel = stream.table.rules[i].kernel
-            if kernel == "scan":
+            rule = stream.table.rules[i]
+            if rule.kernel == "scan":
                 if stream.has_products:
                     operators.append(_part_of_scan(sharding, stream, i))
             elif stream.table.kinds[i] == "vector" and not rules.has_vector_kernels:
                 continue
-            elif kernel in ("attention", "index"):
+            elif rule.has_keys:
                 operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)

@@ -104,18 +104,25 @@ for _command in _COMMANDS:
 def command_tree(word: str | None = None) -> Any:
     """The commands as the library of command lines wants them.
 
-    To read the options of all commands takes a quarter of the time of a start, so a word that
-    names a command gives a tree with that command alone.
+    To read the options of commands takes long and may load the records that define them, so a word
+    that names a command gives a tree with that command alone, and any other word the list of all
+    commands without their options.
     """
     named = [info for info in app.registered_commands if command_name(info) == word]
-    if word is not None and not named:
-        return command_tree()
     tree = copy(app)
     tree.registered_commands = [copy(info) for info in named or app.registered_commands]
     for info in tree.registered_commands:
         assert info.callback is not None
-        info.callback = reports_only(spread(info.callback))
+        if named or word is None:
+            info.callback = reports_only(spread(info.callback))
+        else:
+            info.name, info.help = command_name(info), info.callback.__doc__
+            info.callback = _listed
     return typer.main.get_command(tree)
+
+
+def _listed() -> None:
+    """Stands for a command that is listed and not called."""
 
 
 def command_name(info: typer.models.CommandInfo) -> str:
@@ -178,8 +185,8 @@ class _PrintableFormatter(logging.Formatter):
 def _run(arguments: list[str]) -> int:
     if _COMPLETION in os.environ:  # a shell asks; it answers and exits
         words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
-        command_tree(words[1] if len(words) > 2 else None).main(prog_name="codesign")
-    command = command_tree(arguments[0] if arguments else None)
+        command_tree(words[1] if len(words) > 2 else "").main(prog_name="codesign")
+    command = command_tree(arguments[0] if arguments else "")
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.
         with command.make_context("codesign", arguments) as context:

@@ -42,7 +42,7 @@ HEAVY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"], ["economcs"]])
 def test_help_loads_nothing_heavy(arguments):
     code = f"import sys; from codesign.cli import main; main({arguments!r}); print(*sys.modules)"
     done = _run("-c", code)

@@ -29,16 +29,14 @@ class Grid:
     """Instance sizes and batches to try.
 
     How fine and how far is [ours]; the paper does not print its grid.
-
-    Attributes:
-        n_points: Points along either axis.
-        most_devices: Devices of the largest instance.
-        most_requests: Requests of the largest batch.
     """
 
     n_points: int = 400
+    """Batches that are tried; instance sizes too if they are real numbers."""
     most_devices: float = 1e3
+    """Devices of the largest instance."""
     most_requests: float = 1e4
+    """Requests of the largest batch."""
 
     def devices(self) -> FloatArray:
         """Instance sizes of the continuous frontier, real numbers as in the paper, ascending."""

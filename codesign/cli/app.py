@@ -158,7 +158,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(_DEBUG):
             raise
         say(f"error: unexpected {type(error).__name__}: {error}")
-        say(f"This is a defect of codesign; {_DEBUG}=1 shows where.")
+        from codesign.plugins import defective
+
+        say(f"This is a defect of {defective(error) or 'codesign'}; {_DEBUG}=1 shows where.")
         return _FAILED
 
 

@@ -279,12 +279,11 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
 def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving_offer import Formats
-    from codesign.evaluators.economics.sustained_device import element_bits
-    from codesign.workload.precision import DEFAULT_FORMAT
+    from codesign.workload.precision import DEFAULT_FORMAT, find_format
 
     for name, value in vars(flags).items():
         with mistakes_at(f"--{name.replace('_', '-')}"):
-            element_bits(value or DEFAULT_FORMAT)
+            find_format(value or DEFAULT_FORMAT)
     chosen = {
         name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT
         for name, value in vars(flags).items()

@@ -23,7 +23,7 @@ def flag(
     Args:
         text: What ``--help`` says of it. If empty, the class of the flags says in a ``ClassVar``
             ``record``, as ``package.module:Record``, which record says it of the key that the flag
-            fills; only where the flags of the command are read is that record loaded.
+            fills; it is loaded where the help of the flag's own command is shown.
         default: Value of a flag that is left out.
         names: As it is written; ``--like-the-field`` if there are none.
         key: Key that it fills of an evaluator's workload or options, if that is not the field's
@@ -39,18 +39,21 @@ def token_flag(text: str = "", *, key: str | None = None) -> Any:
     return flag(text, None, key=key, parser=token_count, metavar="N|32K")
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def spread(command: Callable[..., None], has_help: bool = True) -> Callable[..., None]:
     """The command with a flag for each field of those parameters that are records of flags.
 
     The flags stand where the record stood. Fields that :func:`flag` did not make are flags by
     their annotation, as parameters are.
+
+    Args:
+        has_help: Whether to load the records that say what options mean.
     """
     parameters: list[inspect.Parameter] = []
     records: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
             records[parameter.name] = parameter.annotation
-            parameters += _parameters(parameter.annotation)
+            parameters += _parameters(parameter.annotation, has_help)
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -99,14 +102,14 @@ def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:
             yield key or item.name, item
 
 
-def _parameters(record: Any) -> list[inspect.Parameter]:
+def _parameters(record: Any, has_help: bool) -> list[inspect.Parameter]:
     types = get_type_hints(record, include_extras=True)
     return [
         inspect.Parameter(
             item.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if item.default is MISSING else item.default,
-            annotation=_annotation(record, item, types[item.name]),
+            annotation=_annotation(record if has_help else None, item, types[item.name]),
         )
         for item in fields(record)
     ]
@@ -116,7 +119,8 @@ def _annotation(flags: Any, item: Field[Any], value_type: Any) -> Any:
     if "settings" not in item.metadata:
         return value_type
     settings = dict(item.metadata["settings"])
-    settings["help"] = settings["help"] or _meaning(flags, item.metadata["key"] or item.name)
+    if flags is not None and not settings["help"]:
+        settings["help"] = _meaning(flags, item.metadata["key"] or item.name)
     return Annotated[value_type, typer.Option(*item.metadata["names"], **settings)]
 
 

@@ -71,6 +71,8 @@ def build(factory: Any, *inputs: object) -> Any:
     try:
         return factory(*inputs)
     except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # of the class's own code, which did take them
         problem = f"cannot be built from {len(inputs)} records: {error}"
         raise InputError(f"{factory.__name__} ({_definition(factory)}) {problem}") from error
 

@@ -50,7 +50,7 @@ class OneRecord(Raises):
 
 class Fussy(Raises):
     def __init__(self, workload, options):
-        raise RuntimeError("no")
+        raise TypeError("no")
 """
 ENTRIES = """[codesign.evaluators]
 raises = odd_evaluators:Raises
@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("number", 1, "evaluator 'number' gave int, expected an Evaluation", None),
         ("no-options", 1, "defect of odd 1.2 (/", "class NoOptions:"),
         ("one-record", 2, "cannot be built from 2 records", "class OneRecord(Raises):"),
-        ("fussy", 1, "defect of odd 1.2 (/", 'raise RuntimeError("no")'),
+        ("fussy", 1, "defect of odd 1.2 (/", 'raise TypeError("no")'),
     ],
 )
 def test_a_defect_of_a_plug_in_is_said_to_be_the_plug_ins(

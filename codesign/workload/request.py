@@ -79,7 +79,7 @@ class Request(Record):
     phase: Phase
     """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
     trace: TraceName | None = None
-    """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
+    """A named pair of token counts, such as osworld, bfcl or gsm8k; see ``codesign workloads``."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None

@@ -57,6 +57,20 @@ def pick(config: Config, key: str, default: Any = None) -> Any:
     return next((config[name] for name in names if config.get(name) is not None), default)
 
 
+def indexer_keys(config: Config) -> dict[str, Any]:
+    """GLM's layers that choose tokens anew: a list, a pattern of letters, or every so many."""
+    types, pattern = config.get("indexer_types"), config.get("index_topk_pattern")
+    if types is None and pattern is not None:
+        letters = {"F": "full", "S": "shared"}
+        types = [letters.get(letter, letter) for letter in pattern]
+    every = config.get("index_topk_freq", 1)
+    if types is None and every > 1:
+        first = config.get("index_skip_topk_offset", 2)
+        layers = range(config["num_hidden_layers"])
+        types = ["shared" if max(i - first + 1, 0) % every else "full" for i in layers]
+    return {} if types is None else {"indexer_types": types}
+
+
 def joined(*derives: Callable[[Config], dict[str, Any]]) -> Callable[[Config], dict[str, Any]]:
     """The keys of several functions, a later one's before an earlier one's."""
 

@@ -37,6 +37,7 @@ from codesign.workload.computed_keys import (
     gpt_neox_keys,
     granite_hybrid_keys,
     granite_shared_keys,
+    indexer_keys,
     jamba_keys,
     joined,
     kimi_linear_keys,
@@ -59,7 +60,7 @@ from codesign.workload.computed_keys import (
     stablelm_keys,
     step_keys,
 )
-from codesign.workload.model import LINEAR_KEYS
+from codesign.workload.model import INDEX_KEYS, LINEAR_KEYS
 
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "swiglu": "silu", "gelu": "gelu", "gelu_new": "gelu",
@@ -177,10 +178,8 @@ _DEEPSEEK_V3 = replace(
 )
 _SPARSE_INDEX = replace(
     _DEEPSEEK_V3,
-    notes=(
-        "the choice of index_topk tokens is not modeled: every token is attended to, and weights "
-        "and cached keys of the index are left out",
-    ),
+    required=(*_DEEPSEEK_V3.required, "q_lora_rank", *INDEX_KEYS),
+    keys=(*_DEEPSEEK_V3.keys, *INDEX_KEYS),
 )
 _KIMI_LINEAR = replace(
     _DEEPSEEK_V3,
@@ -455,7 +454,7 @@ FAMILIES: dict[str, Family] = {
     "kimi_k2": _DEEPSEEK_V3,
     "glm4_moe_lite": replace(_DEEPSEEK_V3, defaults=_ONE_DENSE),
     "deepseek_v32": _SPARSE_INDEX,
-    "glm_moe_dsa": _SPARSE_INDEX,
+    "glm_moe_dsa": replace(_SPARSE_INDEX, derive=indexer_keys),
     # Layers with a state.
     "qwen3_next": _QWEN3_NEXT,
     "qwen3_5_moe_text": replace(

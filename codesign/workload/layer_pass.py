@@ -40,7 +40,7 @@ class LayerPass:
     Attributes:
         tokens: Tokens that a request brings.
         spans: Spans of the kinds of softmax attention that the model has; one with latent
-            attention.
+            attention, and a second one, of its indexer, where that is sparse.
         logit_tokens: Tokens that go through the LM head.
         is_prefill: Whether keys and values of the whole context are computed in this pass.
         has_past: Whether there are tokens before those of the pass.

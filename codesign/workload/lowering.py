@@ -16,13 +16,14 @@ Conventions, the same for every model:
   work, weights and traffic are exact, only the shape of the products is not.
 - The gate of a shared expert reads what the router reads, and is a column of it.
 
-Attention is in ``softmax_attention.py`` and ``linear_attention.py``; ``vector_ops.py`` says what is
-counted of the vector unit.
+Attention is in ``softmax_attention.py``, ``sparse_attention.py`` and ``linear_attention.py``;
+``vector_ops.py`` says what is counted of the vector unit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from codesign.workload.layer_pass import LayerPass, Span
@@ -156,7 +157,7 @@ def _spans(
 ) -> tuple[Span, ...]:
     """``reach`` gives the context and the cached tokens of a window."""
     windows: dict[LayerType, int | None] = {
-        "full_attention": None,
+        "full_attention": model.index_topk,
         "sliding_attention": model.sliding_window,
     }
     is_mixed = all(model.n_layers(kind) for kind in windows)
@@ -164,7 +165,7 @@ def _spans(
     def mean(kind: LayerType, *factors: HeadKey) -> float:
         return model.sum_over_layers(*factors, kinds=(kind,)) / model.n_layers(kind)
 
-    return tuple(
+    spans = tuple(
         Span(
             "sliding_" if is_mixed and kind == "sliding_attention" else "",
             model.n_layers(kind),
@@ -179,6 +180,10 @@ def _spans(
         for kind, window in windows.items()
         if model.n_layers(kind)
     )
+    if not model.is_sparse:
+        return spans
+    context, cached = reach(None)
+    return *spans, replace(spans[0], prefix="index_", context=context, cached=cached)
 
 
 def _mean_window(window: int | None, first: int, last: int) -> float:

@@ -12,11 +12,18 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from codesign.errors import KeyedValueError, describe_unknown
 from codesign.schema import Natural, Positive, Record, unstored_at
-from codesign.workload.layer_dims import LatentDims, LinearDims, LinearKind, MixtureDims
+from codesign.workload.layer_dims import (
+    IndexDims,
+    LatentDims,
+    LinearDims,
+    LinearKind,
+    MixtureDims,
+)
 
 LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
 ]
+IndexerType: TypeAlias = Literal["full", "shared"]
 MlpType: TypeAlias = Literal["dense", "sparse", "none"]
 HeadKey: TypeAlias = Literal[
     "num_attention_heads", "num_key_value_heads", "head_dim", "value_head_dim"
@@ -27,6 +34,8 @@ in ``_by_layer``."""
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
 _LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+INDEX_KEYS = ("index_n_heads", "index_head_dim", "index_topk")
+"""Keys that a model with sparse latent attention has, all of them."""
 _MIXTURE_KEYS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
 _MIXTURE_ONLY = (
     "n_shared_experts",
@@ -191,6 +200,16 @@ class LanguageModel(Record):
     v_head_dim: Positive | None = None
     """Width of a head's value."""
 
+    index_n_heads: Annotated[Positive | None, unstored_at(None)] = None
+    """Heads of the indexer, which scores the tokens that MLA may attend to (DeepSeek-V3.2)."""
+    index_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of an indexer's query, and of the one key that it keeps of each token."""
+    index_topk: Annotated[Positive | None, unstored_at(None)] = None
+    """Tokens with the highest scores, to which MLA attends; None: to all."""
+    indexer_types: Annotated[tuple[IndexerType, ...] | None, unstored_at(None)] = None
+    """Whether each layer has an indexer (``full``) or attends to the tokens that the layer before
+    attended to (``shared``); None: each has one."""
+
     linear_kind: LinearKind = "gated_delta"
     """Kind of linear attention: Gated DeltaNet, lightning attention, Mamba 1 or 2, or a short
     convolution."""
@@ -282,6 +301,7 @@ class LanguageModel(Record):
         "num_attention_heads_by_layer",
         "head_dim_by_layer",
         "intermediate_size_by_layer",
+        "indexer_types",
         mode="before",
     )
     @classmethod
@@ -298,6 +318,7 @@ class LanguageModel(Record):
         if self.position == "learned" and self.max_position_embeddings is None:
             raise KeyedValueError("max_position_embeddings", "required with learned positions")
         self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
+        self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
         self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
         self._check_together("linear attention", LINEAR_KEYS, ())
         self._check_latent()
@@ -324,6 +345,8 @@ class LanguageModel(Record):
             raise KeyedValueError(missing[0], message)
 
     def _check_latent(self) -> None:
+        if self.is_sparse and (not self.is_latent or self.q_lora_rank is None):
+            raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
         if not self.is_latent:
             return
         if (self.position, self.qk_norm) != ("rotary", False):
@@ -400,6 +423,25 @@ class LanguageModel(Record):
     def is_latent(self) -> bool:
         """Whether attention is MLA."""
         return self.kv_lora_rank is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether an indexer chooses the tokens that MLA attends to."""
+        return self.index_topk is not None
+
+    @property
+    def n_index_layers(self) -> int:
+        """Layers with an indexer."""
+        if not self.is_sparse:
+            return 0
+        return (self.indexer_types or ("full",) * self.num_hidden_layers).count("full")
+
+    @property
+    def index_dims(self) -> IndexDims:
+        """The indexer's dimensions; only for ``is_sparse`` models."""
+        assert self.index_n_heads is not None and self.index_head_dim is not None
+        assert self.index_topk is not None
+        return IndexDims(self.index_n_heads, self.index_head_dim, self.index_topk)
 
     @property
     def is_mixture(self) -> bool:
@@ -606,6 +648,11 @@ def describe_unlike_attention(
     if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
+    if model.is_sparse:
+        return (
+            "expected a model whose layers attend to all tokens, got one with an indexer "
+            "(index_topk), which platform takes"
+        )
     own = [f"{key}_by_layer" for key in get_args(HeadKey)]
     if unlike := next((key for key in own if len({*(getattr(model, key, None) or ())}) > 1), None):
         return f"expected a model whose layers have the same heads, got {unlike}"

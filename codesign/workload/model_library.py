@@ -14,6 +14,7 @@ from codesign.workload.hugging_face import from_config, is_config
 from codesign.workload.model import LanguageModel
 from codesign.workload.model_size import (
     active_parameter_count,
+    index_bytes_per_token,
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
@@ -116,6 +117,7 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "kv_elements_per_token": kv,
         "kv_bytes_per_token_16_bit": 2 * kv,
         "state_bytes_per_request": state_bytes(model),
+        "index_bytes_per_token": index_bytes_per_token(model),
         "is_diffusion": model.is_diffusion,
         "published_parameters": model.parameters.count if model.parameters else None,
         "counted": model.parameters.counted if model.parameters else None,
@@ -150,7 +152,7 @@ def _attention_kind(model: LanguageModel) -> str:
 
 def _softmax_kind(model: LanguageModel) -> str:
     if model.is_latent:
-        return "MLA"
+        return "sparse MLA" if model.is_sparse else "MLA"
     if model.num_key_value_heads == model.num_attention_heads:
         return "MHA"
     return "MQA" if model.num_key_value_heads == 1 else "GQA"

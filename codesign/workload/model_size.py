@@ -5,6 +5,7 @@ from __future__ import annotations
 from codesign.workload.model import SOFTMAX_LAYERS, LanguageModel, LayerType
 
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_SCALE_BYTES = 4
 _WINDOW_BYTES = 2
 """Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
@@ -21,6 +22,8 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     router = hidden * routed + (routed if model.has_router_bias else 0)
     norms = model.n_norms * hidden * model.n_norm_vectors
     norms += _attention_norms(model)
+    if model.is_sparse:  # a layer norm of the indexers' keys
+        norms += model.n_index_layers * 2 * model.index_dims.head_dim
     if model.n_linear_layers:
         norms += model.n_linear_layers * model.linear_dims.norm_width
     return {
@@ -99,15 +102,28 @@ def window_bytes(model: LanguageModel) -> int:
     return model.linear_dims.window_elements * _WINDOW_BYTES
 
 
-def state_bytes(model: LanguageModel) -> int:
-    """Bytes of what linear attention keeps of one request, whatever its length, over all layers.
+def index_key_bytes(model: LanguageModel) -> int:
+    """Bytes of the one key that an indexer of sparse attention keeps of each token: 8 bits an
+    element and a float32 scale, as DeepSeek-V3.2's code caches it; 0 without indexers."""
+    return model.index_dims.head_dim + _SCALE_BYTES if model.is_sparse else 0
 
-    The recurrent state in the format of the model's configuration, and the inputs that the
-    convolution still needs, as Qwen3-Next's code caches them; 0 without such layers.
+
+def index_bytes_per_token(model: LanguageModel) -> int:
+    """Bytes that one token of context takes in the caches of all indexers."""
+    return model.n_index_layers * index_key_bytes(model)
+
+
+def state_bytes(model: LanguageModel, n_tokens: int = 0) -> int:
+    """Bytes that one request keeps in formats of the model's own, over all layers.
+
+    The recurrent state of linear attention in the format of the model's configuration, and the
+    inputs that the convolution still needs, as Qwen3-Next's code caches them, whatever the
+    length; the keys of indexers of so many tokens.
     """
+    keys = n_tokens * index_bytes_per_token(model)
     if not model.n_linear_layers:
-        return 0
-    return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
+        return keys
+    return keys + model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
 
 
 def _embedding_parameters(model: LanguageModel) -> int:
@@ -123,7 +139,7 @@ def _attention_parameters(model: LanguageModel) -> int:
     """Parameters of softmax attention in all layers that have it."""
     layers, hidden = model.n_attention_layers, model.hidden_size
     if model.is_latent:
-        return layers * _latent_parameters(model)
+        return layers * _latent_parameters(model) + model.n_index_layers * _index_parameters(model)
     queries, cached = model.query_width, sum(model.own_key_value_widths(*SOFTMAX_LAYERS))
     projected = queries * (2 if model.attn_output_gate else 1) + cached
     biases = (projected if model.attention_bias else 0) + (
@@ -158,6 +174,15 @@ def _latent_parameters(model: LanguageModel) -> int:
         + (down if model.attention_bias else 0)
         + (hidden if model.attention_output_bias else 0)
     )
+
+
+def _index_parameters(model: LanguageModel) -> int:
+    """Matrices of an indexer: its queries, its key, a weight per head."""
+    if not model.is_sparse:
+        return 0
+    index, rank = model.index_dims, model.latent_dims.q_lora_rank or 0
+    queries = rank * index.n_heads * index.head_dim
+    return queries + model.hidden_size * (index.head_dim + index.n_heads)
 
 
 def _attention_norms(model: LanguageModel) -> int:

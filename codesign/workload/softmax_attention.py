@@ -5,7 +5,8 @@
   evaluator read again is the evaluator's business.
 - Multi-head latent attention (MLA) is expanded in prefill (per-head keys and values are
   computed from the latent and are activations) and absorbed in decode (queries are moved into
-  the latent space, all heads share one read of the latent), as DeepSeek-V2 §2.1 describes.
+  the latent space, all heads share one read of the latent), as DeepSeek-V2 §2.1 describes. Where
+  an indexer chooses among more tokens than it may take, prefill is absorbed too.
 - Layers of unlike attention are rows of their own: where a model has both, the scores of sliding
   layers begin with ``sliding_``; those of linear attention are in ``linear_attention.py``.
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 from codesign.workload.layer_pass import LayerPass, Span
 from codesign.workload.model import SOFTMAX_LAYERS, LanguageModel
 from codesign.workload.operators import Operator, elementwise, projection
+from codesign.workload.sparse_attention import chooses_tokens, lower_index
 from codesign.workload.vector_ops import (
     NORM_OPS,
     OUTPUT_GATE_OPS,
@@ -213,16 +215,16 @@ def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[
             projection("query_projection", "attention", layers, tokens, query_latent, query)
         )
     operators.append(_rope(layers, tokens * heads * rope, tokens * rope, tokens * rope))
-    operators += (
-        _expanded(model, layer_pass) if layer_pass.is_prefill else _absorbed(model, layer_pass)
-    )
+    operators += lower_index(model, layer_pass)
+    is_expanded = layer_pass.is_prefill and not chooses_tokens(model, layer_pass)
+    operators += _expanded(model, layer_pass) if is_expanded else _absorbed(model, layer_pass)
     inner = heads * model.latent_dims.v_head_dim
     return [*operators, _output_projection(model, tokens, inner)]
 
 
 def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
-    (span,) = layer_pass.spans
+    span = layer_pass.spans[0]
     nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
     up = projection(
         "key_value_projection",
@@ -249,7 +251,7 @@ def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
 
 def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
-    (span,) = layer_pass.spans
+    span = layer_pass.spans[0]
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
     return [
         _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),

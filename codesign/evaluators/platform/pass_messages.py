@@ -99,8 +99,9 @@ def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
 
 
 def _cache_width(model: LanguageModel) -> float:
-    """Elements that one token keeps in the cache, per layer with softmax attention."""
-    return kv_elements_per_token(model) / (model.n_attention_layers or 1)
+    """Elements that one token keeps in the cache, per layer with softmax attention, on average."""
+    keys = model.n_index_layers * model.index_dims.head_dim if model.is_sparse else 0
+    return (kv_elements_per_token(model) + keys) / (model.n_attention_layers or 1)
 
 
 def _value_width(model: LanguageModel) -> float:

@@ -66,6 +66,7 @@ def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path
     model = read(tmp_path, row["config"])
     assert kv_elements_per_token(model) == row.get("kv", kv_elements_per_token(model))
     assert state_bytes(model) == row.get("state", state_bytes(model))
+    assert state_bytes(model, 1) - state_bytes(model) == row.get("keys", 0)
     if "kv_at" in row:
         assert kv_elements(model, row["kv_at"]["tokens"]) == row["kv_at"]["elements"]
 

@@ -584,13 +584,15 @@ def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host() -> None
         )
         for engine in ("graphs", "streams", "eager")
     ]  # fmt: skip
-    assert steps[0][0] == steps[1][0] < steps[2][0]
+    # On one rank engines with and without graphs differ by norms and activations alone.
+    assert steps[0][0] < steps[1][0] < 1.1 * steps[0][0]
+    assert steps[1][0] < steps[2][0]
     assert steps[0][1] < steps[1][1] < steps[2][1]
     # The host starts the 80 layers' kernels one after the other, whatever the devices.
     host = load_constants("engine", EngineConstants, "gpu")
     assert steps[2][1] > 80 * 8 * host.host_start + host.host_step
     # Where the device is the slower one, a step of one rank takes what the host adds.
-    assert steps[2][0] - steps[0][0] == pytest.approx(host.host_step)
+    assert steps[2][0] - steps[1][0] == pytest.approx(host.host_step)
 
 
 @pytest.mark.parametrize("device", ["a100-sxm-80gb", "h100-sxm"])

@@ -19,6 +19,12 @@ class StreamFlags:
     """The requests that arrive."""
 
     requests_per_s: float | None = flag("Requests that arrive in a second, at random.")
+    at_once: bool = flag(
+        "All requests are there from the start, as offline benchmarks have them; instead of "
+        "--requests-per-s.",
+        False,
+        "--at-once",
+    )
     requests: int = flag("Requests that are drawn.", 1000, min=1)
     trace: Path | None = flag(
         "CSV file of requests, with columns arrival_s, prompt_tokens and generated_tokens, instead "
@@ -46,6 +52,12 @@ class EngineFlags:
         True,
         "--plan-ahead/--no-plan-ahead",
     )
+    reserves_answers: bool = flag(
+        "Run a request only where its answer has room, too, so that none is preempted, as "
+        "TensorRT-LLM does.",
+        False,
+        "--reserve-answers",
+    )
 
     def limits(self) -> EngineLimits:
         """How a machine forms its steps, its room for the cache left open.
@@ -65,6 +77,7 @@ class EngineFlags:
                 max_batched_tokens=self.max_batched_tokens,
                 policy=self.policy,
                 plans_ahead=self.plans_ahead,
+                reserves_answers=self.reserves_answers,
             )
 
 

@@ -36,6 +36,8 @@ class EngineLimits:
         plans_ahead: Whether the step after the next is chosen when the next one starts, so that
             the machine never waits for its host: vLLM's asynchronous scheduling. What arrives or
             ends in a step then counts one step later.
+        reserves_answers: Whether a request runs only where all that it will generate has blocks,
+            too, so that none is preempted: TensorRT-LLM's default, GUARANTEED_NO_EVICT.
     """
 
     max_sequences: int = 256
@@ -44,6 +46,7 @@ class EngineLimits:
     policy: StepPolicy = "chunked"
     keeps_preempted: bool = True
     plans_ahead: bool = False
+    reserves_answers: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers.

@@ -106,6 +106,35 @@ def test_a_long_prefill_takes_its_arithmetic_at_the_peak() -> None:
     assert found == pytest.approx(flop / 989.4e12, rel=5e-3)
 
 
+@pytest.mark.parametrize(
+    ("model", "options", "degrees"),
+    [
+        ("llama-3-8b", {}, {"tensor_parallel": 2}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 4, "pipeline_parallel": 2, "data_parallel": 2}),
+        ("llama-3.3-70b", {"usable_memory": 0.9}, {"tensor_parallel": 8}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 1}),
+        ("mixtral-8x7b", {}, {"tensor_parallel": 2, "expert_parallel": 4}),
+    ],
+)
+def test_the_largest_batch_is_the_last_that_memory_holds(
+    model: str, options: dict[str, Any], degrees: dict[str, int]
+) -> None:
+    evaluator = build(model, options)
+    most = evaluator.most_requests({"device": "h100-sxm", **degrees})
+    unit = degrees.get("data_parallel", 1) * degrees.get("expert_parallel", 1)
+    assert most % unit == 0
+    batches = [max(most, unit), most + unit]
+    violations = evaluator.known_violations(
+        designs(batch_size=batches, **{name: [degree] * 2 for name, degree in degrees.items()})
+    )["memory"]
+    assert (violations <= 0).tolist() == [most > 0, False]
+
+
+def test_there_is_no_largest_batch_where_memory_has_no_limit() -> None:
+    with pytest.raises(InputError, match="memory holds any"):
+        build().most_requests({"device": "h100-sxm", "fast_capacity_bytes": np.inf})
+
+
 def test_an_efficiency_divides_the_time_of_what_it_bounds() -> None:
     ideal = metric(build(options=IDEAL), "time_per_output_token_s")[0]
     half = metric(build(options=IDEAL | {"memory_efficiency": 0.5}), "time_per_output_token_s")[0]

@@ -110,7 +110,8 @@ def test_a_long_prefill_takes_its_arithmetic_at_the_peak() -> None:
     ("model", "options", "degrees"),
     [
         ("llama-3-8b", {}, {"tensor_parallel": 2}),
-        ("llama-3.3-70b", {}, {"tensor_parallel": 4, "pipeline_parallel": 2, "data_parallel": 2}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 4, "pipeline_parallel": 2}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 4, "data_parallel": 2}),
         ("llama-3.3-70b", {"usable_memory": 0.9}, {"tensor_parallel": 8}),
         ("llama-3.3-70b", {}, {"tensor_parallel": 1}),
         ("mixtral-8x7b", {}, {"tensor_parallel": 2, "expert_parallel": 4}),

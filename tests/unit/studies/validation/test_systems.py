@@ -130,7 +130,7 @@ def test_spads_costs_and_powers_come_out_by_its_rules() -> None:
     powers = {"spad-prefill": 596, "spad-decode": 507, "spad-h100": 700}
     for chip, watts in powers.items():
         assert spad.tdp_watts(chip) == pytest.approx(watts, abs=1)
-    assert len(DEVICE_FILES) == 3
+    assert sum("spad-" in path for path in DEVICE_FILES) == 3
 
 
 def test_a_decode_chip_decodes_as_the_h100_and_a_prefill_chip_prefills_faster() -> None:

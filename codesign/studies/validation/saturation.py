@@ -268,6 +268,14 @@ def _dense(rows: Rows) -> Rows:
     return [row for row in rows if row["kind"] == "dense"]
 
 
+def _mixtures_of_engines(rows: Rows) -> Rows:
+    return [r for r in rows if r["kind"] == "mixtures" and r["engine"] == "TensorRT-LLM 0.17"]
+
+
+def _of_equal_requests(rows: Rows) -> Rows:
+    return [row for row in rows if not row["engine"].startswith("MLPerf")]
+
+
 def _by_tensor_parallel(row: Mapping[str, Any]) -> str:
     return str(row["split"]).partition(",")[0]
 
@@ -277,7 +285,8 @@ def _summary(rows: Rows) -> list[dict[str, Any]]:
         (rows, lambda row: "all"),
         (rows, lambda row: f"{row['kind']}, {row['engine']}"),
         (_dense(rows), lambda row: f"dense, {_by_tensor_parallel(row)}"),
-        (_dense(rows), lambda row: f"dense, {row['tokens']}"),
+        (_mixtures_of_engines(rows), lambda row: f"mixtures, 0.17, {_by_tensor_parallel(row)}"),
+        (_of_equal_requests(_dense(rows)), lambda row: f"dense, {row['tokens']}"),
         (rows, lambda row: f"{row['kind']}, {row['engine']}, {row['device']}"),
     ]
     summary = []
@@ -329,8 +338,9 @@ _NOTES = (
     "where its whole answer has room, as TensorRT-LLM does by default.",
     f"Of every {SIMULATED_EVERY}th row of one machine, codesign arrivals --at-once "
     "--reserve-answers --memory-fraction 1 --max-batched-tokens 8192 --max-sequences BATCH is run, "
-    "too. It is below the steady state by 1 to 4 % in the median, as the last turn of requests is "
-    "not full, and by up to 8 % where there are few turns.",
+    "too. For dense models it is below the steady state by 1 to 4 % in the median, as the last "
+    "turn of requests is not full, and by up to 8 % where there are few turns; where groups "
+    "share experts by up to half, since a step with one long prompt holds all groups up.",
     "TensorRT-LLM 0.17 runs compiled engines; from 1.0 on its tables are of its PyTorch engine, at "
     "default options. Requests per row, lengths, KV cache in 8 bits beside 8-bit and 4-bit weights "
     "are read in the same overviews. Tokens per second after 1.0 are printed for one device and "
@@ -342,7 +352,8 @@ _NOTES = (
     "prints up to 39 % less than a B200, and 5 to 10 % more where batches are small: the host "
     "bounds such steps, whose requests it prepares one by one, and starts kernels of steps with "
     "prompts outside of graphs. The same Qwen3-30B is 10 % too slow on one RTX PRO 6000, "
-    "whose steps are longer.",
+    "whose steps are longer. Kernels of experts that the laws are fitted to are of TensorRT-LLM "
+    "1.2 to 1.3, vLLM and SGLang of 2026, the fastest of them.",
     "Dense models with longer answers than prompts are 19 % too fast on B200 and 12 % on GB200 "
     "with the PyTorch engine, and within 2 % with longer prompts. MLPerf's B200 is 8 % too slow. "
     "A GB200 prints up to 18 % more than a B200, where their memories differ by 4 %.",
@@ -352,6 +363,5 @@ _NOTES = (
     "Pipelines of eight RTX PRO 6000 are 26 % too fast in the median, of four 16 %: eight "
     "micro-batches are in step here, and nothing else is on their links.",
     "MLPerf's requests of Llama-2-70B have different lengths: all have the mean here, 294 tokens "
-    "of prompt (read in its reference implementation) and as many generated as tokens per second "
-    "over samples per second.",
+    "of a prompt of its data set, and tokens per second over samples per second generated.",
 )

@@ -88,7 +88,7 @@ def build_evaluator(
     factory = plugins.load("evaluators", name)
     request = to_record(Document("workload", dict(workload), {}), factory.Workload)
     settings = to_record(Document("option", dict(options or {}), {}), factory.Options)
-    evaluator: Evaluator = factory(request, settings)
+    evaluator: Evaluator = plugins.build(factory, request, settings)
     return evaluator
 
 

@@ -14,6 +14,7 @@ CodesignError
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -215,13 +216,16 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | 
 
     >>> describe_unknown("unit", "parsec", ["second", "sector", *"abcdefgh"])
     "unknown unit 'parsec'. Did you mean 'sector'? Known: e, second, sector, …."
+    >>> describe_unknown("value", 3, ["1", "16", "2"])
+    "unknown value '3'. Known: 1, 2, 16."
     """
-    names, word = sorted(known), str(got)
+    names, word = sorted(known, key=_natural), str(got)
     close = meant or (_nearest(word, names) if len(word) <= _MOST_CHARACTERS else None)
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
     if hint and len(names) > _MANY:
-        shown_names = sorted(difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0.0))
+        close_names = difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0.0)
+        shown_names = sorted(close_names, key=_natural)
     else:
         shown_names = names[:_MOST_NAMES]
     is_cut = len(shown_names) < len(names)
@@ -230,6 +234,12 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | 
     listed = ", ".join(plain_names) + (", …" if is_cut else "")
     shown_word = word if len(word) <= _MOST_CHARACTERS else f"{word[:_MOST_CHARACTERS]}…"
     return f"unknown {kind} {shown_word!r}.{hint} Known: {listed or 'none'}."
+
+
+def _natural(name: str) -> list[str | float]:
+    """A name's words and numbers by turns: 2 is listed before 16, and hbm2 before hbm16."""
+    parts = re.split(r"([0-9]+(?:\.[0-9]+)?)", name)
+    return [float(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def _nearest(word: str, names: Sequence[str]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from codesign import plugins
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, Value
 from codesign.derived_metrics import DerivedMetric, provenance_of
 from codesign.errors import (
@@ -179,11 +180,13 @@ class Problem:
         except UnusableValueError as error:
             raise self.located(error) from None
         except Exception as error:  # a stranger's code may fail in any way
-            raise JobError(
-                f"evaluator {self.evaluator_name!r} failed on known_violations: {_words(error)}"
-            ) from error
+            raise self._failed_on("known_violations", error) from error
         constraints = [item for item in self.constraints if item.is_known]
         return known | self._violations_of(constraints, rows, {})
+
+    def _failed_on(self, method: str, error: Exception) -> JobError:
+        words = plugins.described(error, self.evaluator)
+        return JobError(f"evaluator {self.evaluator_name!r} failed on {method}: {words}")
 
     def located(self, error: UnusableValueError) -> InputError:
         """The error with the place where the space's file has the value, or else with the space."""
@@ -210,9 +213,7 @@ class Problem:
         try:
             features = dict(self.evaluator.features(self.space.columns(rows)))
         except Exception as error:  # a stranger's code may fail in any way
-            raise JobError(
-                f"evaluator {self.evaluator_name!r} failed on features: {_words(error)}"
-            ) from error
+            raise self._failed_on("features", error) from error
         return {name: self._checked(name, values, len(rows)) for name, values in features.items()}
 
     @property
@@ -268,9 +269,7 @@ class Problem:
         try:
             predicted = dict(self.evaluator.predict(self.space.columns(rows), sources))
         except Exception as error:  # a stranger's code may fail in any way
-            raise JobError(
-                f"evaluator {self.evaluator_name!r} failed on predict: {_words(error)}"
-            ) from error
+            raise self._failed_on("predict", error) from error
         own = {
             name: self._checked(name, predicted[name], len(rows))
             for name in sources
@@ -322,6 +321,9 @@ class Problem:
         Raises:
             JobError: The answer has the wrong shape or lacks an objective.
         """
+        if not isinstance(evaluation, Evaluation):
+            kind = type(evaluation).__name__
+            raise JobError(f"evaluator {self.evaluator_name!r} gave {kind}, expected an Evaluation")
         n = len(rows)
         failures = {
             int(i): reason if isinstance(reason, Failure) else Failure("failed", str(reason))
@@ -369,7 +371,7 @@ class Problem:
             raise
         except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
             if n == 1:
-                return Evaluation({}, {}, {0: _words(error)})
+                return Evaluation({}, {}, {0: plugins.described(error, self.evaluator)})
         first, second = (self._attempt(half, metrics) for half in (rows[: n // 2], rows[n // 2 :]))
         return Evaluation(
             _joined(first.metrics, second.metrics, n),
@@ -511,8 +513,3 @@ def _joined(
         )
         for name in dict.fromkeys([*first, *second])
     }
-
-
-def _words(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -6,10 +6,15 @@ value; this loader does none of that, and remembers the line of every key.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
@@ -44,6 +49,20 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
     other_words: ClassVar[Mapping[str, str]] = {}
     """Keys that people write who mean one of the record's: it is offered to them."""
+
+
+@cache
+def meanings(record: type) -> dict[str, str]:
+    """The text below each field of a record, those of base classes first."""
+    texts = {}
+    for kind in reversed(record.__mro__):
+        if kind in (object, BaseModel, Record):
+            continue
+        definition: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+        for field, text in pairwise(definition.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                texts[ast.unparse(field.target)] = str(ast.literal_eval(text.value))
+    return texts
 
 
 def quantity(unit: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import re
@@ -16,7 +15,7 @@ from codesign.cli import documents
 from codesign.cli.app import command_tree
 from codesign.derived_metrics import MetricDefinition
 from codesign.memtech.technology import MemoryTechnology
-from codesign.schema import Record
+from codesign.schema import Record, meanings
 from codesign.space import pools, space_records
 from codesign.workload.model import LanguageModel
 from codesign.workload.request import Request
@@ -133,40 +132,26 @@ def _files() -> Iterator[str]:
         yield f"## {title}\n\n"
         for record in classes:
             yield f"### {record.__name__}\n\n{inspect.getdoc(record)}\n\n"
-            meanings = dict(_meanings(record))
+            texts = meanings(record)
             rows: list[tuple[object, ...]] = []
             for name, field in record.model_fields.items():
                 default = field.get_default(call_default_factory=True)
                 state = "required" if field.is_required() else f"`{default!r}`"
-                rows.append((f"`{field.alias or name}`", state, meanings.get(name, "")))
+                rows.append((f"`{field.alias or name}`", state, texts.get(name, "")))
             yield _table(("Key", "Default", "Meaning"), rows)
     yield "## Options of evaluators and optimizers\n\n"
     for group in ("evaluators", "optimizers"):
         for name in plugins.names(group):
             plugin = plugins.load(group, name)
             yield f"### {name} ({group.removesuffix('s')})\n\n{_first(plugin)}\n\n"
-            meanings = dict(_meanings(plugin.Options))
-            rows = [(f"`{key}`", meanings.get(key, "")) for key in plugin.Options.model_fields]
+            texts = meanings(plugin.Options)
+            rows = [(f"`{key}`", texts.get(key, "")) for key in plugin.Options.model_fields]
             yield _table(("Option", "Meaning"), rows) if rows else "No options.\n\n"
 
 
 def _first(value: Any) -> str:
     """The first paragraph of a docstring."""
     return (inspect.getdoc(value) or "").split("\n\n")[0]
-
-
-def _meanings(record: type[Record]) -> Iterator[tuple[str, str]]:
-    """Each field with the text below it, those of base classes first."""
-    for kind in reversed(record.__mro__):
-        if not issubclass(kind, Record) or kind is Record:
-            continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-        assert isinstance(definition, ast.ClassDef)
-        for field, text in zip(definition.body, definition.body[1:], strict=False):
-            if not (isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)):
-                continue
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                yield field.target.id, str(text.value.value)
 
 
 def _metrics() -> Iterator[str]:

@@ -420,7 +420,7 @@ def _evaluator(document: Document, definition: Definition) -> Evaluator:
     workload = to_record(document, factory.Workload, definition.workload, ("workload",))
     options = to_record(document, factory.Options, choice.options, ("evaluator",))
     with mistakes_at(document.where("workload")):
-        evaluator: Evaluator = factory(workload, options)
+        evaluator: Evaluator = plugins.build(factory, workload, options)
     return evaluator
 
 

@@ -74,7 +74,8 @@ def economics(
     from codesign.evaluators.economics.serving_offer import serve
     from codesign.report.economics_tables import to_document, to_tables
 
-    check_numbers(alpha, instance, largest)
+    tried = Grid(**filled_keys(largest))
+    check_numbers(alpha, instance, tried)
     check_figure("--figure", figure)
     is_fitted = _is_fitted(offered, drafting, instance, rules)
     options = _options(owner, rules, is_fitted)
@@ -83,20 +84,19 @@ def economics(
     limits = _limits(times, request, tokens)
     if drafting.draft_kv_heads is not None:
         with mistakes_at("--draft-kv-heads"):
-            options.shape(drafting.draft, drafting.draft_kv_heads)
+            options.shape(workload.draft, drafting.draft_kv_heads)
     offer, settings = _offer(offered, options)
     formats = _formats(formats_, settings)
     # No model is faster than itself.
-    speculate = not is_fitted and drafting.speculate is not False and drafting.draft != model
+    speculate = not is_fitted and drafting.speculate is not False and workload.draft != model
     split, devices = split_of(instance)
     serving = serve(
         workload, options, offer, formats, speculate, split, drafting.draft_kv_heads, tokens
     )
     check_split(split, devices, instance.batch, serving.decoding.target.shape, rules.continuous)
     device, users = offered.device or DEVICE, request.users
-    tried = Grid(
-        largest.grid, largest.max_devices, min(largest.max_batch, users or largest.max_batch)
-    )
+    if users is not None:
+        tried = replace(tried, most_requests=min(tried.most_requests, users))
     study = _Study(device, workload, options, serving, formats, users, limits, tried, is_fitted)
     if devices is None or instance.batch is None:
         points = study.points(rules.continuous)
@@ -279,12 +279,11 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
 def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving_offer import Formats
-    from codesign.evaluators.economics.sustained_device import element_bits
-    from codesign.workload.precision import DEFAULT_FORMAT
+    from codesign.workload.precision import DEFAULT_FORMAT, find_format
 
     for name, value in vars(flags).items():
         with mistakes_at(f"--{name.replace('_', '-')}"):
-            element_bits(value or DEFAULT_FORMAT)
+            find_format(value or DEFAULT_FORMAT)
     chosen = {
         name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT
         for name, value in vars(flags).items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from codesign.cli.flag_records import flag, token_flag
 from codesign.cli.flags import count, number
@@ -11,12 +11,14 @@ from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
+    from codesign.evaluators.economics.frontier import Grid
     from codesign.evaluators.economics.load import Fixed
     from codesign.evaluators.economics.shape import ModelShape
 
 
 DEVICE = "h100"
 SPACE = "memexplorer"
+_RECORDS = "codesign.evaluators.economics"
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,8 @@ class OperandFlags:
 class PromptFlags:
     """The tokens of a request, and how many requests there are at once."""
 
-    context_tokens: float | None = flag(
-        "Tokens that every request attends to, prompts not counted. [0]"
-    )
+    record: ClassVar[str] = f"{_RECORDS}.economics_options:EconomicsWorkload"
+    context_tokens: float | None = flag()
     prompt_tokens: int | None = token_flag("Tokens of a prompt, whose prefill is counted.")
     generated_tokens: int | None = token_flag("Tokens generated after it; with --prompt-tokens.")
     users: int | None = flag(
@@ -55,29 +56,25 @@ class PromptFlags:
 class DraftFlags:
     """The model that drafts."""
 
+    record: ClassVar[str] = f"{_RECORDS}.economics_options:EconomicsWorkload"
     speculate: bool | None = flag(
         "Draft tokens ahead with a smaller model where it is faster. [not under fitted]", key=""
     )
-    draft: str = flag("The model that drafts.", "llama-3-8b")
+    draft: str | None = flag()
     draft_kv_heads: int | None = flag("Its key and value heads, instead of its own.", key="")
-    acceptance: float = flag("Probability that a drafted token is accepted.", 0.8)
+    acceptance: float | None = flag()
 
 
 @dataclass(frozen=True)
 class OwnershipFlags:
     """What a device costs, and what all users ask of it."""
 
-    price_per_hour: float | None = flag(
-        "Rent of one device in dollars. [a typical one]", key="price_usd_per_hour"
-    )
-    capital_cost: float | None = flag(
-        "Price of one device in dollars, bought instead.", key="capital_cost_usd"
-    )
-    power_watts: float | None = flag("Of a bought device. [its file's; a design's TDP]")
-    lifetime_years: float | None = flag("Over which a bought device is written off. [6]")
-    demand: float | None = flag(
-        "Tokens per second of all users; no instance makes more.", key="demand_tokens_per_s"
-    )
+    record: ClassVar[str] = f"{_RECORDS}.economics_options:EconomicsOptions"
+    price_per_hour: float | None = flag(key="price_usd_per_hour")
+    capital_cost: float | None = flag(key="capital_cost_usd")
+    power_watts: float | None = flag()
+    lifetime_years: float | None = flag()
+    demand: float | None = flag(key="demand_tokens_per_s")
 
 
 @dataclass(frozen=True)
@@ -96,9 +93,10 @@ class InstanceFlags:
 class GridFlags:
     """The instances and batches that are tried."""
 
-    grid: int = flag("Batches that are tried; sizes too if continuous.", 400)
-    max_devices: float = flag("Largest instance of the grid.", 1000.0)
-    max_batch: float = flag("Largest batch of the grid.", 10_000.0)
+    record: ClassVar[str] = f"{_RECORDS}.frontier:Grid"
+    grid: int | None = flag(key="n_points")
+    max_devices: float | None = flag(key="most_devices")
+    max_batch: float | None = flag(key="most_requests")
 
 
 @dataclass(frozen=True)
@@ -116,21 +114,20 @@ class RuleFlags:
         "the files). [fitted; epoch with a flag that only they have, such as --tp]"
     )
     option: list[str] | None = flag(
-        "Repeatable: busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, "
-        "node_size, ...",
+        "Another option of the evaluator, such as busy_share=0.8 or node_size=8; may be repeated.",
         key="",
         metavar="KEY=VALUE",
     )
 
 
-def check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> None:
+def check_numbers(alpha: float, instance: InstanceFlags, grid: Grid) -> None:
     number("--alpha", alpha, least=0)
-    number("--grid", largest.grid, "a number of points", least=2, most=2000)
+    number("--grid", grid.n_points, "a number of points", least=2, most=2000)
     counts = {
         "--devices": instance.devices,
         "--batch": instance.batch,
-        "--max-devices": largest.max_devices,
-        "--max-batch": largest.max_batch,
+        "--max-devices": grid.most_devices,
+        "--max-batch": grid.most_requests,
     }
     for name, value in counts.items():
         if value is not None:

@@ -266,15 +266,22 @@ def _merged(filed: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, An
 
 
 def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:
-    """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read."""
+    """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read.
+
+    As YAML, a key may have keys inside: ``pools.decode.machine=npu``.
+    """
     pairs: dict[str, Any] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not (key.strip() and equals):
             raise InputError(f"expected NAME=VALUE, got {text!r}", name)
-        if key.strip() in pairs:
+        *outer, last = key.strip().split(".") if as_yaml else [key.strip()]
+        inner = pairs
+        for part in outer:
+            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
+        if not isinstance(inner, dict) or last in inner:
             raise InputError(f"{key.strip()!r} is given twice", name)
-        pairs[key.strip()] = _read(name, value.strip()) if as_yaml else value.strip()
+        inner[last] = _read(name, value.strip()) if as_yaml else value.strip()
     return pairs
 
 

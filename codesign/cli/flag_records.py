@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
+from pkgutil import resolve_name
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -14,12 +16,14 @@ from codesign.cli.flags import token_count
 
 
 def flag(
-    text: str, default: Any = None, *names: str, key: str | None = None, **settings: Any
+    text: str = "", default: Any = None, *names: str, key: str | None = None, **settings: Any
 ) -> Any:
     """A field of a record that is a flag; its annotation is the type of the flag's value.
 
     Args:
-        text: What ``--help`` says of it.
+        text: What ``--help`` says of it. If empty, the class of the flags says in a ``ClassVar``
+            ``record``, as ``package.module:Record``, which record says it of the key that the flag
+            fills; it is loaded where the help of the flag's own command is shown.
         default: Value of a flag that is left out.
         names: As it is written; ``--like-the-field`` if there are none.
         key: Key that it fills of an evaluator's workload or options, if that is not the field's
@@ -30,23 +34,26 @@ def flag(
     return field(default=default, metadata=metadata)
 
 
-def token_flag(text: str, *, key: str | None = None) -> Any:
+def token_flag(text: str = "", *, key: str | None = None) -> Any:
     """A flag whose value is a number of tokens, such as 4096 or 32K."""
     return flag(text, None, key=key, parser=token_count, metavar="N|32K")
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def spread(command: Callable[..., None], has_help: bool = True) -> Callable[..., None]:
     """The command with a flag for each field of those parameters that are records of flags.
 
     The flags stand where the record stood. Fields that :func:`flag` did not make are flags by
     their annotation, as parameters are.
+
+    Args:
+        has_help: Whether to load the records that say what options mean.
     """
     parameters: list[inspect.Parameter] = []
     records: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
             records[parameter.name] = parameter.annotation
-            parameters += _parameters(parameter.annotation)
+            parameters += _parameters(parameter.annotation, has_help)
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -95,21 +102,35 @@ def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:
             yield key or item.name, item
 
 
-def _parameters(record: Any) -> list[inspect.Parameter]:
+def _parameters(record: Any, has_help: bool) -> list[inspect.Parameter]:
     types = get_type_hints(record, include_extras=True)
     return [
         inspect.Parameter(
             item.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if item.default is MISSING else item.default,
-            annotation=_annotation(item, types[item.name]),
+            annotation=_annotation(record if has_help else None, item, types[item.name]),
         )
         for item in fields(record)
     ]
 
 
-def _annotation(item: Field[Any], value_type: Any) -> Any:
+def _annotation(flags: Any, item: Field[Any], value_type: Any) -> Any:
     if "settings" not in item.metadata:
         return value_type
-    option = typer.Option(*item.metadata["names"], **item.metadata["settings"])
-    return Annotated[value_type, option]
+    settings = dict(item.metadata["settings"])
+    if flags is not None and not settings["help"]:
+        settings["help"] = _meaning(flags, item.metadata["key"] or item.name)
+    return Annotated[value_type, typer.Option(*item.metadata["names"], **settings)]
+
+
+def _meaning(flags: Any, key: str) -> str:
+    """What the record of an option says of it, with flags for the keys, and its default."""
+    from codesign.schema import meanings
+
+    record, names = resolve_name(flags.record), flag_names(flags)
+    text = re.sub(r"``(.*?)``", lambda word: names.get(word[1], word[1]), meanings(record)[key])
+    default = inspect.signature(record).parameters[key].default
+    if default is not None and not isinstance(default, bool):
+        text += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
+    return " ".join(text.split())

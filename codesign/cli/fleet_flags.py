@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from codesign.cli.flag_records import flag, flag_names
+from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import naming, number, quantity
-from codesign.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.deployments.queueing import EngineLimits
@@ -37,15 +36,12 @@ class StreamFlags:
 class EngineFlags:
     """How a machine forms its steps."""
 
-    policy: str = flag(
-        "chunked: chunks of prompts beside all decoding requests; prefill-first: whole prompts "
-        "before any.",
-        "chunked",
-    )
-    max_sequences: int = flag("Requests that a machine runs at a time.", 256)
-    max_batched_tokens: int = flag("Tokens of a step of a machine.", 2048)
+    record: ClassVar[str] = "codesign.deployments.queueing:EngineLimits"
+    policy: str | None = flag()
+    max_sequences: int | None = flag()
+    max_batched_tokens: int | None = token_flag()
     memory_fraction: float = flag(
-        "Part of the memory that weights and KV cache may take.", 0.9, key="memory"
+        "Part of the memory that weights and KV cache may take.", 0.9, key=""
     )
     plans_ahead: bool = flag(
         "Choose the next step while one runs, so that the host costs no time.",
@@ -66,19 +62,10 @@ class EngineFlags:
             InputError: A number out of its range, or a policy that is not known.
         """
         from codesign.deployments.queueing import EngineLimits
-        from codesign.deployments.queueing.engine_limits import POLICIES
 
-        if self.policy not in POLICIES:
-            raise UnknownNameError("policy", self.policy, POLICIES, "--policy")
         number("--memory-fraction", self.memory_fraction, "a part", above=0, most=1)
         with naming(flag_names(EngineFlags)):
-            return EngineLimits(
-                max_sequences=self.max_sequences,
-                max_batched_tokens=self.max_batched_tokens,
-                policy=self.policy,
-                plans_ahead=self.plans_ahead,
-                reserves_answers=self.reserves_answers,
-            )
+            return EngineLimits(**filled_keys(self))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codesign.report.forecast_tables import ForecastReport, PhaseForecast
 
 _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
+_RECORDS = "codesign.evaluators.forecast.forecast_options"
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,11 @@ class MachineFlags:
 class BatchFlags:
     """The requests that are decoded together."""
 
+    record: ClassVar[str] = f"{_RECORDS}:ForecastRequest"
     prompt_tokens: int | None = token_flag(f"Tokens of a prompt. [{_DEFAULT_PROMPT}]")
     generated_tokens: int | None = token_flag(f"Tokens generated after it. [{_DEFAULT_GENERATED}]")
-    workload: str | None = flag("Named trace, see `codesign workloads`.", key="trace")
-    batch: int = flag("Requests decoded together.", 1)
+    workload: str | None = flag(key="trace")
+    batch: int | None = flag()
 
     def inputs(self, model: str) -> dict[str, Any]:
         """The evaluator's workload.
@@ -66,6 +68,7 @@ class BatchFlags:
 class SoftwareFlags:
     """What runs on the machine, and how its work is counted."""
 
+    record: ClassVar[str] = f"{_RECORDS}:ForecastOptions"
     variant: str = flag(
         "Software, by a name of LIFE's Table 3, such as bf16-int4-kv4.", "bf16-bf16"
     )
@@ -76,16 +79,14 @@ class SoftwareFlags:
         key="variant",
         metavar="KEY=VALUE",
     )
-    profile: str = flag("plain (as the other evaluators count), life, or a plug-in's.", "plain")
+    profile: str | None = flag()
     compute_efficiency: str = flag("Share of the peak: 0.5, or linear=0.6,bmm=0.3.", "1")
     memory_efficiency: str = flag("Share of the bandwidth, in the same form.", "1")
     dispatch_latency: str = flag(
         "Time of launching one kernel, such as '5 us'.", "0 s", key="dispatch_latency_s"
     )
-    chunk_tokens: int | None = flag("Tokens of a chunk of the prompt.")
-    tile: int = flag(
-        "Attention's products are padded to multiples of this.", 1, key="attention_tile"
-    )
+    chunk_tokens: int | None = token_flag()
+    tile: int | None = flag(key="attention_tile")
 
     def options(self) -> dict[str, Any]:
         """The evaluator's options."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -48,11 +48,10 @@ Format = Annotated[
 class TokenFlags:
     """The tokens of a request."""
 
-    use_case: str | None = flag(
-        "question-answering, chat, rag-qa, summarization, code-generation or personal-assistant.",
-    )
-    prompt_tokens: int | None = token_flag("Tokens of a prompt; instead of --use-case.")
-    generated_tokens: int | None = token_flag("Tokens generated after it; instead of --use-case.")
+    record: ClassVar[str] = "codesign.evaluators.platform:PlatformRequest"
+    use_case: str | None = flag()
+    prompt_tokens: int | None = token_flag()
+    generated_tokens: int | None = token_flag()
 
     def workload(self, model: str) -> dict[str, Any]:
         """The keys that describe the requests; those that were left out are absent.
@@ -78,15 +77,15 @@ class TokenFlags:
 class RequestFlags(TokenFlags):
     """The tokens of a request and its answers."""
 
-    beams: int | None = flag("Answers generated side by side.")
+    beams: int | None = flag()
 
 
 @dataclass(frozen=True)
 class PassFlags(RequestFlags):
     """The tokens of a request, its answers, and how its prompt is cut."""
 
-    chunk_tokens: int | None = flag("Prompt tokens prefilled in one pass. [all]")
-    mixed: bool = flag("Every chunk's pass carries a decode step of the batch.", False, "--mixed")
+    chunk_tokens: int | None = token_flag()
+    mixed: bool | None = flag("", None, "--mixed")
 
 
 @dataclass(frozen=True)

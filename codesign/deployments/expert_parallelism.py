@@ -62,7 +62,7 @@ def exchange_steps(
         n_groups: (n,) groups.
         n_devices: (n,) devices of one group.
     """
-    width, mixture = float(model.hidden_size), model.moe_dims
+    width, mixture = float(model.moe_dims.routed_width), model.moe_dims
     remote = partners(n_groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
     sent = tokens * remote * width / n_devices
     arrived = tokens * remote * width

@@ -16,12 +16,13 @@ Config: TypeAlias = Mapping[str, Any]
 ALIASES: dict[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads",
+                            "attention_heads"),
     "num_key_value_heads": ("num_key_value_heads", "n_kv_heads", "num_kv_heads", "n_head_kv",
                             "multi_query_group_num"),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "mlp_hidden_size",
-                          "ffn_hidden_size"),
+                          "ffn_hidden_size", "dff"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "n_ctx"),
     "hidden_act": ("hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act",
@@ -36,6 +37,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "shared_expert_intermediate_size": ("shared_expert_intermediate_size",
                                         "moe_shared_expert_intermediate_size",
                                         "shared_intermediate_size"),
+    "moe_latent_size": ("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size"),
+    "first_k_dense_replace": ("num_dense_layers", "first_k_dense_replace"),
     "mamba_ssm_dtype": ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"),
     "layer_types": ("layer_types", "layers_block_type"),
 }  # fmt: skip
@@ -53,6 +56,20 @@ def pick(config: Config, key: str, default: Any = None) -> Any:
     return next((config[name] for name in names if config.get(name) is not None), default)
 
 
+def indexer_keys(config: Config) -> dict[str, Any]:
+    """GLM's layers that choose tokens anew: a list, a pattern of letters, or every so many."""
+    types, pattern = config.get("indexer_types"), config.get("index_topk_pattern")
+    if types is None and pattern is not None:
+        letters = {"F": "full", "S": "shared"}
+        types = [letters.get(letter, letter) for letter in pattern]
+    every = config.get("index_topk_freq", 1)
+    if types is None and every > 1:
+        first = config.get("index_skip_topk_offset", 2)
+        layers = range(config["num_hidden_layers"])
+        types = ["shared" if max(i - first + 1, 0) % every else "full" for i in layers]
+    return {} if types is None else {"indexer_types": types}
+
+
 def joined(*derives: Callable[[Config], dict[str, Any]]) -> Callable[[Config], dict[str, Any]]:
     """The keys of several functions, a later one's before an earlier one's."""
 
@@ -67,6 +84,11 @@ def joined(*derives: Callable[[Config], dict[str, Any]]) -> Callable[[Config], d
 
 def _layers(config: Config) -> range:
     return range(pick(config, "num_hidden_layers"))
+
+
+def _head_dim(config: Config) -> int:
+    width = pick(config, "head_dim")
+    return int(width or pick(config, "hidden_size") // pick(config, "num_attention_heads"))
 
 
 def sliding_but_every(default: int, *keys: str) -> Callable[[Config], dict[str, Any]]:
@@ -88,6 +110,23 @@ def expert_width(config: Config) -> dict[str, Any]:
     return {"moe_intermediate_size": pick(config, "intermediate_size")}
 
 
+def shape_keys(config: Config) -> dict[str, Any]:
+    """What the shapes of a type that nobody knows say; activations without a gate are known."""
+    width, expert = pick(config, "intermediate_size"), pick(config, "moe_intermediate_size")
+    shared = pick(config, "shared_expert_intermediate_size")
+    has_experts = pick(config, "n_routed_experts") is not None
+    flags = config.get("moe_layer_freq")
+    kinds = ["sparse" if flag else "dense" for flag in flags] if isinstance(flags, list) else None
+    return {
+        "mlp_layer_types": pick(config, "mlp_layer_types", kinds),
+        "intermediate_size": config.get("dense_intermediate_size") or width or expert,
+        "moe_intermediate_size": (expert or width) if has_experts else None,
+        "n_shared_experts": None if shared else pick(config, "n_shared_experts"),
+        "shared_expert_intermediate_size": shared or None,
+        "is_gated": pick(config, "hidden_act") not in ("relu2", "relu_squared", "xielu"),
+    }
+
+
 def four_times_width(config: Config) -> dict[str, Any]:
     """The MLP's width where the file does not state it."""
     return {"intermediate_size": pick(config, "intermediate_size", 4 * pick(config, "hidden_size"))}
@@ -97,9 +136,7 @@ def rotated_part(config: Config, default: float = 1.0) -> dict[str, Any]:
     """The part of a head that is rotated, as the files state it in four ways."""
     rope = config.get("rope_parameters")  # where newer files have the factor
     keys = {**config, **(rope if isinstance(rope, dict) else {})}
-    width = pick(config, "head_dim") or pick(config, "hidden_size") // pick(
-        config, "num_attention_heads"
-    )
+    width = _head_dim(config)
     factor = next((keys[key] for key in ("partial_rotary_factor", "rotary_pct", "rope_pct")
                    if keys.get(key) is not None), default)  # fmt: skip
     rotated = config.get("rotary_dim") or int(width * factor)
@@ -177,6 +214,62 @@ def gemma3n_keys(config: Config) -> dict[str, Any]:
         "intermediate_size_by_layer": widths,
         "num_kv_shared_layers": config["num_kv_shared_layers"],
     }
+
+
+def gemma4_keys(config: Config) -> dict[str, Any]:
+    """Wider and perhaps fewer heads where attention is full, wider MLPs where keys are shared.
+
+    A dense MLP beside the experts is a shared expert here.
+    """
+    kinds = sliding_but_every(6)(config)["layer_types"]
+    kinds = [*kinds[:-1], "full_attention"]
+    is_full = [kind == "full_attention" for kind in kinds]
+    heads, width = pick(config, "num_key_value_heads"), config["intermediate_size"]
+    full_heads = config.get("num_global_key_value_heads") or heads
+    full_heads = full_heads if config["attention_k_eq_v"] else heads
+    first_shared = len(kinds) - config["num_kv_shared_layers"]
+    factor = 2 if config["use_double_wide_mlp"] else 1
+    # Files with the next key have all that differs there.
+    wide = config["head_dim"] if "per_layer_config" in config else GLOBAL_HEAD_DIM
+    wide = config.get("global_head_dim", wide)
+    values: dict[str, Any] = {
+        "layer_types": kinds,
+        "num_kv_shared_layers": config["num_kv_shared_layers"],
+        "head_dim_by_layer": [wide if full else config["head_dim"] for full in is_full],
+        "num_key_value_heads_by_layer": [full_heads if full else heads for full in is_full],
+        "intermediate_size_by_layer": [
+            width * factor if i >= first_shared else width for i in range(len(kinds))
+        ],
+    }
+    if not config["enable_moe_block"]:
+        return values | dict.fromkeys(EXPERTS)
+    return values | {
+        "num_experts_per_tok": config["top_k_experts"],
+        "shared_expert_intermediate_size": width,
+        "is_shared_expert_gated": False,
+    }
+
+
+GLOBAL_HEAD_DIM = 512
+"""Transformers' default of ``global_head_dim``."""
+OWN_KEYS = ("num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size")
+"""Keys that layers may have a number of their own for."""
+
+
+def layer_keys(config: Config) -> dict[str, Any]:
+    """What ``per_layer_config`` states of single layers, by their position from 0.
+
+    Raises:
+        ValueError: A key that is not modeled by layer.
+    """
+    own = {int(i): keys for i, keys in (config.get("per_layer_config") or {}).items()}
+    values = {}
+    for key in sorted({key for keys in own.values() for key in keys}):
+        if key not in OWN_KEYS:
+            raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")
+        common = _head_dim(config) if key == "head_dim" else pick(config, key)
+        values[f"{key}_by_layer"] = [own.get(i, {}).get(key, common) for i in _layers(config)]
+    return values
 
 
 def falcon_keys(config: Config) -> dict[str, Any]:
@@ -407,17 +500,23 @@ def mamba_ssm_keys(config: Config) -> dict[str, Any]:
 
 
 def kimi_linear_keys(config: Config) -> dict[str, Any]:
-    """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others.
+    """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others;
+    files of Transformers 5 state the kind of every layer.
 
     Its decay has a number for each channel, from a matrix of low rank, as has its output's gate,
     which is counted as a whole matrix: 0.4 % more parameters of Kimi-Linear-48B.
     """
-    options = config["linear_attn_config"]
-    heads, width = options["num_heads"], options["head_dim"]
-    kinds = ["linear_attention" if i + 1 in options["kda_layers"] else "full_attention"
-             for i in _layers(config)]  # fmt: skip
-    layer = _linear("gated_delta", heads, heads, width, width, options["short_conv_kernel_size"])
-    return {**layer, "layer_types": kinds}
+    kinds = config.get("layer_types")
+    if kinds is None:
+        options = config["linear_attn_config"]
+        heads, width = options["num_heads"], options["head_dim"]
+        taps, listed = options["short_conv_kernel_size"], options["kda_layers"]
+        kinds = ["linear_attention" if i + 1 in listed else "full_attention"
+                 for i in _layers(config)]  # fmt: skip
+    else:
+        heads, width = config["linear_num_heads"], config["linear_head_dim"]
+        taps = config["linear_conv_kernel_dim"]
+    return {**_linear("gated_delta", heads, heads, width, width, taps), "layer_types": kinds}
 
 
 def jamba_keys(config: Config) -> dict[str, Any]:
@@ -452,7 +551,7 @@ def granite_hybrid_keys(config: Config) -> dict[str, Any]:
     kinds = pick(config, "layer_types", ["mamba"] * len(_layers(config)))
     position = config.get("position_embedding_type")
     return {
-        **(_mamba2_layer(config) if "mamba" in kinds else {}),
+        **(_mamba2_layer(config) if {"mamba", "linear_attention"} & {*kinds} else {}),
         **granite_shared_keys(config),
         "layer_types": kinds,
         "position": "rotary" if position == "rope" else "none",
@@ -498,7 +597,8 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
         "intermediate_size": pick(config, "intermediate_size") or config["moe_intermediate_size"],
     }
     if "moe" not in kinds:
-        unused = (*EXPERTS, "n_shared_experts", "shared_expert_intermediate_size")
+        unused = (*EXPERTS, "n_shared_experts", "shared_expert_intermediate_size",
+                  "moe_latent_size")  # fmt: skip
         values |= dict.fromkeys(unused)
     else:
         values |= {"n_shared_experts": None, "has_router_bias": True}
@@ -511,8 +611,7 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
 
 def minimax_keys(config: Config) -> dict[str, Any]:
     """Lightning attention in most layers, with heads as softmax attention has them."""
-    heads = pick(config, "num_attention_heads")
-    width = pick(config, "head_dim") or pick(config, "hidden_size") // heads
+    heads, width = pick(config, "num_attention_heads"), _head_dim(config)
     flags = config.get("attn_type_list")
     kinds = pick(config, "layer_types")
     if kinds is None and flags is not None:

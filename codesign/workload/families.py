@@ -30,11 +30,13 @@ from codesign.workload.computed_keys import (
     falcon_keys,
     four_times_width,
     gemma3n_keys,
+    gemma4_keys,
     gpt_bigcode_keys,
     gpt_neo_keys,
     gpt_neox_keys,
     granite_hybrid_keys,
     granite_shared_keys,
+    indexer_keys,
     jamba_keys,
     joined,
     kimi_linear_keys,
@@ -47,28 +49,33 @@ from codesign.workload.computed_keys import (
     nemotron_h_keys,
     nemotron_nas_keys,
     opt_keys,
+    pick,
     qwen3_next_keys,
     rotated_part,
+    shape_keys,
     sliding_but_every,
     stablelm_keys,
 )
-from codesign.workload.model import LINEAR_KEYS
+from codesign.workload.model import INDEX_KEYS, LINEAR_KEYS
 
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "swiglu": "silu", "gelu": "gelu", "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu",
     "quick_gelu": "gelu", "relu": "relu", "relu2": "relu2", "relu_squared": "relu2",
-    "xielu": "silu",
+    "xielu": "silu", "swigluoai": "silu", "situ": "silu",
 }  # fmt: skip
-"""Our name for an activation of a file; xIELU has a square where SiLU has a product."""
+"""Our name for an activation of a file; xIELU has a square where SiLU has a product, and those of
+MiniMax-M3 and Kimi K3 clamp or bend it."""
 
 LAYER_KINDS = {
     "attention": "full_attention", "full": "full_attention", "global": "full_attention",
     "local": "sliding_attention", "chunked_attention": "sliding_attention",
     "mamba": "linear_attention", "mamba2": "linear_attention",
+    "indexed_attention": "full_attention",
 }  # fmt: skip
 """Our name for a kind of layer of a file. A layer with chunked attention keeps, as Transformers'
-cache does, what a sliding one of the chunk's length would."""
+cache does, what a sliding one of the chunk's length would. One that chooses tokens by an index
+attends to all of them."""
 
 CORE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _DIMENSIONS = (*CORE, "intermediate_size")
@@ -143,29 +150,42 @@ _OWN_WIDTH = replace(
 """Mixtures whose ``intermediate_size`` is the width of an expert."""
 _QWEN3_MOE = replace(
     _MIXTURE,
-    required=(*_MIXTURE.required, "head_dim"),
     keys=(*_DENSE, *EXPERTS, *_SPARSE),
     fixed={"qk_norm": True},
     window_key="use_sliding_window",
 )
 _QWEN3_NEXT = replace(
     _QWEN3_MOE,
-    required=(*_QWEN3_MOE.required, "shared_expert_intermediate_size", *LINEAR_KEYS),
+    required=(*_QWEN3_MOE.required, "head_dim", "shared_expert_intermediate_size", *LINEAR_KEYS),
     keys=(*_QWEN3_MOE.keys, "shared_expert_intermediate_size", *LINEAR_KEYS, "mamba_ssm_dtype"),
     fixed={"qk_norm": True, "attn_output_gate": True},
     derive=qwen3_next_keys,
 )
 _DEEPSEEK = Family(
-    required=(*_DIMENSIONS, *_LATENT, *EXPERTS, "first_k_dense_replace"),
+    required=(*_DIMENSIONS, *_LATENT, *EXPERTS),
     keys=(*_DIMENSIONS, *_LATENT, *EXPERTS, "first_k_dense_replace", "q_lora_rank",
           "n_shared_experts", "num_key_value_heads", "tie_word_embeddings", "hidden_act",
-          "attention_bias"),
+          "attention_bias", "mlp_layer_types"),
     expected={"moe_layer_freq": (1,)},
 )  # fmt: skip
-_DEEPSEEK_V3 = replace(_DEEPSEEK, fixed={"has_router_bias": True})
+_ONE_DENSE = {"first_k_dense_replace": 1}
+_DEEPSEEK_V3 = replace(
+    _DEEPSEEK, defaults={"first_k_dense_replace": 3}, fixed={"has_router_bias": True}
+)
 _SPARSE_INDEX = replace(
     _DEEPSEEK_V3,
-    notes=("the choice of index_topk tokens is not modeled: every token is attended to",),
+    required=(*_DEEPSEEK_V3.required, "q_lora_rank", *INDEX_KEYS),
+    keys=(*_DEEPSEEK_V3.keys, *INDEX_KEYS),
+)
+_KIMI_LINEAR = replace(
+    _DEEPSEEK_V3,
+    keys=(*_DEEPSEEK_V3.keys, "moe_latent_size"),
+    defaults=_ONE_DENSE,
+    derive=kimi_linear_keys,
+    notes=(
+        "Kimi Delta Attention is counted as Gated DeltaNet, its gates by channel too; a gate of "
+        "latent attention and attention over earlier layers are not modeled",
+    ),
 )
 _GLM4_MOE = replace(
     _MIXTURE,
@@ -191,6 +211,12 @@ _GPT2 = replace(
     keys=(*_DENSE, "max_position_embeddings"),
     defaults={**_TIED, "hidden_act": "gelu"},
     fixed=_LEARNED,
+)
+_OPT = replace(
+    _GPT2,
+    required=(*_DIMENSIONS, "max_position_embeddings"),
+    defaults={**_TIED, "hidden_act": "relu"},
+    derive=opt_keys,
 )
 _GPTJ = replace(
     _UNGATED,
@@ -240,6 +266,17 @@ _GEMMA3N = replace(
     derive=joined(sliding_but_every(5), gemma3n_keys),
     notes=("AltUp's elementwise work and the sparse activation of Gemma 3n are not modeled",),
 )  # fmt: skip
+_GEMMA4 = replace(
+    _GEMMA3,
+    keys=(*_DENSE, *EXPERTS, "hidden_size_per_layer_input", "vocab_size_per_layer_input"),
+    defaults=_GEMMA3_DEFAULTS | {
+        "vocab_size": 262144, "num_hidden_layers": 30,
+        "sliding_window": 512, "hidden_size_per_layer_input": 256, "num_kv_shared_layers": 0,
+        "vocab_size_per_layer_input": 262144, "attention_k_eq_v": False,
+        "use_double_wide_mlp": False, "enable_moe_block": False,
+    },
+    derive=gemma4_keys,
+)  # fmt: skip
 _MAMBA = Family(
     required=("hidden_size", "num_hidden_layers", "vocab_size"),
     keys=("hidden_size", "num_hidden_layers", "vocab_size", "tie_word_embeddings"),
@@ -249,7 +286,7 @@ _MAMBA = Family(
 _HYBRID = replace(
     _GROUPED,
     keys=(*_DENSE, *EXPERTS, "n_shared_experts", "shared_expert_intermediate_size",
-          "mamba_ssm_dtype"),
+          "moe_latent_size", "mamba_ssm_dtype"),
 )  # fmt: skip
 _MINIMAX = replace(_OWN_WIDTH, derive=minimax_keys)
 _NEMOTRON_H = replace(
@@ -258,7 +295,6 @@ _NEMOTRON_H = replace(
     defaults={"hidden_act": "relu2", "n_groups": 8, "mamba_num_heads": 128, "mamba_head_dim": 64,
               "ssm_state_size": 128, "conv_kernel": 4, "num_key_value_heads": 8, "head_dim": 128},
     fixed={"is_gated": False, "position": "none"},
-    expected={"moe_latent_size": (None,)},
     derive=nemotron_h_keys,
 )  # fmt: skip
 
@@ -274,7 +310,8 @@ FAMILIES: dict[str, Family] = {
         derive=lambda config: {"attention_bias": bool(config.get("bias")),
                                "attention_output_bias": bool(config.get("bias"))},
     ),
-    "internlm3": replace(_LLAMA, derive=lambda config: {"attention_bias": config["qkv_bias"]}),
+    "internlm3": replace(_LLAMA, derive=lambda config: {
+        "attention_bias": config.get("qkv_bias", config.get("attention_bias", False))}),
     "granite": _LLAMA,
     "olmo": replace(_LLAMA, fixed={"norm": "layernorm"}),
     "olmo2": replace(_LLAMA, fixed={"qk_norm": True}),
@@ -288,6 +325,7 @@ FAMILIES: dict[str, Family] = {
         # The file has the width of gate and up projection together.
         derive=lambda config: {"intermediate_size": config["intermediate_size"] // 2},
     ),
+    "bitnet": replace(_GROUPED, defaults={"hidden_act": "relu2"}),
     "smollm3": replace(_GROUPED, defaults=_TIED, window_key="use_sliding_window"),
     "ernie4_5": replace(_GROUPED, defaults=_TIED),
     "seed_oss": replace(_GROUPED, fixed=_QKV_BIAS),
@@ -320,6 +358,11 @@ FAMILIES: dict[str, Family] = {
     "gemma2": replace(_GEMMA, fixed={"norms_per_layer": 4}, derive=sliding_but_every(2)),
     "gemma3_text": _GEMMA3,
     "gemma3n_text": _GEMMA3N,
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": replace(
+        _GEMMA4,
+        defaults={**_GEMMA4.defaults, "hidden_size_per_layer_input": 0, "sliding_window": 1024},
+    ),
     # Mixtures of experts.
     "mixtral": _OWN_WIDTH,
     "phimoe": replace(
@@ -341,12 +384,26 @@ FAMILIES: dict[str, Family] = {
     ),
     "ernie4_5_moe": replace(_MIXTURE, defaults=_TIED, derive=ernie_keys),
     "hunyuan_v1_moe": replace(
-        _HUNYUAN, required=(*_HUNYUAN.required, *EXPERTS), keys=_MIXTURE.keys
+        _HUNYUAN,
+        required=(*_HUNYUAN.required, *EXPERTS[:2]),
+        keys=_MIXTURE.keys,
+        defaults={**_TIED, "num_shared_expert": 1},
+        derive=lambda config: _HUNYUAN.derive(config) | {
+            "moe_intermediate_size": pick(config, "moe_intermediate_size",
+                                          config["intermediate_size"])},
     ),
     "dots1": replace(
         _MIXTURE,
         keys=(*_MIXTURE.keys, "first_k_dense_replace"),
         fixed={"qk_norm": True, "has_router_bias": True},
+    ),
+    "afmoe": replace(
+        _MIXTURE,
+        fixed={"attn_output_gate": True, "qk_norm": True, "norms_per_layer": 4,
+               "has_router_bias": True},
+        keys=(*_MIXTURE.keys, "first_k_dense_replace"),
+        defaults=_ONE_DENSE,
+        derive=sliding_but_every(4, "global_attn_every_n_layers"),
     ),
     "bailing_moe": _BAILING,
     "bailing_moe_v2": _BAILING,
@@ -369,9 +426,9 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3,
-    "glm4_moe_lite": _DEEPSEEK_V3,
+    "glm4_moe_lite": replace(_DEEPSEEK_V3, defaults=_ONE_DENSE),
     "deepseek_v32": _SPARSE_INDEX,
-    "glm_moe_dsa": _SPARSE_INDEX,
+    "glm_moe_dsa": replace(_SPARSE_INDEX, derive=indexer_keys),
     # Layers with a state.
     "qwen3_next": _QWEN3_NEXT,
     "qwen3_5_moe_text": replace(
@@ -388,12 +445,9 @@ FAMILIES: dict[str, Family] = {
         expected={"attn_output_gate": (True,)},
     ),
     "kimi_linear": replace(
-        _DEEPSEEK,
-        fixed={"has_router_bias": True},
-        expected={"moe_layer_freq": (1,), "mla_use_nope": (True,)},
-        derive=kimi_linear_keys,
-        notes=("Kimi Delta Attention is counted as Gated DeltaNet, its gates by channel too",),
+        _KIMI_LINEAR, expected={"moe_layer_freq": (1,), "mla_use_nope": (True,)}
     ),
+    "bailing_hybrid": _KIMI_LINEAR,
     "mamba": _MAMBA,
     "falcon_mamba": replace(_MAMBA, defaults={}),
     "mamba2": replace(_MAMBA, defaults={}, derive=mamba2_keys),
@@ -437,12 +491,7 @@ FAMILIES: dict[str, Family] = {
         defaults={**_TIED, "hidden_act": "gelu"},
         fixed=_LEGACY | {"position": "none"},
     ),
-    "opt": replace(
-        _GPT2,
-        required=(*_DIMENSIONS, "max_position_embeddings"),
-        defaults={**_TIED, "hidden_act": "relu"},
-        derive=opt_keys,
-    ),
+    "opt": _OPT,
     "mpt": replace(
         _UNGATED,
         defaults={"hidden_act": "gelu"},
@@ -469,6 +518,21 @@ FAMILIES: dict[str, Family] = {
         fixed={"is_gated": False, "norm": "layernorm"},
         derive=lambda config: rotated_part(config, 0.5),
     ),
+    "jais2": replace(
+        _LLAMA,
+        defaults={"hidden_act": "relu2", "attention_bias": True, "mlp_bias": True},
+        fixed={"is_gated": False, "norm": "layernorm"},
+    ),
+    "persimmon": replace(
+        _UNGATED,
+        defaults={"hidden_act": "relu2", "qk_layernorm": True},
+        derive=lambda config: rotated_part(config, 0.5) | {"qk_norm": config["qk_layernorm"]},
+    ),
+    "biogpt": replace(_GPT2, required=_OPT.required, derive=opt_keys),
+    "openai-gpt": _GPT2,
+    "xglm": replace(_UNGATED, fixed=_LEGACY | {"position": "none"}),
+    "ctrl": replace(_UNGATED, defaults={**_TIED, "hidden_act": "relu"},
+                    fixed=_LEGACY | {"position": "none"}),
     "apertus": replace(
         _GROUPED, defaults={"hidden_act": "xielu"}, fixed={"is_gated": False, "qk_norm": True}
     ),
@@ -488,11 +552,13 @@ FAMILIES: dict[str, Family] = {
     ),
 }  # fmt: skip
 
-NESTED_PARTS = ("text_config", "language_config", "llm_config")
+NESTED_PARTS = ("text_config", "language_config", "llm_config", "thinker_config")
 """Keys of the language model in files of several models."""
 NESTED_TYPES = {
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_unified_text",
     "llama4": "llama4_text",
     "mistral3": "mistral",
     "qwen2_5_vl": "qwen2_5_vl_text",
@@ -507,9 +573,25 @@ NESTED_TYPES = {
 """Type of the language model in files of these types, where the part does not state its own."""
 
 BY_SHAPE = Family(
-    keys=(*_MIXTURE.keys, *_LATENT, "q_lora_rank", "first_k_dense_replace"),
+    required=CORE,
+    keys=(
+        *_MIXTURE.keys,
+        *_LATENT,
+        *LINEAR_KEYS,
+        "q_lora_rank",
+        "first_k_dense_replace",
+        "moe_latent_size",
+    ),
+    derive=shape_keys,
 )
-"""A type that nobody knows, whose keys are those of Llama, of a mixture, or of DeepSeek."""
+"""A type that nobody knows, whose keys are those of Llama, of a mixture, of DeepSeek, or of Gated
+DeltaNet."""
+
+ALIEN_TYPES = {
+    "doge": "experts of single rows",
+    "jetmoe": "attention whose heads are experts",
+}
+"""Types whose layers are not those of Llama, which none of their keys says."""
 
 NO_DECODERS = frozenset([
     "albert", "align", "bart", "bert", "big_bird", "bigbird_pegasus", "blenderbot",
@@ -537,7 +619,7 @@ ALIEN_KEYS: dict[str, str] = {
     ),
     **dict.fromkeys(("hybrid_layer_ids", "num_mem_blocks"), "attention whose weights layers share"),
     **dict.fromkeys(
-        ("use_cla", "cross_layer_sharing", "num_kv_shared_layers"),
+        ("use_cla", "cross_layer_sharing", "num_kv_shared_layers", "kv_source_layers"),
         "layers that share the keys of others",
     ),
     **dict.fromkeys(
@@ -545,11 +627,21 @@ ALIEN_KEYS: dict[str, str] = {
         "sliding layers with heads of their own",
     ),
     **dict.fromkeys(
-        ("d_kv", "encoder_layers", "decoder_layers", "cross_attention_layers"),
+        ("d_kv", "encoder_layers", "decoder_layers", "cross_attention_layers",
+         "cross_layer_interval"),
         "attention to another sequence",
     ),
     "conv_L_cache": "short convolutions in place of attention",
     "block_configs": "layers that differ in a way of their own",
+    **dict.fromkeys(
+        ("moe_layers", "moe_layers_enum", "moe_layer_start_index", "interleave_moe_layer_step"),
+        "a choice of layers with experts",
+    ),
+    **dict.fromkeys(("hc_mult", "hc_count"), "several residual streams"),
+    **dict.fromkeys(("H_cycles", "n_recurrent_loops"), "layers that run more than once"),
+    "compress_rates": "attention to compressed keys",
+    "attention_probs_dropout_prob": "blocks of BERT",
+    "depth_decoder_config": "a second decoder",
     "share_q_dim": "queries of low rank",
     "zero_expert_num": "experts that do nothing",
 }  # fmt: skip

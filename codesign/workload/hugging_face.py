@@ -10,16 +10,17 @@ by its shapes, if they suffice.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from codesign.errors import InputError, describe_unknown
 from codesign.schema import Document, to_record
-from codesign.workload.computed_keys import ALIASES, pick
+from codesign.workload.computed_keys import ALIASES, layer_keys, pick, shape_keys
 from codesign.workload.families import (
     ACTIVATIONS,
     ALIEN_KEYS,
+    ALIEN_TYPES,
     BY_SHAPE,
     CORE,
     FAMILIES,
@@ -34,8 +35,17 @@ from codesign.workload.families import (
 )
 from codesign.workload.model import MOST_LAYERS, LanguageModel
 
-_OF_WHOLE = ("quantization_config", "compression_config", "tie_word_embeddings")
-"""Keys that stand outside of a nested part, and hold for it."""
+_QUANTIZED = ("quantization", "compression_config")
+"""Beginnings of the keys that describe a quantized checkpoint: ``quantization_config``, MLX's
+``quantization``, ChatGLM's ``quantization_bit``."""
+_OF_WHOLE = (*_QUANTIZED, "tie_word_embeddings")
+"""Beginnings of keys that stand outside of a nested part, and hold for it whatever it says itself:
+Transformers ties the embeddings of the whole model by the outer key."""
+_FORMAT_KEYS = ("quant_method", "quant_algo", "fmt", "format", "_type", "type", "dtype", "weights",
+                "bits", "num_bits", "nbits", "w_bit", "nbits_per_codebook", "load_in_4bit",
+                "load_in_8bit", "bnb_4bit_quant_type", "forward_dtype", "expert_dtype",
+                "kv_cache_quant_algo")  # fmt: skip
+"""Keys that name a format in a description of a quantized checkpoint, at any depth of it."""
 
 
 def is_config(document: Document) -> bool:
@@ -112,12 +122,12 @@ def _language_part(document: Document) -> Document:
             problem = f"expected the keys of the language model of {kind!r}, got {got!r}"
             raise InputError(problem, document.where(NESTED_PARTS[0]))
         return document
-    nested = data[key]
     own_kind = {"model_type": NESTED_TYPES.get(kind, kind)}
-    outer = {name: data[name] for name in _OF_WHOLE if name in data}
+    outer = {name: data[name] for name in _stated(data) if name.startswith(_OF_WHOLE)}
     lines = dict(document.lines)
-    lines |= {path[1:]: line for path, line in document.lines.items() if path[0] == key}
-    return replace(document, data={**own_kind, **outer, **nested}, lines=lines)
+    lines |= {path[1:]: line for path, line in document.lines.items() if path[:1] == (key,)}
+    nested = replace(document, data={**own_kind, **data[key], **outer}, lines=lines)
+    return _language_part(nested)
 
 
 def _model_type(document: Document) -> str:
@@ -135,15 +145,20 @@ def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
     if kind in FAMILIES:
         return FAMILIES[kind], ()
     alien = next((key for key in ALIEN_KEYS if config.get(key)), None)
-    missing = [key for key in (*CORE, "intermediate_size") if pick(config, key) is None]
-    if alien:
-        reason = f"{alien} is not modeled ({ALIEN_KEYS[alien]})"
+    missing = [key for key in CORE if pick(config, key) is None]
+    if all(pick(config, f"{part}intermediate_size") is None for part in ("", "moe_")):
+        missing.append("intermediate_size")
+    if alien or kind in ALIEN_TYPES:
+        reason = ALIEN_TYPES.get(kind) or f"{alien} is not modeled ({ALIEN_KEYS[str(alien)]})"
         problem = f"model_type {kind!r} is not known, and its shapes do not suffice: {reason}"
         raise InputError(problem, where)
     if missing:
         problem = describe_unknown("model_type", kind, known_types())
         raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
-    return BY_SHAPE, (_assumptions(kind, config),)
+    # Files that Transformers 4 wrote leave out what is true of every class that says nothing else.
+    is_tied = bool(pick(config, "tie_word_embeddings", "transformers_version" in config))
+    family = replace(BY_SHAPE, defaults={"tie_word_embeddings": is_tied})
+    return family, (_assumptions(kind, config, is_tied=is_tied),)
 
 
 def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
@@ -153,31 +168,47 @@ def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
     return bool(kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
 
 
-def _assumptions(kind: str, config: Mapping[str, Any]) -> str:
-    tied = "tied" if pick(config, "tie_word_embeddings") else "untied"
+def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
+    gated = "gated" if shape_keys(config)["is_gated"] else "ungated"
+    words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
+    if config.get("sliding_window") and not pick(config, "layer_types"):
+        words.append("a sliding window in every layer")
+    if any(key.startswith(("index_", "sparse_attention")) for key in config):
+        words.append("attention to all tokens whatever an index chooses")
+    listed = ", ".join(words)
+    tied = "tied" if is_tied else "untied"
     return (
-        f"model_type {kind!r} is not known: read by its shapes, with gated MLPs, RMS norms, rotary "
-        f"positions and {tied} embeddings"
+        f"model_type {kind!r} is not known: read by its shapes, with {listed} and {tied} embeddings"
     )
 
 
 def _precision_notes(document: Document) -> list[str]:
     """A quantized checkpoint's formats, which the command states and the file does not."""
-    for key in _OF_WHOLE[:2]:
-        quantized = document.data.get(key)
-        if isinstance(quantized, dict):
-            words = [quantized.get("quant_method"), quantized.get("fmt"), quantized.get("bits")]
-            words.append(quantized.get("quant_algo"))
-            method = " ".join(str(word) for word in words if word is not None) or "no method"
-            note = (
-                f"{key} ({method}) does not set the formats of weights and cache: "
-                "they are those that the command or the design states"
-            )
-            blocks = _block_size(document).get("weight_block_size")
-            if blocks:
-                note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
-            return [note]
-    return []
+    keys = (key for key, value in document.data.items() if key.startswith(_QUANTIZED) and value)
+    key = next(keys, None)
+    if key is None:
+        return []
+    quantized = document.data[key]
+    is_described = isinstance(quantized, dict)
+    stated = dict(_format_words(quantized) if is_described else {str(quantized): "quant_method"})
+    words = sorted(stated, key=lambda word: _FORMAT_KEYS.index(stated[word]))
+    note = (
+        f"{key} ({' '.join(words) or 'no method'}) does not set the formats of weights and cache: "
+        "they are those that the command or the design states"
+    )
+    blocks = _block_size(document).get("weight_block_size")
+    if blocks:
+        note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
+    return [note]
+
+
+def _format_words(quantized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Words that name a format of weights, each with the key that it was read of."""
+    for key, stated in quantized.items():
+        if isinstance(stated, dict) and "activation" not in key and key != "kv_cache_scheme":
+            yield from _format_words(stated)
+        elif key in _FORMAT_KEYS and stated not in (None, False):
+            yield key if stated is True else str(stated), key
 
 
 def _block_size(document: Document) -> dict[str, tuple[int, int]]:
@@ -248,7 +279,7 @@ def _value_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
 def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that a family computes; of values of another kind than expected, the error."""
     try:
-        return family.derive(config)
+        return family.derive(config) | layer_keys(config)
     except KeyError as error:
         raise InputError("the key is required", document.where(str(error.args[0]))) from None
     except (TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
@@ -277,8 +308,6 @@ def _complete(
     completed = values | {"hidden_act": ACTIVATIONS[spelling]}
     if "kv_lora_rank" not in completed:
         completed.pop("v_head_dim", None)  # as wide as keys
-    if family is BY_SHAPE and "n_routed_experts" in completed:
-        completed.setdefault("moe_intermediate_size", completed["intermediate_size"])
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
     kinds = completed.get("layer_types")
     if isinstance(kinds, list):

@@ -17,6 +17,20 @@ class LatentDims(NamedTuple):
     v_head_dim: int
 
 
+class IndexDims(NamedTuple):
+    """Dimensions of the indexer of sparse latent attention (DSA).
+
+    Attributes:
+        n_heads: Heads of queries, whose weighted scores are added up.
+        head_dim: Width of a query, and of the one key of a token.
+        top_k: Tokens that are chosen.
+    """
+
+    n_heads: int
+    head_dim: int
+    top_k: int
+
+
 class MixtureDims(NamedTuple):
     """Dimensions of a mixture of experts (MoE); all shared experts together are one MLP."""
 
@@ -26,6 +40,8 @@ class MixtureDims(NamedTuple):
     shared_width: int
     has_shared_gate: bool
     has_router_bias: bool
+    routed_width: int
+    """Width of what routed experts read and write."""
 
 
 class LinearForm(NamedTuple):

@@ -11,14 +11,20 @@ class Span:
 
     Attributes:
         prefix: Prefix of the names of the layers' operators.
-        kv_heads: Heads with keys and values of each, on average; 0 with latent attention.
+        query_heads: Query heads of each, on average.
+        kv_heads: Heads with keys and values of each, on average.
+        query_width: Width of the queries of each, on average.
+        key_width: Width of the keys that each reads, on average.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.
     """
 
     prefix: str
     layers: int
+    query_heads: float
     kv_heads: float
+    query_width: float
+    key_width: float
     context: float
     cached: float
 
@@ -30,7 +36,7 @@ class LayerPass:
     Attributes:
         tokens: Tokens that a request brings.
         spans: Spans of the kinds of softmax attention that the model has; one with latent
-            attention.
+            attention, and a second one, of its indexer, where that is sparse.
         logit_tokens: Tokens that go through the LM head.
         is_prefill: Whether keys and values of the whole context are computed in this pass.
         has_past: Whether there are tokens before those of the pass.

@@ -16,18 +16,19 @@ Conventions, the same for every model:
   work, weights and traffic are exact, only the shape of the products is not.
 - The gate of a shared expert reads what the router reads, and is a column of it.
 
-Attention is in ``softmax_attention.py`` and ``linear_attention.py``; ``vector_ops.py`` says what is
-counted of the vector unit.
+Attention is in ``softmax_attention.py``, ``sparse_attention.py`` and ``linear_attention.py``;
+``vector_ops.py`` says what is counted of the vector unit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from codesign.workload.layer_pass import LayerPass, Span
 from codesign.workload.linear_attention import lower_linear_attention
-from codesign.workload.model import LanguageModel, LayerType
+from codesign.workload.model import HeadKey, LanguageModel, LayerType
 from codesign.workload.operators import (
     Group,
     Operator,
@@ -156,20 +157,31 @@ def _spans(
 ) -> tuple[Span, ...]:
     """``reach`` gives the context and the cached tokens of a window."""
     windows: dict[LayerType, int | None] = {
-        "full_attention": None,
+        "full_attention": model.index_topk,
         "sliding_attention": model.sliding_window,
     }
     is_mixed = all(model.n_layers(kind) for kind in windows)
-    return tuple(
+
+    def mean(kind: LayerType, *factors: HeadKey) -> float:
+        return model.sum_over_layers(*factors, kinds=(kind,)) / model.n_layers(kind)
+
+    spans = tuple(
         Span(
             "sliding_" if is_mixed and kind == "sliding_attention" else "",
             model.n_layers(kind),
-            0.0 if model.is_latent else model.n_kv_heads(kind) / model.n_layers(kind),
+            mean(kind, "num_attention_heads"),
+            mean(kind, "num_key_value_heads"),
+            mean(kind, "num_attention_heads", "head_dim"),
+            mean(kind, "num_key_value_heads", "head_dim"),
             *reach(window),
         )
         for kind, window in windows.items()
         if model.n_layers(kind)
     )
+    if not model.is_sparse:
+        return spans
+    context, cached = reach(None)
+    return *spans, replace(spans[0], prefix="index_", context=context, cached=cached)
 
 
 def _mean_window(window: int | None, first: int, last: int) -> float:
@@ -311,6 +323,7 @@ def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     moe = model.moe_dims
     routed, active = moe.n_routed_experts, moe.num_experts_per_tok
     width, up = moe.moe_intermediate_size, moe.moe_intermediate_size * model.n_up_matrices
+    outer = moe.routed_width
     columns = routed + moe.has_shared_gate
     router = Operator(
         "router",
@@ -334,7 +347,7 @@ def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
         "vector",
         "moe",
         layers,
-        input_elements_per_request=tokens * (active + has_shared) * hidden,
+        input_elements_per_request=tokens * (active * outer + has_shared * hidden),
         output_elements_per_request=tokens * hidden,
         vector_ops_per_request=tokens * hidden * (COMBINE_OPS * active + shared_ops),
     )
@@ -342,11 +355,20 @@ def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     return [
         router,
         *(_mlp(model, "shared_", "moe", layers, tokens, moe.shared_width) if has_shared else []),
-        _routed(f"expert_{gate}_projection", model, tokens, hidden, up),
+        *_latent(model, "expert_latent_projection", tokens, hidden, outer),
+        _routed(f"expert_{gate}_projection", model, tokens, outer, up),
         _activation(model, "expert_", "moe", layers, tokens * active * width),
-        _routed("expert_down_projection", model, tokens, width, hidden),
+        _routed("expert_down_projection", model, tokens, width, outer),
+        *_latent(model, "expert_latent_output", tokens, outer, hidden),
         combine,
     ]
+
+
+def _latent(model: LanguageModel, name: str, tokens: float, k: float, n: float) -> list[Operator]:
+    """The matrix to or from routed experts of another width than the model's."""
+    if model.moe_latent_size is None:
+        return []
+    return [projection(name, "moe", model.n_moe_layers, tokens, k, n)]
 
 
 def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:

@@ -5,22 +5,35 @@ Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from codesign.errors import KeyedValueError, describe_unknown
-from codesign.schema import Natural, Positive, Record
-from codesign.workload.layer_dims import LatentDims, LinearDims, LinearKind, MixtureDims
+from codesign.schema import Natural, Positive, Record, unstored_at
+from codesign.workload.layer_dims import (
+    IndexDims,
+    LatentDims,
+    LinearDims,
+    LinearKind,
+    MixtureDims,
+)
 
 LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
 ]
+IndexerType: TypeAlias = Literal["full", "shared"]
 MlpType: TypeAlias = Literal["dense", "sparse", "none"]
+HeadKey: TypeAlias = Literal["num_attention_heads", "num_key_value_heads", "head_dim"]
+"""Numbers of softmax attention that layers may have of their own, by a key that ends in
+``_by_layer``."""
 
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
 _LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+INDEX_KEYS = ("index_n_heads", "index_head_dim", "index_topk")
+"""Keys that a model with sparse latent attention has, all of them."""
 _MIXTURE_KEYS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
 _MIXTURE_ONLY = (
     "n_shared_experts",
@@ -29,6 +42,7 @@ _MIXTURE_ONLY = (
     "decoder_sparse_step",
     "mlp_only_layers",
     "has_router_bias",
+    "moe_latent_size",
 )
 LINEAR_KEYS = (
     "linear_num_key_heads",
@@ -61,8 +75,8 @@ class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
 
     Limiting assumption: layers differ in their kind of attention (full, sliding, linear, none), in
-    having a dense MLP, experts or neither, in heads with keys and in the width of a dense MLP; of
-    widths that differ, operators have the mean. Else layers of one kind are alike.
+    having a dense MLP, experts or neither, in heads and their width and in the width of a dense
+    MLP; of widths that differ, operators have the mean. Else layers of one kind are alike.
     """
 
     name: str
@@ -127,6 +141,10 @@ class LanguageModel(Record):
     decide."""
     num_key_value_heads_by_layer: tuple[Natural, ...] | None = None
     """Heads with keys and values of their own, of every layer; None: all layers alike."""
+    num_attention_heads_by_layer: Annotated[tuple[Natural, ...] | None, unstored_at(None)] = None
+    """Query heads of every layer; None: all layers alike."""
+    head_dim_by_layer: Annotated[tuple[Positive, ...] | None, unstored_at(None)] = None
+    """Width of a head of every layer; None: all layers alike."""
     intermediate_size_by_layer: tuple[Natural, ...] | None = None
     """Width of the dense MLP of every layer; None: all alike."""
     num_kv_shared_layers: Natural = 0
@@ -151,6 +169,9 @@ class LanguageModel(Record):
     """Width of one expert."""
     n_shared_experts: Natural = 0
     """Experts that every token uses besides."""
+    moe_latent_size: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of what routed experts read and write, to and from which matrices lead; None: the
+    model's."""
     shared_expert_intermediate_size: Positive | None = None
     """Width of one shared expert."""
     is_shared_expert_gated: bool = True
@@ -174,6 +195,16 @@ class LanguageModel(Record):
     """Width of the rotated part; one rotated key for all heads."""
     v_head_dim: Positive | None = None
     """Width of a head's value."""
+
+    index_n_heads: Annotated[Positive | None, unstored_at(None)] = None
+    """Heads of the indexer, which scores the tokens that MLA may attend to (DeepSeek-V3.2)."""
+    index_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of an indexer's query, and of the one key that it keeps of each token."""
+    index_topk: Annotated[Positive | None, unstored_at(None)] = None
+    """Tokens with the highest scores, to which MLA attends; None: to all."""
+    indexer_types: Annotated[tuple[IndexerType, ...] | None, unstored_at(None)] = None
+    """Whether each layer has an indexer (``full``) or attends to the tokens that the layer before
+    attended to (``shared``); None: each has one."""
 
     linear_kind: LinearKind = "gated_delta"
     """Kind of linear attention: Gated DeltaNet, lightning attention, Mamba 1 or 2."""
@@ -260,7 +291,10 @@ class LanguageModel(Record):
         "layer_types",
         "mlp_layer_types",
         "num_key_value_heads_by_layer",
+        "num_attention_heads_by_layer",
+        "head_dim_by_layer",
         "intermediate_size_by_layer",
+        "indexer_types",
         mode="before",
     )
     @classmethod
@@ -277,6 +311,7 @@ class LanguageModel(Record):
         if self.position == "learned" and self.max_position_embeddings is None:
             raise KeyedValueError("max_position_embeddings", "required with learned positions")
         self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
+        self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
         self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
         self._check_together("linear attention", LINEAR_KEYS, ())
         self._check_latent()
@@ -303,14 +338,22 @@ class LanguageModel(Record):
             raise KeyedValueError(missing[0], message)
 
     def _check_latent(self) -> None:
+        if self.is_sparse and (not self.is_latent or self.q_lora_rank is None):
+            raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
         if not self.is_latent:
             return
         if (self.position, self.qk_norm) != ("rotary", False):
-            raise KeyedValueError("kv_lora_rank", "MLA has rotary positions and no qk_norm")
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention has rotary positions and no qk_norm"
+            )
         if self.is_diffusion or self.sliding_window:
-            raise KeyedValueError("kv_lora_rank", "MLA is neither a diffusion model nor windowed")
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention is neither a diffusion model nor windowed"
+            )
         if self.attn_output_gate or self.partial_rotary_factor != 1:
-            raise KeyedValueError("kv_lora_rank", "MLA has no output gate and no partial rotation")
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention has no output gate and no partial rotation"
+            )
 
     def _check_layers(self) -> None:
         """Refuses keys about the kinds of layers that do not agree."""
@@ -366,6 +409,25 @@ class LanguageModel(Record):
         return self.kv_lora_rank is not None
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether an indexer chooses the tokens that MLA attends to."""
+        return self.index_topk is not None
+
+    @property
+    def n_index_layers(self) -> int:
+        """Layers with an indexer."""
+        if not self.is_sparse:
+            return 0
+        return (self.indexer_types or ("full",) * self.num_hidden_layers).count("full")
+
+    @property
+    def index_dims(self) -> IndexDims:
+        """The indexer's dimensions; only for ``is_sparse`` models."""
+        assert self.index_n_heads is not None and self.index_head_dim is not None
+        assert self.index_topk is not None
+        return IndexDims(self.index_n_heads, self.index_head_dim, self.index_topk)
+
+    @property
     def is_mixture(self) -> bool:
         """Whether there are routed experts."""
         return self.n_routed_experts is not None
@@ -396,6 +458,7 @@ class LanguageModel(Record):
             or self.n_shared_experts * self.moe_intermediate_size,
             self.shared_expert_intermediate_size is not None and self.is_shared_expert_gated,
             self.has_router_bias,
+            self.moe_latent_size or self.hidden_size,
         )
 
     @property
@@ -448,23 +511,34 @@ class LanguageModel(Record):
         """Layers with full or sliding attention, which keep keys and values."""
         return sum(self.n_layers(kind) for kind in SOFTMAX_LAYERS)
 
-    def n_kv_heads(self, kind: LayerType, *, of_own: bool = False) -> int:
-        """Heads with keys and values in all layers of a kind, each of which reads them.
+    def sum_over_layers(
+        self, *factors: HeadKey, kinds: tuple[LayerType, ...], of_own_keys: bool = False
+    ) -> int:
+        """Sum over layers of the product of numbers of theirs, such as of heads and their width.
 
         Args:
-            kind: Kind of softmax attention.
-            of_own: Count only layers that compute and keep them, not those that share them.
+            factors: The numbers.
+            kinds: Kinds of layers that count.
+            of_own_keys: Count only layers that compute and keep keys and values, not those that
+                share them.
         """
-        heads = self.num_key_value_heads_by_layer
-        heads = heads or (self.num_key_value_heads,) * self.num_hidden_layers
-        counted = self.num_hidden_layers - (self.num_kv_shared_layers if of_own else 0)
-        kinds = self._kinds()[:counted]
-        return sum(count for count, own in zip(heads, kinds, strict=False) if own == kind)
+        layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
+        columns = (
+            getattr(self, f"{key}_by_layer") or (getattr(self, key),) * layers for key in factors
+        )
+        rows = zip(self._kinds()[:layers], *columns, strict=False)
+        return sum(prod(numbers) for kind, *numbers in rows if kind in kinds)
 
     @property
-    def n_own_kv_heads(self) -> int:
-        """Heads whose keys and values are computed and kept, over all layers."""
-        return sum(self.n_kv_heads(kind, of_own=True) for kind in SOFTMAX_LAYERS)
+    def query_width(self) -> int:
+        """Width of the queries of a token, in all layers together."""
+        return self.sum_over_layers("num_attention_heads", "head_dim", kinds=SOFTMAX_LAYERS)
+
+    def own_key_width(self, *kinds: LayerType) -> int:
+        """Width of the keys of a token that are computed and kept, in all layers of some kinds."""
+        return self.sum_over_layers(
+            "num_key_value_heads", "head_dim", kinds=kinds, of_own_keys=True
+        )
 
     def _mlp_kinds(self) -> tuple[MlpType, ...]:
         if self.mlp_layer_types is not None:
@@ -547,6 +621,14 @@ def describe_unlike_attention(
     if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
+    if model.is_sparse:
+        return (
+            "expected a model whose layers attend to all tokens, got one with an indexer "
+            "(index_topk), which platform takes"
+        )
+    own = [f"{key}_by_layer" for key in get_args(HeadKey)]
+    if unlike := next((key for key in own if len({*(getattr(model, key) or ())}) > 1), None):
+        return f"expected a model whose layers have the same heads, got {unlike}"
     if model.attn_output_gate:
         return "expected a model without a gate on the attention's output, got attn_output_gate"
     return None

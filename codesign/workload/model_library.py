@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from codesign.errors import InputError, UnknownNameError
-from codesign.schema import Document, parse_document, read_document, to_record
+from codesign.schema import MOST_NODES, Document, parse_document, read_document, to_record
 from codesign.workload.hugging_face import from_config, is_config
 from codesign.workload.model import LanguageModel
 from codesign.workload.model_size import (
     active_parameter_count,
+    index_bytes_per_token,
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
@@ -21,6 +23,8 @@ from codesign.workload.model_size import (
 
 _logger = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent / "models"
+_FORMATS_FILE = "hf_quant_config.json"
+_MOST_NODES = 10 * MOST_NODES
 
 
 def list_models() -> list[str]:
@@ -77,12 +81,20 @@ def _warn_once(line: str) -> None:
 
 
 def _read_json(path: Path) -> Document:
-    """JSON is YAML, but for tabs; the YAML reader knows the lines."""
+    """JSON is YAML, but for tabs; the YAML reader knows the lines.
+
+    ModelOpt states formats in a file beside, and may list every matrix.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return read_document(path)  # words the error
-    return parse_document(text.replace("\t", " "), str(path))
+    document = parse_document(text.replace("\t", " "), str(path), _MOST_NODES)
+    beside = path.with_name(_FORMATS_FILE)
+    if path.name != "config.json" or not beside.is_file():
+        return document
+    formats = {"quantization": _read_json(beside).data.get("quantization")}
+    return replace(document, data=document.data | formats)
 
 
 def summary(model: LanguageModel) -> dict[str, Any]:
@@ -105,6 +117,7 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "kv_elements_per_token": kv,
         "kv_bytes_per_token_16_bit": 2 * kv,
         "state_bytes_per_request": state_bytes(model),
+        "index_bytes_per_token": index_bytes_per_token(model),
         "is_diffusion": model.is_diffusion,
         "published_parameters": model.parameters.count if model.parameters else None,
         "counted": model.parameters.counted if model.parameters else None,
@@ -139,7 +152,7 @@ def _attention_kind(model: LanguageModel) -> str:
 
 def _softmax_kind(model: LanguageModel) -> str:
     if model.is_latent:
-        return "MLA"
+        return "sparse MLA" if model.is_sparse else "MLA"
     if model.num_key_value_heads == model.num_attention_heads:
         return "MHA"
     return "MQA" if model.num_key_value_heads == 1 else "GQA"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from codesign.workload.model import SOFTMAX_LAYERS, LanguageModel, LayerType
 
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_SCALE_BYTES = 4
 _WINDOW_BYTES = 2
 """Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
@@ -12,14 +13,17 @@ _WINDOW_BYTES = 2
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
-    Gemma 3n's matrices beside attention and MLP are part of ``mlp``.
+    Gemma 3n's matrices beside attention and MLP are part of ``mlp``, those to and from the width of
+    routed experts part of ``shared_experts``.
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
     hidden = model.hidden_size
     routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
     router = hidden * routed + (routed if model.has_router_bias else 0)
     norms = model.n_norms * hidden * model.n_norm_vectors
-    norms += model.n_attention_layers * _attention_norms(model)
+    norms += _attention_norms(model)
+    if model.is_sparse:  # a layer norm of the indexers' keys
+        norms += model.n_index_layers * 2 * model.index_dims.head_dim
     if model.n_linear_layers:
         norms += model.n_linear_layers * model.linear_dims.norm_width
     return {
@@ -85,7 +89,7 @@ def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
     if model.is_latent:
         width = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
         return model.n_layers(kind) * width
-    return 2 * model.n_kv_heads(kind, of_own=True) * model.head_dim
+    return 2 * model.own_key_width(kind)
 
 
 def recurrent_state_bytes(model: LanguageModel) -> int:
@@ -98,15 +102,28 @@ def window_bytes(model: LanguageModel) -> int:
     return model.linear_dims.window_elements * _WINDOW_BYTES
 
 
-def state_bytes(model: LanguageModel) -> int:
-    """Bytes of what linear attention keeps of one request, whatever its length, over all layers.
+def index_key_bytes(model: LanguageModel) -> int:
+    """Bytes of the one key that an indexer of sparse attention keeps of each token: 8 bits an
+    element and a float32 scale, as DeepSeek-V3.2's code caches it; 0 without indexers."""
+    return model.index_dims.head_dim + _SCALE_BYTES if model.is_sparse else 0
 
-    The recurrent state in the format of the model's configuration, and the inputs that the
-    convolution still needs, as Qwen3-Next's code caches them; 0 without such layers.
+
+def index_bytes_per_token(model: LanguageModel) -> int:
+    """Bytes that one token of context takes in the caches of all indexers."""
+    return model.n_index_layers * index_key_bytes(model)
+
+
+def state_bytes(model: LanguageModel, n_tokens: int = 0) -> int:
+    """Bytes that one request keeps in formats of the model's own, over all layers.
+
+    The recurrent state of linear attention in the format of the model's configuration, and the
+    inputs that the convolution still needs, as Qwen3-Next's code caches them, whatever the
+    length; the keys of indexers of so many tokens.
     """
+    keys = n_tokens * index_bytes_per_token(model)
     if not model.n_linear_layers:
-        return 0
-    return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
+        return keys
+    return keys + model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
 
 
 def _embedding_parameters(model: LanguageModel) -> int:
@@ -122,14 +139,14 @@ def _attention_parameters(model: LanguageModel) -> int:
     """Parameters of softmax attention in all layers that have it."""
     layers, hidden = model.n_attention_layers, model.hidden_size
     if model.is_latent:
-        return layers * _latent_parameters(model)
-    queries = layers * model.num_attention_heads * model.head_dim
-    keys = model.n_own_kv_heads * model.head_dim
+        return layers * _latent_parameters(model) + model.n_index_layers * _index_parameters(model)
+    queries, keys = model.query_width, model.own_key_width(*SOFTMAX_LAYERS)
     projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
     biases = (projected if model.attention_bias else 0) + (
         layers * hidden if model.attention_output_bias else 0
     )
-    sinks = layers * model.num_attention_heads if model.has_attention_sinks else 0
+    heads = model.sum_over_layers("num_attention_heads", kinds=SOFTMAX_LAYERS)
+    sinks = heads if model.has_attention_sinks else 0
     return hidden * projected + queries * hidden + biases + sinks
 
 
@@ -159,10 +176,21 @@ def _latent_parameters(model: LanguageModel) -> int:
     )
 
 
+def _index_parameters(model: LanguageModel) -> int:
+    """Matrices of an indexer: its queries, its key, a weight per head."""
+    if not model.is_sparse:
+        return 0
+    index, rank = model.index_dims, model.latent_dims.q_lora_rank or 0
+    queries = rank * index.n_heads * index.head_dim
+    return queries + model.hidden_size * (index.head_dim + index.n_heads)
+
+
 def _attention_norms(model: LanguageModel) -> int:
+    """Weights of the norms of queries and keys, or of their latents, of all layers."""
     if model.is_latent:
-        return (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
-    return 2 * model.head_dim if model.qk_norm else 0
+        ranks = (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
+        return model.n_attention_layers * ranks
+    return 2 * model.sum_over_layers("head_dim", kinds=SOFTMAX_LAYERS) if model.qk_norm else 0
 
 
 def _dense_parameters(model: LanguageModel) -> int:
@@ -173,18 +201,23 @@ def _dense_parameters(model: LanguageModel) -> int:
     return matrices + (beyond_first if model.mlp_bias else 0) + beside * model.hidden_size
 
 
-def _mlp_parameters(model: LanguageModel, width: int) -> int:
-    matrices = (model.n_up_matrices + 1) * model.hidden_size * width
-    return matrices + (model.n_up_matrices * width + model.hidden_size if model.mlp_bias else 0)
+def _mlp_parameters(model: LanguageModel, width: int, outer_width: int | None = None) -> int:
+    outer = outer_width or model.hidden_size
+    matrices = (model.n_up_matrices + 1) * outer * width
+    return matrices + (model.n_up_matrices * width + outer if model.mlp_bias else 0)
 
 
 def _expert_parameters(model: LanguageModel) -> int:
-    return _mlp_parameters(model, model.moe_dims.moe_intermediate_size) if model.is_mixture else 0
+    if not model.is_mixture:
+        return 0
+    return _mlp_parameters(model, model.moe_dims.moe_intermediate_size, model.moe_dims.routed_width)
 
 
 def _shared_parameters(model: LanguageModel) -> int:
-    """The shared experts of a layer, and the gate of a gated one."""
+    """The shared experts of a layer, the gate of a gated one, and what leads to routed experts of
+    another width."""
+    latent = 2 * model.hidden_size * (model.moe_latent_size or 0)
     if not model.is_mixture or not model.moe_dims.shared_width:
-        return 0
+        return latent
     gate = model.hidden_size if model.moe_dims.has_shared_gate else 0
-    return _mlp_parameters(model, model.moe_dims.shared_width) + gate
+    return _mlp_parameters(model, model.moe_dims.shared_width) + gate + latent

@@ -33,7 +33,7 @@ from codesign.workload.model import LanguageModel
 Axis: TypeAlias = Literal["columns", "rows", "heads", "replicated"]
 Collective: TypeAlias = Literal["all_reduce", "all_gather"]
 Kernel: TypeAlias = Literal[
-    "gemm", "absorption", "attention", "experts", "scan", "rowwise", "residual", "lookup"
+    "gemm", "absorption", "attention", "index", "experts", "scan", "rowwise", "residual", "lookup",
 ]  # fmt: skip
 Dimension: TypeAlias = Literal[
     "query_heads", "query_key_value", "latent", "value_heads", "linear_projection",
@@ -54,9 +54,10 @@ class OperatorRule:
     Attributes:
         axis: What is cut: columns or rows of its weights, heads, or nothing.
         dimension: Dimension of the model along which it is cut.
-        kernel: Kernel that runs it: a matrix product, or one for each head; attention, experts or a
-            scan of linear attention, of which it is a part; a kernel that works row by row; an
-            addition that the next norm does on its way; a look-up in a table.
+        kernel: Kernel that runs it: a matrix product, or one for each head; attention, the choice
+            of its tokens by an index, experts or a scan of linear attention, of which it is a part;
+            a kernel that works row by row; an addition that the next norm does on its way; a
+            look-up in a table.
         collective: What the devices send one another afterwards: the operator's output, added up
             (``all_reduce``) or put together (``all_gather``); None if nothing.
         role: What it does in its layer, the same for dense, shared and routed feed-forward layers:
@@ -76,6 +77,11 @@ class OperatorRule:
     is_windowed: bool = False
 
     @property
+    def has_keys(self) -> bool:
+        """Whether requests multiply with keys or values that are their own, or weigh the scores."""
+        return self.kernel in ("attention", "index")
+
+    @property
     def divides_weights(self) -> bool:
         """Whether a device has a part of the weights; of a norm every device has them all."""
         return self.kernel != "rowwise"
@@ -84,6 +90,7 @@ class OperatorRule:
 _REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
 _ATTENTION = OperatorRule("heads", "query_heads", "attention", scope="phase")
 _ROWS_OF_HEADS = OperatorRule("heads", "query_heads", "rowwise")
+_INDEX = OperatorRule("replicated", "all", "index", scope="phase")
 _ABSORPTION = OperatorRule("heads", "query_heads", "absorption", scope="phase")
 _SCAN = OperatorRule("heads", "value_heads", "scan", scope="phase")
 _CONVOLUTION = replace(_SCAN, dimension="linear_convolution")
@@ -125,6 +132,12 @@ _RULES: dict[str, OperatorRule] = {
     ),
     "query_absorption": _ABSORPTION,
     "value_absorption": _ABSORPTION,
+    # The indexer of sparse latent attention, which every device has.
+    "index_projection": _REPLICATED_PRODUCT,
+    "index_query_projection": _REPLICATED_PRODUCT,
+    "index_norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
+    "index_scores": _INDEX,
+    "index_selection": _INDEX,
     # Linear attention.
     "linear_projection": OperatorRule("columns", "linear_projection", "gemm"),
     "linear_convolution": _CONVOLUTION,
@@ -153,6 +166,8 @@ _RULES: dict[str, OperatorRule] = {
     "shared_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
     "shared_activation": OperatorRule("heads", "shared", "rowwise", role="activation"),
     "shared_down_projection": OperatorRule("rows", "shared", "gemm", role="down"),
+    "expert_latent_projection": _REPLICATED_PRODUCT,
+    "expert_latent_output": _REPLICATED_PRODUCT,
     "expert_gate_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
     "expert_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
     "expert_activation": OperatorRule("heads", "expert", "experts", role="activation"),

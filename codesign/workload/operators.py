@@ -59,8 +59,9 @@ class OperatorTable:
         score_written_elements_per_request: (o,) attention scores written.
         kv_read_elements_per_request: (o,) elements read from the KV cache, each once.
         kv_written_elements_per_request: (o,) elements appended to the KV cache.
-        state_read_bytes_per_request: (o,) bytes of linear attention's state and of its
-            convolution's window that are read, each once a pass, in the model's own format.
+        state_read_bytes_per_request: (o,) bytes of linear attention's state, of its convolution's
+            window and of an indexer's keys that are read, each once a pass, in the model's own
+            format.
         state_written_bytes_per_request: (o,) bytes of them that are written.
         vector_ops_per_request: (o,) operations of the vector unit, one element and one
             instruction each (see ``vector_ops.py``); a GEMM has them for its bias.

@@ -79,7 +79,7 @@ class Request(Record):
     phase: Phase
     """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
     trace: TraceName | None = None
-    """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
+    """A named pair of token counts, such as osworld, bfcl or gsm8k; see ``codesign workloads``."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None
@@ -149,13 +149,16 @@ class Request(Record):
         For a diffusion model these are the keys and values of one pass over all layers, as
         MemExplorer counts them in Table 7; an execution that keeps one layer's needs less.
         """
-        length = self.tokens.prompt_tokens + self.tokens.generated_tokens
-        return kv_elements(self.language_model, length) if self._has(False) else 0
+        return kv_elements(self.language_model, self._length) if self._has(False) else 0
 
     @property
     def state_bytes_per_request(self) -> int:
-        """Bytes of the state of linear attention of one request, whatever its length."""
-        return state_bytes(self.language_model) if self._has(False) else 0
+        """Bytes that one request keeps in formats of the model's own when it ends."""
+        return state_bytes(self.language_model, self._length) if self._has(False) else 0
+
+    @property
+    def _length(self) -> int:
+        return self.tokens.prompt_tokens + self.tokens.generated_tokens
 
     def _has(self, is_ffn: bool) -> bool:
         """Whether the machine has what belongs to the feed-forward layers, or all else."""

@@ -5,7 +5,8 @@
   evaluator read again is the evaluator's business.
 - Multi-head latent attention (MLA) is expanded in prefill (per-head keys and values are
   computed from the latent and are activations) and absorbed in decode (queries are moved into
-  the latent space, all heads share one read of the latent), as DeepSeek-V2 §2.1 describes.
+  the latent space, all heads share one read of the latent), as DeepSeek-V2 §2.1 describes. Where
+  an indexer chooses among more tokens than it may take, prefill is absorbed too.
 - Layers of unlike attention are rows of their own: where a model has both, the scores of sliding
   layers begin with ``sliding_``; those of linear attention are in ``linear_attention.py``.
 """
@@ -15,8 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codesign.workload.layer_pass import LayerPass, Span
-from codesign.workload.model import LanguageModel
+from codesign.workload.model import SOFTMAX_LAYERS, LanguageModel
 from codesign.workload.operators import Operator, elementwise, projection
+from codesign.workload.sparse_attention import chooses_tokens, lower_index
 from codesign.workload.vector_ops import (
     NORM_OPS,
     OUTPUT_GATE_OPS,
@@ -27,10 +29,10 @@ from codesign.workload.vector_ops import (
 
 def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head, grouped-query or multi-query attention."""
-    layers, tokens, width = model.n_attention_layers, layer_pass.tokens, model.head_dim
+    layers, tokens = model.n_attention_layers, layer_pass.tokens
     if not layers:
         return []
-    queries, keys = model.num_attention_heads * width, model.n_own_kv_heads / layers * width
+    queries, keys = model.query_width / layers, model.own_key_width(*SOFTMAX_LAYERS) / layers
     is_rotary = model.position == "rotary"
     operators = [
         projection(
@@ -47,19 +49,20 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
     ]
     if model.qk_norm:
         elements, ops = tokens * (queries + keys), NORM_OPS["rmsnorm"]
-        operators.append(elementwise("qk_norm", "attention", layers, elements, ops, 2 * width))
+        weights = 2 * model.sum_over_layers("head_dim", kinds=SOFTMAX_LAYERS) / layers
+        operators.append(elementwise("qk_norm", "attention", layers, elements, ops, weights))
     if is_rotary:
         operators.append(_partial_rope(model, tokens * queries, tokens * keys))
     for span in layer_pass.spans:
         operators += _scores(
             span,
             products=span.kv_heads,
-            rows=model.num_attention_heads / span.kv_heads * tokens,
-            inner=width,
-            outer=width,
-            inputs=(tokens * queries, 0),
-            cached=(span.kv_heads * width, span.kv_heads * width),
-            sinks=model.num_attention_heads if model.has_attention_sinks else 0,
+            rows=span.query_heads / span.kv_heads * tokens,
+            inner=span.query_width / span.query_heads,
+            outer=span.query_width / span.query_heads,
+            inputs=(tokens * span.query_width, 0),
+            cached=(span.key_width, span.key_width),
+            sinks=span.query_heads if model.has_attention_sinks else 0,
         )
     if model.attn_output_gate:
         operators.append(
@@ -211,16 +214,16 @@ def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[
             projection("query_projection", "attention", layers, tokens, query_latent, query)
         )
     operators.append(_rope(layers, tokens * heads * rope, tokens * rope, tokens * rope))
-    operators += (
-        _expanded(model, layer_pass) if layer_pass.is_prefill else _absorbed(model, layer_pass)
-    )
+    operators += lower_index(model, layer_pass)
+    is_expanded = layer_pass.is_prefill and not chooses_tokens(model, layer_pass)
+    operators += _expanded(model, layer_pass) if is_expanded else _absorbed(model, layer_pass)
     inner = heads * model.latent_dims.v_head_dim
     return [*operators, _output_projection(model, tokens, inner)]
 
 
 def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
-    (span,) = layer_pass.spans
+    span = layer_pass.spans[0]
     nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
     up = projection(
         "key_value_projection",
@@ -247,7 +250,7 @@ def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
 
 def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
-    (span,) = layer_pass.spans
+    span = layer_pass.spans[0]
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
     return [
         _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),

@@ -18,6 +18,8 @@ output gate       4  sigmoid of the gate, product with the attention's output
 bias, residual    1  addition
 convolution    2c+3  per channel: c products, c - 1 sums, SiLU
 routing           6  per expert: softmax without scale, comparison for the choice of the best
+index score       3  per head of an indexer: comparison with 0, product with its weight, sum
+index selection   4  per score: digit of 8 of the 32 bits, in turn, as radix selection counts them
 combination       2  per chosen expert: product with its weight, sum; a shared expert is added
 ==============  ===  ===========================================================================
 
@@ -35,4 +37,6 @@ SOFTMAX_OPS = 6
 ROPE_OPS = 3
 ROUTING_OPS = 6
 COMBINE_OPS = 2
+INDEX_OPS = 3
+SELECTION_OPS = 4
 """Operations per element; the table above says what is counted."""

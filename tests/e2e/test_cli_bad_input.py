@@ -14,6 +14,9 @@ from codesign.text import printable
 
 _EVALUATE = ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--phase", "prefill"]
 _OSWORLD = ["--workload", "osworld"]
+_POOLS = [
+    "evaluate", "--space", "system-pd", "--design", "P1-D1", "--model", "llama-3-8b", *_OSWORLD,
+]  # fmt: skip
 
 _TECHNOLOGY = """\
     name: A memory
@@ -365,6 +368,12 @@ CASES = {
         {"a\x1b[31m\n.yaml": "["}),
     "a name that colors the terminal": Case(["memtech", "a\x1b[31m"], [r"'a\x1b[31m'"]),
     "a command that colors the terminal": Case(["a\x1b[31m"], [r"no such command", r"\x1b[31m"]),
+    "an unknown key in an option of a pool": Case(
+        [*_POOLS, "--option", "pools.decode.machin=npu"],
+        ["--option: pools: decode.machin: unknown key 'machin'. Did you mean 'machine'? "]),
+    "an option of a pool given twice": Case(
+        [*_POOLS, "--option", "pools=1", "--option", "pools.decode.machine=npu"],
+        ["--option: 'pools.decode.machine' is given twice"]),
     "1e12 tokens of a prompt": Case(
         [*_EVALUATE, "--prompt-tokens", "9" * 12, "--generated-tokens", "1"],
         ["--prompt-tokens: input should be less than or equal to 1000000000"]),
@@ -469,7 +478,7 @@ def test_a_format_that_no_machine_multiplies_is_found_in_the_file_of_the_space(
     assert main([command, "a.yaml"]) == 2
     assert (
         f"error: odd.yaml:{place + 1}: parameters.weight_format: unknown number format 'mxfp6'. "
-        "Did you mean 'mxfp16'? Known: mxfp16, mxfp4, mxfp8, …."
+        "Did you mean 'mxfp16'? Known: mxfp4, mxfp8, mxfp16, …."
     ) in capsys.readouterr().err
     assert _content(tmp_path) == before
 

@@ -145,7 +145,7 @@ def test_a_device_without_8_bit_floats_says_in_what_it_multiplies(capsys) -> Non
     words = ["--device", "a100", "--weight-format", "fp8", "--profile", "epoch", *SMALL]
     found = document([*LLAMA, *words], capsys)
     assert found["device"]["sustained_flop_per_s"] == pytest.approx(0.8 * 312e12)
-    assert any("multiply in fp16" in note for note in found["notes"])
+    assert any("multiply in bf16" in note for note in found["notes"])
 
 
 QUESTION = ["--prompt-tokens", "2000", "--generated-tokens", "500", "--users", "10000"]

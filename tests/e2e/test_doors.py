@@ -72,15 +72,17 @@ def mixing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _rates() -> dict[str, float]:
-    """Tokens/s of four devices by machine."""
+    """Tokens/s of four devices by machine; of one under ``forecast``, which knows no others."""
     space = api.load_space("memexplorer-parallel")
     columns = space.columns(space.encode(space.designs["D1x4"]))
     device = {"device": column_of(["h100-sxm"]), TENSOR_PARALLEL: column_of([4])}
+    rates = {"peak_ops_per_s": column_of([1e15]), "bandwidth_bytes_per_s": column_of([3e12])}
     request = {"model": "llama-3.3-70b", "prompt_tokens": 512, "generated_tokens": 64}
     results = {
         "npu": NpuEvaluator(_request()).evaluate(columns),
         "simulation": SimulationEvaluator(_request()).evaluate(columns),
         "platform": api.build_evaluator("platform", request).evaluate(device),
+        "forecast": api.build_evaluator("forecast", request).evaluate(rates),
     }
     rate = "throughput_tokens_per_s"
     return {name: float(result.metrics[rate][0]) for name, result in results.items()}
@@ -96,9 +98,9 @@ def test_a_kind_of_operator_reaches_every_machine(
     row = OperatorRule("replicated", "all", "gemm")
     monkeypatch.setitem(operator_rules._RULES, "own_mixing", row)
     after = _rates()
-    # Each device reads 80 x 8192 x 8192 weights more beside its quarter of 70e9.
+    # Each device reads 80 x 8192 x 8192 weights more beside its quarter of 70e9; one, beside all.
     for machine, rate in before.items():
-        assert 0.6 < after[machine] / rate < 0.9, machine
+        assert 0.6 < after[machine] / rate < (0.95 if machine == "forecast" else 0.9), machine
 
 
 # --- a metric with a bound: one property and its bound --------------------------------------------

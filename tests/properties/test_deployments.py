@@ -22,12 +22,12 @@ from codesign.workload import Request
 MODELS = {
     "llama-3.3-70b": "osworld",
     "mixtral-8x7b": "gsm8k",
-    "deepseek-v3": "bfcl",
+    "deepseek-v3.2": "bfcl",
     "qwen3-next-80b-a3b": "osworld",
 }
 DEPLOYMENTS = [(1, 1), (4, 1), (1, 4), (2, 2)]
 WITH_EXPERTS = [(1, 1, 8), (2, 2, 4)]
-MIXTURES = ["mixtral-8x7b", "deepseek-v3", "qwen3-next-80b-a3b"]
+MIXTURES = ["mixtral-8x7b", "deepseek-v3.2", "qwen3-next-80b-a3b"]
 PROFILES = ("plain", "memexplorer")
 LIBRARY = load_library()
 
@@ -91,7 +91,7 @@ def test_every_machine_works_in_every_deployment(model, phase, deployment):
 
 @pytest.mark.parametrize(
     ("model", "deployment"),
-    [*product(["llama-3.3-70b"], DEPLOYMENTS[1:]), ("deepseek-v3", WITH_EXPERTS[1])],
+    [*product(["llama-3.3-70b"], DEPLOYMENTS[1:]), ("deepseek-v3.2", WITH_EXPERTS[1])],
 )
 @pytest.mark.parametrize("profile", PROFILES)
 def test_compiled_and_not_are_the_same(model, deployment, profile, monkeypatch):
@@ -192,7 +192,7 @@ def test_imported_caches_wear_a_device_as_much_as_its_own_requests_write():
 def test_experts_over_groups_are_served_with_one_cache_for_each_request():
     """DeepSeek-V3 on eight devices: the latent cache is on each under tensor parallelism, so that
     a device has room for as many requests as eight have; spread experts keep each request once."""
-    evaluator = npu("deepseek-v3", "decode")
+    evaluator = npu("deepseek-v3.2", "decode")
     columns = space().columns(space().encode(space().designs["D1"]))
     cut, spread = (
         evaluator.evaluate(deployed(columns, *degrees)).metrics for degrees in ((8, 1), (1, 1, 8))

@@ -36,7 +36,7 @@ def _one_block(monkeypatch):
 MODELS = {
     "llama-3.3-70b": "osworld",
     "mixtral-8x7b": "gsm8k",
-    "deepseek-v3": "bfcl",
+    "deepseek-v3.2": "bfcl",
     "qwen3-next-80b-a3b": "osworld",
 }
 THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
@@ -196,7 +196,7 @@ def cases_of_brute_force():
 
 @pytest.mark.parametrize(("model", "phase", "m"), list(cases_of_brute_force()))
 def test_the_pruned_front_equals_brute_force(model, phase, m):
-    sizes = [assert_pruning_is_exact(model, phase, m, s, largest=60_000) for s in (m, m + 10)]
+    sizes = [assert_pruning_is_exact(model, phase, m, s, largest=60_000) for s in (m, m + 20)]
     assert max(sizes) > 1
 
 
@@ -205,7 +205,7 @@ def test_the_pruned_front_equals_brute_force(model, phase, m):
     ("model", "name"),
     [
         *((model, "memexplorer-parallel") for model in MODELS),
-        ("deepseek-v3", "memexplorer-experts"),
+        ("deepseek-v3.2", "memexplorer-experts"),
     ],
 )
 def test_it_does_so_where_the_degrees_of_parallelism_vary(model, name, phase):

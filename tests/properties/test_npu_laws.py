@@ -26,7 +26,7 @@ from codesign.workload import Request
 MODELS = {
     "llama-3.3-70b": "osworld",
     "mixtral-8x7b": "gsm8k",
-    "deepseek-v3": "bfcl",
+    "deepseek-v3.2": "bfcl",
     "llada-8b": "gsm8k",
     "qwen3-next-80b-a3b": "osworld",
 }

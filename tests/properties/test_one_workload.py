@@ -77,7 +77,7 @@ from codesign.workload.model import describe_unlike_attention
 from codesign.workload.model_size import kv_elements, state_bytes
 from codesign.workload.request import Request
 
-PROMPT, GENERATED, BATCH = 1000, 24, 3
+PROMPT, GENERATED, BATCH = 3000, 24, 3
 WEIGHT_BYTES, KV_BYTES = 2, 1  # bf16 and fp8, so that one is not taken for the other
 FORMATS = {"weight_format": "bf16", "activation_format": "bf16", "kv_format": "fp8"}
 TOKENS = {"prompt_tokens": PROMPT, "generated_tokens": GENERATED}
@@ -98,9 +98,9 @@ HYBRIDS = [
     *(name for name in list_models() if load_model(name).n_linear_layers),
     str(Path(__file__).with_name("state_space.yaml")),
 ]
-WITHOUT_POSITIONS = [
-    name for name in [*MODELS, MIXED, *HYBRIDS] if load_model(name).position != "learned"
-]
+SPARSE = [name for name in list_models() if load_model(name).is_sparse]
+SERVED = [*MODELS, MIXED, *HYBRIDS, *SPARSE]
+WITHOUT_POSITIONS = [name for name in SERVED if load_model(name).position != "learned"]
 MIXTURES = [name for name in MODELS if load_model(name).is_mixture]
 EXACT = 1e-9
 """Sums of the same terms in another order."""
@@ -111,7 +111,7 @@ def stem(model: str) -> str:
 
 
 every_model = pytest.mark.parametrize("model", MODELS, ids=stem)
-every_served_model = pytest.mark.parametrize("model", [*MODELS, MIXED, *HYBRIDS], ids=stem)
+every_served_model = pytest.mark.parametrize("model", SERVED, ids=stem)
 every_phase = pytest.mark.parametrize("phase", PHASES)
 
 
@@ -259,7 +259,8 @@ def test_every_operator_multiplies_and_reads_the_same_in_npu_platform_and_foreca
     )
     if (view, quantity) == ("platform", "weight_bytes"):
         theirs = {name: value for name, value in theirs.items() if name not in norms(model)}
-    if model in HYBRIDS and quantity == "kv_read_bytes":  # platform adds what states write
+    if model in [*HYBRIDS, *SPARSE] and quantity == "kv_read_bytes":
+        # Platform adds what states write, and the keys of indexers.
         ours, theirs = (
             {name: value for name, value in found.items() if name.startswith("attention")}
             for found in (ours, theirs)
@@ -274,7 +275,8 @@ def test_every_view_holds_the_weights_and_cache_of_the_model(
     view: str, model: str, phase: str
 ) -> None:
     found, shape = count(view, model, phase), load_model(model)
-    per_request = kv_elements(shape, PROMPT + GENERATED) * KV_BYTES + state_bytes(shape)
+    length = PROMPT + GENERATED
+    per_request = kv_elements(shape, length) * KV_BYTES + state_bytes(shape, length)
     cache_bytes = per_request * _batch(phase)
     assert found.held_weight_bytes == pytest.approx(
         parameter_count(shape) * WEIGHT_BYTES, rel=EXACT

@@ -116,7 +116,7 @@ def test_failed_designs_have_a_reason_and_no_numbers():
     rows = np.array([[x, 2] for x in (2, 3, 5, 6, 7)])
     seen = built.evaluate(rows)
     assert seen.failures == {
-        1: Failure("failed", "ZeroDivisionError: the toy broke"),
+        1: Failure("failed", "ZeroDivisionError: the toy broke (toy_plugins.py:60)"),
         2: Failure("bad-output", "metric gain_tokens is nan"),
         3: Failure("bad-output", "metric power_watts is inf"),
         4: Failure("failed", "gave up on 7"),

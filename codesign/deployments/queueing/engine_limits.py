@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
-from codesign.errors import InputError, Mistake
+from codesign.errors import InputError, Mistake, check_known
 
 StepPolicy: TypeAlias = Literal["chunked", "prefill-first"]
 """``chunked``: every step carries all decoding requests and, in what is left of the token budget,
@@ -17,43 +17,43 @@ prompts where any waits and has room, else it decodes, as its first engine did [
 .. [Kwon2023] W. Kwon et al., Efficient Memory Management for Large Language Model Serving with
    PagedAttention, SOSP 2023.
 """
-POLICIES: tuple[StepPolicy, ...] = ("chunked", "prefill-first")
 BLOCK_TOKENS = 16
 """Tokens of one block of the cache: vLLM's default on GPUs."""
 
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """How one machine's engine forms its steps.
-
-    Attributes:
-        max_sequences: Requests that run at a time.
-        max_batched_tokens: Tokens of a step. Under ``prefill-first`` a longer prompt has a step of
-            its own.
-        cache_tokens: Tokens whose keys and values the machine holds; whole blocks count.
-        keeps_preempted: Whether a preempted request finds its blocks again that nobody has taken:
-            vLLM's prefix caching, which is on by default.
-        plans_ahead: Whether the step after the next is chosen when the next one starts, so that
-            the machine never waits for its host: vLLM's asynchronous scheduling. What arrives or
-            ends in a step then counts one step later.
-        reserves_answers: Whether a request runs only where all that it will generate has blocks,
-            too, so that none is preempted: TensorRT-LLM's default, GUARANTEED_NO_EVICT.
-    """
+    """How one machine's engine forms its steps."""
 
     max_sequences: int = 256
+    """Requests that a machine runs at a time."""
     max_batched_tokens: int = 2048
+    """Tokens of a step of a machine. Under ``prefill-first`` a longer prompt has a step of its
+    own."""
     cache_tokens: int = 2**62
+    """Tokens whose keys and values the machine holds; whole blocks count."""
     policy: StepPolicy = "chunked"
+    """``chunked``: chunks of prompts beside all decoding requests; ``prefill-first``: whole prompts
+    before any."""
     keeps_preempted: bool = True
+    """Whether a preempted request finds its blocks again that nobody has taken: vLLM's prefix
+    caching, which is on by default."""
     plans_ahead: bool = False
+    """Whether the step after the next is chosen when the next one starts, so that the machine never
+    waits for its host: vLLM's asynchronous scheduling. What arrives or ends in a step then counts
+    one step later."""
     reserves_answers: bool = False
+    """Whether a request runs only where all that it will generate has blocks, too, so that none is
+    preempted: TensorRT-LLM's default, GUARANTEED_NO_EVICT."""
 
     def __post_init__(self) -> None:
         """Check the numbers.
 
         Raises:
-            InputError: No request fits, or the decoding requests alone exceed a step's tokens.
+            InputError: No request fits, the decoding requests alone exceed a step's tokens, or the
+                policy is not known.
         """
+        check_known("policy", self.policy, get_args(StepPolicy), "policy")
         if self.max_sequences < 1:
             raise InputError(
                 f"expected at least 1 request at a time, got {self.max_sequences}", "max_sequences"

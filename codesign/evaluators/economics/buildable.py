@@ -34,7 +34,7 @@ from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 
-_Fields = TypeVar("_Fields", SustainedDevice, ElementBytes, Fabric)
+_Fields = TypeVar("_Fields", Decoding, SustainedDevice, ElementBytes, Fabric)
 
 _BLOCK_SYSTEMS = 64
 """Systems worked on at a time, so that their arrays stay in the cache."""
@@ -49,14 +49,14 @@ class System:
 
     Attributes:
         layout: 1.0 or 2.0, the sides along which a matrix is sliced.
-        stages: Stages of the pipeline.
+        pipeline: Stages of the pipeline.
         tensor: Devices of a stage.
         attention: Devices that hold one copy of the attention.
         experts: Groups of devices among which the experts are spread.
     """
 
     layout: float
-    stages: int
+    pipeline: int
     tensor: int
     attention: int
     experts: int
@@ -64,7 +64,7 @@ class System:
     @property
     def n_devices(self) -> int:
         """Devices of an instance."""
-        return self.stages * self.tensor
+        return self.pipeline * self.tensor
 
 
 def buildable_systems(shape: ModelShape, most_devices: float) -> list[System]:
@@ -133,7 +133,7 @@ def buildable_points(
     grid = grid or Grid()
     systems = _kept(buildable_systems(decoding.target.shape, grid.most_devices), decoding)
     parts = [
-        _solve(decoding, block, grid.whole_requests(block[0].stages), context_tokens)
+        _solve(decoding, block, grid.whole_requests(block[0].pipeline), context_tokens)
         for block in _blocks(systems)
     ]
     if not sum(len(split) for _, split in parts):
@@ -183,26 +183,25 @@ def _suitable_systems(
         for block in _blocks([item for item in every if item.n_devices == n_devices]):
             columns = {
                 name: np.array([[float(getattr(item, name))] for item in block])
-                for name in ("layout", "stages", "attention", "experts")
+                for name in vars(fixed)
             }
             batch = load.batch[rows][None, :]
-            suits = _are_busy(shape, columns["experts"], batch / columns["stages"])
-            suits &= np.mod(batch, columns["stages"]) == 0
-            wanted = (fixed.layout, fixed.pipeline, fixed.attention, fixed.experts)
-            for column, value in zip(columns.values(), wanted, strict=True):
+            suits = _are_busy(shape, columns["experts"], batch / columns["pipeline"])
+            suits &= np.mod(batch, columns["pipeline"]) == 0
+            for name, value in vars(fixed).items():
                 if value is not None:
                     chosen = np.broadcast_to(value, load.n_devices.shape)[rows]
-                    suits &= np.isnan(chosen) | (chosen == column)
+                    suits &= np.isnan(chosen) | (chosen == columns[name])
             yield rows, block, suits
 
 
 def _taken(decoding: Decoding, rows: IntArray) -> Decoding:
     """The decoding of some of the designs; whatever they fix of the split is left open."""
-    taken = replace(decoding, target=_taken_pass(decoding.target, rows))
-    if decoding.speculation is not None:
-        draft = _taken_pass(decoding.speculation.draft, rows)
-        taken = replace(taken, speculation=replace(decoding.speculation, draft=draft))
-    return taken.of_designs(rows)
+    taken = replace(_taken_fields(decoding, rows), target=_taken_pass(decoding.target, rows))
+    if decoding.speculation is None:
+        return taken
+    draft = _taken_pass(decoding.speculation.draft, rows)
+    return replace(taken, speculation=replace(decoding.speculation, draft=draft))
 
 
 def _taken_pass(passes: ForwardPass, rows: IntArray) -> ForwardPass:
@@ -231,7 +230,7 @@ def buildable_point(
         InputError: No way comes out even; the nearest numbers of devices.
     """
     every = _kept(buildable_systems(decoding.target.shape, 2 * n_devices), decoding)
-    systems = [system for system in every if batch % system.stages == 0]
+    systems = [system for system in every if batch % system.pipeline == 0]
     own = [system for system in systems if system.n_devices == n_devices]
     if not own:
         sizes = sorted({system.n_devices for system in systems}, key=lambda n: abs(n - n_devices))
@@ -255,13 +254,7 @@ def _parts_words(shape: ModelShape) -> str:
 
 def _kept(systems: list[System], decoding: Decoding) -> list[System]:
     """The systems that have what the decoding fixes."""
-    fixed = decoding.target.fixed
-    wanted = {
-        "layout": fixed.layout,
-        "stages": fixed.pipeline,
-        "attention": fixed.attention,
-        "experts": fixed.experts,
-    }
+    wanted = vars(decoding.target.fixed)
     return [
         system
         for system in systems
@@ -271,9 +264,9 @@ def _kept(systems: list[System], decoding: Decoding) -> list[System]:
 
 def _blocks(systems: list[System]) -> Iterator[list[System]]:
     """Systems of one number of stages and one layout, a cacheful at a time."""
-    for stages in sorted({system.stages for system in systems}):
+    for stages in sorted({system.pipeline for system in systems}):
         for layout in range(1, len(LAYOUTS) + 1):
-            alike = [item for item in systems if (item.stages, item.layout) == (stages, layout)]
+            alike = [item for item in systems if (item.pipeline, item.layout) == (stages, layout)]
             for start in range(0, len(alike), _BLOCK_SYSTEMS):
                 yield alike[start : start + _BLOCK_SYSTEMS]
 
@@ -283,14 +276,14 @@ def _solve(
 ) -> tuple[FloatArray, FloatArray]:
     """(5, k) columns, as :func:`.frontier.priced` takes them, and (k, 4) splits, of what fits."""
     split = np.array(
-        [(item.layout, item.stages, item.attention, item.experts) for item in systems], np.float64
+        [(item.layout, item.pipeline, item.attention, item.experts) for item in systems], np.float64
     )
     n_devices = np.array([[float(item.n_devices)] for item in systems])
     load = Load(n_devices, requests[None, :], context_tokens)
     cut = _cut(decoding, systems)
     fits = decoding.memory_excess(load) <= 0
-    fits &= _are_busy(decoding.target.shape, split[:, 3:], load.batch / systems[0].stages)
-    time, length, first = cut.request_times(load, float(systems[0].stages))
+    fits &= _are_busy(decoding.target.shape, split[:, 3:], load.batch / systems[0].pipeline)
+    time, length, first = cut.request_times(load, float(systems[0].pipeline))
     columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
     rows = np.broadcast_to(np.arange(len(systems))[:, None], fits.shape)[fits]
     return np.stack([np.asarray(item[fits], np.float64) for item in columns]), split[rows]
@@ -315,7 +308,7 @@ def _fixed(passes: ForwardPass, systems: list[System]) -> ForwardPass:
     """Passes whose split is that of the systems, (k, 1) against batches; all of one layout."""
     attention = np.array([[float(item.attention)] for item in systems])
     experts = np.array([[float(item.experts)] for item in systems])
-    fixed = Fixed(systems[0].layout, float(systems[0].stages), experts, attention)
+    fixed = Fixed(systems[0].layout, float(systems[0].pipeline), experts, attention)
     return ForwardPass(passes.shape, passes.machine, passes.precision, fixed)
 
 
@@ -325,7 +318,7 @@ class _WholeDraft(ForwardPass):
     def best_times(self, load: Load) -> list[FloatArray]:
         """Times for every number of queries: (k, b) of (k, 1) instances, or (n,) of designs."""
         every = buildable_systems(self.shape, float(load.n_devices.max()))
-        systems = sorted((item for item in every if item.stages == 1), key=_n_devices)
+        systems = sorted((item for item in every if item.pipeline == 1), key=_n_devices)
         sizes = np.array([[float(item.n_devices)] for item in systems])
         batch = np.atleast_2d(load.batch)
         tables = [np.full((len(systems), batch.shape[1]), np.inf) for _ in load.queries]

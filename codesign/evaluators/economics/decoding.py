@@ -12,7 +12,6 @@ tokens on average ([Epoch2025]_ Eq. 46, after [Leviathan2023]_).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
@@ -68,31 +67,31 @@ class Decoding:
         target: Passes of the model that is served.
         speculation: The draft model; None: every token costs a pass.
         tokens: Tokens of a request; None: prompts cost nothing, as in the paper's tables.
+        draft_length: Tokens drafted ahead, one number or one for each design; 0: no speculation,
+            NaN: as many as is fastest.
     """
 
     target: ForwardPass
     speculation: Speculation | None = None
     tokens: RequestTokens | None = None
+    draft_length: FloatArray | float = np.nan
 
     def token_times(self, load: Load) -> tuple[FloatArray, IntArray]:
         """Seconds per token, and how many tokens are drafted ahead (0: no speculation)."""
         if self.speculation is None:
             (time,) = self.target.best_times(replace(load, queries=(1,)))
             return time, np.zeros(time.shape, dtype=np.int64)
-        plain, *checks = self.target.best_times(replace(load, queries=(1, *DRAFT_LENGTHS)))
+        is_open = np.isnan(self.draft_length)
+        lengths = [n for n in DRAFT_LENGTHS if np.any(is_open | (self.draft_length == n))]
+        plain, *checks = self.target.best_times(replace(load, queries=(1, *lengths)))
         (draft,) = self.speculation.draft.best_times(replace(load, queries=(1,)))
-        best, chosen = plain, np.zeros(plain.shape, dtype=np.int64)
-        for length, check in zip(DRAFT_LENGTHS, checks, strict=True):
-            expected = self.speculation.tokens_per_iteration(length)
-            time = (check + length * draft) / expected
-            chosen[time < best] = length
-            best = np.minimum(best, time)
+        best = np.where(is_open | (self.draft_length == 0), plain, np.inf)
+        chosen = np.zeros(best.shape, dtype=np.int64)
+        for length, check in zip(lengths, checks, strict=True):
+            time = (check + length * draft) / self.speculation.tokens_per_iteration(length)
+            is_better = (is_open | (self.draft_length == length)) & (time < best)
+            best, chosen = np.where(is_better, time, best), np.where(is_better, length, chosen)
         return best, chosen
-
-    def of_designs(self, rows: IntArray) -> Self:
-        """The decoding of some of the designs, of what is not the target's or the draft's."""
-        del rows  # nothing else differs among designs
-        return self
 
     def request_times(
         self, load: Load, stages: float = 1.0
@@ -136,11 +135,12 @@ class Decoding:
         return time
 
     def stored_bytes(self, load: Load) -> FloatArray:
-        """Weights and KV caches of the model and of its draft."""
+        """Weights and KV caches of the model, and of its draft where one is used."""
         stored = self.target.stored_bytes(load)
         if self.speculation is None:
             return stored
-        return stored + self.speculation.draft.stored_bytes(load)
+        drafts = self.speculation.draft.stored_bytes(load)
+        return np.asarray(stored + np.where(self.draft_length == 0, 0.0, drafts))
 
     def memory_excess(self, load: Load) -> FloatArray:
         """Stored bytes over the memory of the instance, minus one; above 0 they do not fit."""

@@ -10,8 +10,8 @@ and speculation as the space has parameters for; the rest is chosen for the leas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from codesign.columns import (
     Column,
     Columns,
     FloatArray,
-    IntArray,
     Value,
     column_of,
 )
@@ -37,17 +36,14 @@ from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
-    element_bits,
     paper_devices,
 )
 from codesign.hardware.device import load_device
 from codesign.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
-from codesign.workload.precision import FORMAT_KEYS
+from codesign.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
-_WIDE_FORMAT = "bf16"
-"""Format of an element where the space does not say (Epoch section 4)."""
 _CHUNK = 4096
 """Designs evaluated at a time, so that the arrays stay in the cache."""
 _RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
@@ -186,10 +182,10 @@ class EconomicsEvaluator:
             machine = self._machine(designs, draft_format)
             drafts = ElementBytes(draft_bytes, precision.activation_bytes, precision.kv_bytes)
             draft = ForwardPass(self._draft, machine, drafts)
-            decoding = _Choosing(
+            decoding = Decoding(
                 target,
                 Speculation(draft, self.workload.acceptance),
-                wanted=designs["speculation"].lookup(_length, absent=0.0),
+                draft_length=designs["speculation"].lookup(_length, absent=0.0),
             )
         return _PreparedDesigns(load, decoding, designs["device"].lookup(self._price))
 
@@ -205,7 +201,7 @@ class EconomicsEvaluator:
         tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
         for code in np.unique(weights.codes).tolist():
             where = weights.codes == code
-            weight_format = str((*weights.values, None)[code] or _WIDE_FORMAT)
+            weight_format = str((*weights.values, None)[code] or DEFAULT_FORMAT)
             machines = [
                 device_machine(
                     str(name), weight_format, self.options.profile, self.options.machine_choices
@@ -241,50 +237,6 @@ class _PreparedDesigns:
     usd_per_hour: FloatArray
 
 
-@dataclass(frozen=True)
-class _Choosing(Decoding):
-    """Decoding in which every design says how far ahead it drafts.
-
-    Attributes:
-        wanted: (n,) tokens drafted ahead; 0: no speculation, NaN: the fastest.
-    """
-
-    wanted: FloatArray | None = None
-
-    def of_designs(self, rows: IntArray) -> Self:
-        """What some of the designs want."""
-        assert self.wanted is not None
-        return replace(self, wanted=self.wanted[rows])
-
-    def token_times(self, load: Load) -> tuple[FloatArray, Any]:
-        """Seconds per token and tokens drafted ahead, with only the lengths that are wanted."""
-        assert self.speculation is not None and self.wanted is not None
-        (plain,) = self.target.best_times(load)
-        (draft,) = self.speculation.draft.best_times(load)
-        is_open = np.isnan(self.wanted)
-        best = np.where(is_open | (self.wanted == 0), plain, np.inf)
-        chosen = np.zeros(best.shape, dtype=np.int64)
-        used = [n for n in DRAFT_LENGTHS if (is_open | (self.wanted == n)).any()]
-        checks = (
-            self.target.best_times(
-                Load(load.n_devices, load.batch, load.context_tokens, tuple(used))
-            )
-            if used
-            else []
-        )
-        for length, check in zip(used, checks, strict=True):
-            time = (check + length * draft) / self.speculation.tokens_per_iteration(length)
-            better = (is_open | (self.wanted == length)) & (time < best)
-            best, chosen = np.where(better, time, best), np.where(better, length, chosen)
-        return best, chosen
-
-    def stored_bytes(self, load: Load) -> FloatArray:
-        """Weights and KV caches; of the draft where a design may speculate."""
-        assert self.speculation is not None and self.wanted is not None
-        drafts = self.speculation.draft.stored_bytes(load)
-        return np.asarray(self.target.stored_bytes(load) + np.where(self.wanted == 0, 0.0, drafts))
-
-
 def _numbers(designs: Columns, name: str, read: Any) -> FloatArray | None:
     """A column of numbers, NaN where the design leaves it open; None if all do."""
     if name not in designs:
@@ -317,15 +269,15 @@ def _counts(designs: Columns, name: str) -> FloatArray:
 
 def _weights(designs: Columns) -> Column:
     """The formats of the weights; codes below 0 where a design leaves it open."""
-    absent = column_of([_WIDE_FORMAT] * len(designs["n_devices"]))
+    absent = column_of([DEFAULT_FORMAT] * len(designs["n_devices"]))
     return designs.get("weight_format", absent)
 
 
 def _bits(designs: Columns, name: str) -> FloatArray:
     """(n,) bits of an element."""
-    wide = element_bits(_WIDE_FORMAT)
+    wide = bits_per_element(DEFAULT_FORMAT, "plain")
     if name in designs:
-        return designs[name].lookup(lambda item: element_bits(str(item)), wide)
+        return designs[name].lookup(lambda item: bits_per_element(str(item), "plain"), wide)
     # What is not said of the cache holds as for the activations, from which it is made.
     if name == "kv_format" and "activation_format" in designs:
         return _bits(designs, "activation_format")

@@ -44,7 +44,7 @@ class EconomicsWorkload(Record):
     context_tokens: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Tokens that every request attends to; 0: short contexts, as in Epoch's tables."""
     draft: ServedModel = DRAFT
-    """The model that drafts where a design speculates; on the same devices and batch."""
+    """The model that drafts ahead of the served one, on the same devices and batch."""
     acceptance: Annotated[float, Field(gt=0, lt=1)] = ACCEPTANCE
     """Probability that a drafted token is accepted."""
     draft_weight_bits: Amount = 16.0
@@ -77,14 +77,14 @@ class EconomicsOptions(Record):
     node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
     """Devices of one node; the device's own number if left out."""
     demand_tokens_per_s: Amount | None = None
-    """Tokens per second that all users together ask for: an instance must not generate more
-    (Epoch section 2.2.2)."""
+    """Tokens per second that all users ask for: no instance generates more (Epoch section
+    2.2.2)."""
     price_usd_per_hour: Amount | None = None
-    """Rent of a device, of whatever kind; the typical one of ``rents.yaml`` if left out."""
+    """Rent of a device in dollars, of whatever kind; a typical one if left out."""
     capital_cost_usd: Amount | None = None
-    """Price of a device that is bought instead; see :class:`~.ownership.Ownership`."""
+    """Price in dollars of a device that is bought instead."""
     power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Power that a bought device draws; that of its file if left out."""
+    """Power that a bought device draws; its file's, or a design's TDP, if left out."""
     lifetime_years: Amount = LIFETIME_YEARS
     """Years over which a bought device is written off."""
     busy_share: Share = 1.0

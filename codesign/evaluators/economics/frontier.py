@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
-from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, Load, Split
 
 SECONDS_PER_HOUR = 3600.0
@@ -29,16 +28,14 @@ class Grid:
     """Instance sizes and batches to try.
 
     How fine and how far is [ours]; the paper does not print its grid.
-
-    Attributes:
-        n_points: Points along either axis.
-        most_devices: Devices of the largest instance.
-        most_requests: Requests of the largest batch.
     """
 
     n_points: int = 400
+    """Batches that are tried; instance sizes too if they are real numbers."""
     most_devices: float = 1e3
+    """Devices of the largest instance."""
     most_requests: float = 1e4
+    """Requests of the largest batch."""
 
     def devices(self) -> FloatArray:
         """Instance sizes of the continuous frontier, real numbers as in the paper, ascending."""
@@ -91,16 +88,8 @@ class Points:
 
     def chosen(self, which: IntArray | BoolArray | slice) -> Points:
         """Some of the points."""
-        return Points(
-            self.n_devices[which],
-            self.batch[which],
-            self.token_time_s[which],
-            self.draft_length[which],
-            self.usd_per_million_tokens[which],
-            self.first_token_s[which],
-            None if self.split is None else self.split[which],
-            None if self.joules_per_token is None else self.joules_per_token[which],
-        )
+        parts = {name: part[which] for name, part in vars(self).items() if part is not None}
+        return replace(self, **parts)
 
     def devices_for(self, users: float) -> FloatArray:
         """Devices of as many whole instances as serve so many users at once."""
@@ -183,7 +172,7 @@ def feasible_points(
         InputError: No point fits; by how much, and what would.
     """
     grid = grid or Grid()
-    blocks = list(_blocks(grid.devices(), grid.requests(), _most_stages(decoding.target)))
+    blocks = list(_blocks(grid.devices(), grid.requests(), decoding.target.shape.n_layers))
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         jobs = [
             pool.submit(_solve, decoding, Load(devices, requests, context_tokens))
@@ -228,10 +217,6 @@ def priced(
             f"generates, got {demand_tokens_per_s:g}"
         )
     return points.chosen(within)
-
-
-def _most_stages(target: ForwardPass) -> float:
-    return float(target.shape.n_layers)
 
 
 def _blocks(

@@ -18,11 +18,10 @@ from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     accelerator_machine,
     device_machine,
-    element_bits,
 )
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import load_device
-from codesign.workload.precision import DEFAULT_FORMAT
+from codesign.workload.precision import DEFAULT_FORMAT, bits_per_element
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Formats:
     def precision(self) -> ElementBytes:
         """Bytes of an element."""
         names = (self.weight, self.activation, self.kv)
-        return ElementBytes(*(element_bits(name) / 8 for name in names))
+        return ElementBytes(*(bits_per_element(name, "plain") / 8 for name in names))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ the other evaluators do. They agree for dense models without latent attention or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from codesign.errors import InputError
 from codesign.workload.model import LanguageModel, describe_unlike_attention
@@ -126,34 +126,37 @@ def _epoch(model: LanguageModel) -> ModelShape:
         attention = _absorbed_parameters(model)
     layers = float(model.n_moe_layers if model.is_mixture else model.num_hidden_layers)
     routed = experts * (model.n_up_matrices + 1) * width * expert_width
-    unembedding = float(model.vocab_size * width)
     return ModelShape(
-        name=model.name,
-        hidden_size=float(width),
+        **_common(model),
         n_layers=layers,
         attention_parameters=float(attention),
         shared_parameters=0.0,
         routed_parameters=float(routed),
-        unembedding_parameters=unembedding,
-        stored_parameters=layers * (attention + routed) + unembedding,
+        stored_parameters=layers * (attention + routed) + float(model.vocab_size * width),
         qkv_width=qkv_width,
         attention_width=attention_width,
-        feedforward_width=float(expert_width),
-        n_up_matrices=float(model.n_up_matrices),
         n_experts=float(experts),
         n_active_experts=float(active),
         sparsity=float(experts // active),
         kv_elements=float(kv),
         score_flop=4.0 * score_width,
-        **_heads(model),
-        window=model.sliding_window,
-        sliding_share=sliding_share(model),
     )
 
 
-def _heads(model: LanguageModel) -> dict[str, int]:
+def _common(model: LanguageModel) -> dict[str, Any]:
+    """What both profiles see alike."""
     heads = model.num_attention_heads
-    return {"n_heads": heads, "n_kv_heads": heads if model.is_latent else model.num_key_value_heads}
+    return {
+        "name": model.name,
+        "hidden_size": float(model.hidden_size),
+        "unembedding_parameters": float(model.vocab_size * model.hidden_size),
+        "feedforward_width": float(_experts(model)[2]),
+        "n_up_matrices": float(model.n_up_matrices),
+        "n_heads": heads,
+        "n_kv_heads": heads if model.is_latent else model.num_key_value_heads,
+        "window": model.sliding_window,
+        "sliding_share": sliding_share(model),
+    }
 
 
 def _absorbed_parameters(model: LanguageModel) -> float:
@@ -193,26 +196,19 @@ def _plain(model: LanguageModel) -> ModelShape:
         shared = float(parts["mlp"] + parts["shared_experts"] + parts["router"])
     attention_width, qkv_width, score_width = _plain_widths(model)
     return ModelShape(
-        name=model.name,
-        hidden_size=float(model.hidden_size),
+        **_common(model),
         n_layers=layers,
         attention_parameters=parts["attention"] / layers,
         shared_parameters=shared / layers,
         routed_parameters=routed / layers,
-        unembedding_parameters=float(model.vocab_size * model.hidden_size),
         stored_parameters=float(parameter_count(model)),
         qkv_width=qkv_width,
         attention_width=attention_width,
-        feedforward_width=float(_experts(model)[2]),
-        n_up_matrices=float(model.n_up_matrices),
         n_experts=float(experts),
         n_active_experts=float(active),
         sparsity=experts / active,
         kv_elements=kv_elements_per_token(model) / layers,
         score_flop=2.0 * score_width,
-        **_heads(model),
-        window=model.sliding_window,
-        sliding_share=sliding_share(model),
     )
 
 

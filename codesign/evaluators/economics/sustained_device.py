@@ -14,7 +14,8 @@ from codesign.errors import InputError
 from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import Profile
 from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.device import Device, load_device
+from codesign.hardware.device import SAME_RATE, Device, load_device
+from codesign.machines.device.formats import product_format
 from codesign.schema import Fraction, Record, quantity, read_document, to_record
 from codesign.workload.precision import bits_per_element
 
@@ -100,49 +101,22 @@ class MachineChoices:
     node_size: int | None = None
 
 
-_WIDE_FORMATS = ("fp16", "bf16", "fp32")
-"""Formats in which a device multiplies what it has no narrower rate for, in order of choice."""
-_NARROW_FORMATS = {
-    "fp4": ("fp4", "fp8"),
-    "nvfp4": ("fp4", "fp8"),
-    "mxfp4": ("fp4", "fp8"),
-    "fp8": ("fp8",),
-    "mxfp8": ("fp8",),
-    "fp8_block128": ("fp8",),
-    "int4": ("int4", "int8"),
-    "mxint4": ("int4", "int8"),
-    "int8": ("int8",),
-    "mxint8": ("int8",),
-}
-"""Formats in which weights may multiply, in order of choice, before the wide ones; 4-bit weights at
-the 8-bit rate as in Epoch's Table 6. A rate of integers does not serve floats, nor the reverse."""
-
-
-def element_bits(name: str) -> float:
-    """Bits of a stored element, shared scales apart; ``fp4``, a format of devices, has 4.
-
-    Raises:
-        UnknownNameError: No such format.
-    """
-    return 4.0 if name == "fp4" else bits_per_element(name, "plain")
-
-
-def multiplied_format(device: Device, weight_format: str) -> str:
-    """The format, among those of the device's peak rates, in which weights multiply.
+def multiplied_format(device: Device, weight_format: str) -> tuple[str, tuple[str, ...]]:
+    """The format of the device's peak rates in which weights multiply; a note if it is a wider one.
 
     Limiting assumption: activations are converted to that format whatever they are stored in, as
     in Epoch's section 4.
 
     Raises:
-        InputError: None of the device's rates serves the weights.
+        UnknownNameError: None of the device's rates serves the weights.
     """
-    usable = (*_NARROW_FORMATS.get(weight_format, ()), *_WIDE_FORMATS)
-    for name in usable:
-        if name in device.peak:
-            return name
-    raise InputError(
-        f"{device.name} cannot multiply {weight_format} weights: expected a rate in "
-        f"{', '.join(usable)}, but its file states {', '.join(device.peak)} only"
+    own = product_format(weight_format, weight_format).multiply
+    used = device.multiply_format(own)
+    if used in SAME_RATE[own]:
+        return used, ()
+    return used, (
+        f"{device.name} states no {own} rate: {weight_format} weights take "
+        f"{bits_per_element(weight_format, 'plain'):g} bits in memory and multiply in {used}",
     )
 
 
@@ -161,8 +135,7 @@ def device_machine(
         choices: Figures that replace those of the profile.
 
     Raises:
-        UnknownNameError: No such device.
-        InputError: None of the device's rates serves the weights.
+        UnknownNameError: No such device, or none of its rates serves the weights.
     """
     device = load_device(name, "--device")
     paper = paper_devices().get(device.key) if profile == "epoch" else None
@@ -174,8 +147,8 @@ def device_machine(
 def _of_paper(
     device: Device, weight_format: str, paper: PaperDevice, choices: MachineChoices
 ) -> SustainedDevice:
-    is_wide = multiplied_format(device, weight_format) in _WIDE_FORMATS
-    peak = paper.peak_16_bit if is_wide else paper.peak_8_bit
+    multiplied, notes = multiplied_format(device, weight_format)
+    peak = paper.peak_16_bit if multiplied in SAME_RATE["bf16"] else paper.peak_8_bit
     return SustainedDevice(
         name=device.name,
         flop_per_s=peak * (choices.compute_cap or paper.compute_cap),
@@ -187,7 +160,7 @@ def _of_paper(
             choices.node_size or paper.node_size,
         ),
         peak_flop_per_s=peak,
-        notes=_widening_notes(device, weight_format),
+        notes=notes,
     )
 
 
@@ -199,7 +172,8 @@ def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray 
 def _of_file(
     device: Device, weight_format: str, profile: Profile, choices: MachineChoices
 ) -> SustainedDevice:
-    peak = device.peak[multiplied_format(device, weight_format)]
+    multiplied, widening = multiplied_format(device, weight_format)
+    peak = device.peak[multiplied]
     cap = device.sustained_fraction if profile == "plain" else COMPUTE_CAP
     fabric, notes = _fabric(device.link_bandwidth, device.network_bandwidth, choices)
     return SustainedDevice(
@@ -209,19 +183,7 @@ def _of_file(
         capacity_bytes=device.capacity,
         fabric=replace(fabric, node_size=choices.node_size or max(device.n_linked, 1)),
         peak_flop_per_s=peak,
-        notes=(*_widening_notes(device, weight_format), *notes),
-    )
-
-
-def _widening_notes(device: Device, weight_format: str) -> tuple[str, ...]:
-    """That narrow weights multiply at the rate of a wider format, where they do."""
-    used = multiplied_format(device, weight_format)
-    narrow = _NARROW_FORMATS.get(weight_format, ())
-    if not narrow or used == narrow[0]:
-        return ()
-    return (
-        f"{device.name} states no {narrow[0]} rate: {weight_format} weights take "
-        f"{element_bits(weight_format):g} bits in memory and multiply in {used}",
+        notes=(*widening, *notes),
     )
 
 

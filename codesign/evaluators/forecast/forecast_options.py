@@ -51,8 +51,8 @@ class ForecastOptions(Record):
     """Options of the ``forecast`` evaluator; parameters of the space replace those they name."""
 
     profile: Profile = "plain"
-    """How work and traffic are counted: as the other evaluators do, or by conventions of others,
-    such as those of LIFE's tables."""
+    """How work and traffic are counted: ``plain``, as the other evaluators do, ``life``, as in
+    LIFE's tables, or by the conventions of a plug-in."""
     variant: Variant = Variant()
     """Formats, fusion, attention, adapters: a name of LIFE's Table 3, or the keys."""
     chunk_tokens: Positive | None = None

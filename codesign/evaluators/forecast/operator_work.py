@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,3 +81,21 @@ class PassWork:
             | dict(zip(QUANTITIES, self.values[:, i].tolist(), strict=True))
             for i, (name, kind) in enumerate(zip(self.names, self.classes, strict=True))
         ]
+
+
+def added(works: Iterable[PassWork]) -> PassWork:
+    """The work of several passes together; operators that only later ones have come last."""
+    total, *others = works
+    for work in others:
+        new = [i for i, name in enumerate(work.names) if name not in total.names]
+        names = (*total.names, *(work.names[i] for i in new))
+        values = np.pad(total.values, ((0, 0), (0, len(new))))
+        values[:, [names.index(name) for name in work.names]] += work.values
+        total = PassWork(
+            names,
+            (*total.classes, *(work.classes[i] for i in new)),
+            (*total.groups, *(work.groups[i] for i in new)),
+            (*total.rules, *(work.rules[i] for i in new)),
+            values,
+        )
+    return total

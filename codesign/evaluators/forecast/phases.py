@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from codesign.columns import FloatArray
-from codesign.evaluators.forecast.operator_work import PassWork
+from codesign.evaluators.forecast.operator_work import PassWork, added
 from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import (
     Variant,
@@ -81,12 +81,10 @@ class Inference:
         """
         size = min(chunk_tokens or prompt_tokens, prompt_tokens)
         starts = range(0, prompt_tokens, size)
-        values: FloatArray | float = 0.0
-        for start in starts:
-            is_last = start == starts[-1]
-            work = self._pass(min(size, prompt_tokens - start), start, 1, is_last)
-            values = values + work.values
-        return work.with_values(np.asarray(values))
+        return added(
+            self._pass(min(size, prompt_tokens - start), start, 1, start == starts[-1])
+            for start in starts
+        )
 
     def _pass(self, tokens: int, past: int, batch_size: int, predicts: bool = True) -> PassWork:
         logits = self.logits or self.rules.logits
@@ -127,11 +125,15 @@ class Inference:
         return first.with_values(values)
 
     def _attended(self, contexts: ArrayLike, rules: Sequence[OperatorRule]) -> FloatArray:
-        """(c, o) tokens to which operators attend; those of sliding layers to their window."""
+        """(c, o) tokens to which operators attend; those of sliding layers to their window, sparse
+        attention to those that are chosen."""
         lengths = np.asarray(contexts, dtype=np.float64)[:, None]
         is_mixed = len(self.model.layers_by_type) > 1
-        slides = [not is_mixed or rule.is_windowed for rule in rules]
-        window = np.where(slides, self.model.sliding_window or np.inf, np.inf)
+        slides = [
+            rule.kernel == "attention" and (not is_mixed or rule.is_windowed) for rule in rules
+        ]
+        most = self.model.sliding_window or self.model.index_topk or np.inf
+        window = np.where(slides, most, np.inf)
         return np.asarray(np.minimum(lengths, window))
 
     def _step(self, context: float, batch_size: int) -> PassWork:
@@ -156,10 +158,10 @@ class Inference:
     def kv_bytes(self, n_tokens: int) -> float:
         """Bytes of one sequence's cache: the latents under MLA, whatever a pass expands.
 
-        The state of linear attention is part of it.
+        The state of linear attention and the keys of indexers are part of it.
         """
         held = kv_elements(self.model, n_tokens) * format_bytes(self.variant.kv_format)
-        return held + state_bytes(self.model)
+        return held + state_bytes(self.model, n_tokens)
 
     def weight_bytes(self) -> float:
         """Bytes of all weights: projections in their format, the rest in the activations'.

@@ -10,7 +10,12 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.model_size import kv_elements_per_token, parameters_by_part, state_bytes
+from codesign.workload.model_size import (
+    index_bytes_per_token,
+    kv_elements_per_token,
+    parameters_by_part,
+    state_bytes,
+)
 from codesign.workload.operator_rules import state_part
 from codesign.workload.operators import OperatorTable
 
@@ -84,8 +89,8 @@ def footprint(sharding: Sharding, table: OperatorTable, cached: CachedTokens) ->
     per_request = cached.of_prompt + cached.beams * cached.of_beam
     requests = platform.own_requests(platform.batch)
     held = per_request * requests + cached.of_prompt * cached.next_prompts
-    per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
-    kv = held * per_token * platform.kv_bytes
+    per_token = kv_elements_per_token(model) * sharding.kv * platform.kv_bytes
+    kv = held * (per_token + index_bytes_per_token(model)) * layers / platform.sp
     if model.n_linear_layers:
         # Every beam has a state of its own.
         states = requests * cached.beams + cached.next_prompts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from codesign.columns import FloatArray
 from codesign.workload.operator_rules import Kernel, OperatorRule
@@ -79,3 +80,8 @@ class DeviceWork:
     def kernel(self) -> Kernel:
         """Kernel of which the operator is a part."""
         return self.rule.kernel
+
+    @property
+    def part(self) -> Literal["attention", "linear"]:
+        """Whether its time is of products with keys and values, or with weights."""
+        return "attention" if self.rule.has_keys else "linear"

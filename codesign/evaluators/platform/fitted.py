@@ -65,6 +65,7 @@ from codesign.machines.device.experts import (
     rank_load,
 )
 from codesign.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
+from codesign.machines.device.indexing import Index, index_score_time_s, selection_time_s
 from codesign.machines.device.rates import DeviceRates
 from codesign.machines.device.scan import (
     Convolution,
@@ -77,7 +78,7 @@ from codesign.schema import Record
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import state_part
 
-_WHOLE = ("attention", "experts", "scan")
+_WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""
 
 _ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
@@ -169,7 +170,7 @@ class FittedKernels(Rooflines):
         name = first.name if len(group) == 1 else _name_of(group)
         return OperatorTime(
             name=name,
-            part="attention" if first.kernel == "attention" else "linear",
+            part=first.part,
             kernel=first.kernel,
             scope=first.rule.scope,
             is_in_layers=first.is_in_layers,
@@ -312,11 +313,15 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     stream = scores.stream
     assert stream is not None  # attention belongs to requests
     new = float(stream.table.tokens_per_request)
-    is_whole = float(scores.columns[0]) >= stream.past_tokens + (new + 1) / 2 - 0.5
+    reach = stream.past_tokens + (new + 1) / 2
+    is_whole = float(scores.columns[0]) >= reach - 0.5
+    # Only absorbed attention reads the latents, as keys that are values too.
+    is_absorbed = kernels.model.is_latent and float(scores.kv_bytes[0]) > 0
     own_new = new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
     # Queries of a part of a prompt see as many keys on average as those of the whole.
     past = stream.past_tokens + (new - own_new) / 2
     past = past if stream.is_prefill else past / platform.sp
+    chooses = kernels.model.is_sparse and not is_whole
     is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
     is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp4) > 0)
     is_converted = np.zeros_like(is_narrow)
@@ -324,9 +329,9 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         # Measured kernels multiply the latents of a narrow cache as they are, and convert a
         # prompt's expanded ones before, on devices for which somebody wrote such kernels.
         has_fp8 = np.asarray(platform.rates.has_fp8) > 0
-        is_narrow = has_narrow_cache & has_fp8 & (not stream.is_prefill)
+        is_narrow = has_narrow_cache & has_fp8 & is_absorbed
         has_own = np.asarray(platform.rates.has_asynchronous_cores) > 0
-        is_converted = has_narrow_cache & has_own & stream.is_prefill
+        is_converted = has_narrow_cache & has_own & (not is_absorbed)
     shape = Attention(
         sequences=platform.own_requests(stream.attention_requests),
         new_tokens=own_new,
@@ -338,18 +343,52 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         window=0.0 if is_whole else float(kernels.model.sliding_window or 0),
         kv_bits=platform.kv_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
-        shares_values=is_latent and not stream.is_prefill,
+        shares_values=is_absorbed,
         is_prepared=is_converted,
     )
+    if chooses:
+        # Every query has keys of its own, which lie in the cache while others choose them.
+        shape = replace(
+            shape,
+            sequences=shape.sequences * own_new,
+            new_tokens=1.0,
+            past_tokens=np.maximum(scores.columns - 1.0, 0.0),
+        )
     family = "mla" if is_latent else "attention"
     if family == "attention":
         is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
         shape = replace(shape, is_synchronous=is_portable)
     law_s = kernels.by_class(
         family, AttentionConstants,
-        lambda constants: attention_time_s(shape, kernels.rates, constants),
+        lambda constants: attention_time_s(
+            shape, kernels.rates, constants, is_cached=chooses and stream.is_prefill
+        ),
     )  # fmt: skip
     return kernels.corrected_s(family, attention_case(shape), law_s, group)
+
+
+def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """The scores of an indexer, and the choice of the tokens that have the highest."""
+    platform, item = kernels.platform, group[0]
+    stream = item.stream
+    assert stream is not None  # keys belong to requests
+    new = float(stream.table.tokens_per_request)
+    own_new = new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
+    shape = Index(
+        sequences=platform.own_requests(stream.attention_requests),
+        new_tokens=own_new,
+        context=item.columns,
+        heads=item.rows / new,
+        head_dim=item.inner,
+    )
+    attention = kernels.by_class(
+        "mla", AttentionConstants,
+        lambda constants: index_score_time_s(shape, kernels.rates, constants),
+    )  # fmt: skip
+    return attention + kernels.by_class(
+        "elementwise", ElementwiseConstants,
+        lambda constants: selection_time_s(shape, kernels.rates, constants),
+    )  # fmt: skip
 
 
 def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -384,7 +423,7 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
         # An exchange brings a group only tokens that it has an expert of.
         all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * chosen),
         experts=experts,
-        hidden=float(kernels.model.hidden_size),
+        hidden=float(mixture.routed_width),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
         matrices=float(kernels.model.n_up_matrices + 1),
         weight_bytes=platform.weight_bytes,
@@ -482,6 +521,7 @@ _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = 
     "gemm": _gemm_s,
     "absorption": _absorption_s,
     "attention": _attention_s,
+    "index": _index_s,
     "experts": _experts_s,
     "scan": _scan_s,
     "rowwise": _rows_s,

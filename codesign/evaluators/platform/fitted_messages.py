@@ -104,10 +104,10 @@ def _message_bytes(message: Message) -> FloatArray:
 def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:
     """(n,) times of a dispatch or a combine for large batches, and for small ones."""
     inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
-    mixture, hidden = kernels.model.moe_dims, float(kernels.model.hidden_size)
+    mixture, hidden = kernels.model.moe_dims, float(kernels.model.moe_dims.routed_width)
     experts, links = float(mixture.n_routed_experts), kernels.platform.links
     top_k = float(mixture.num_experts_per_tok)
-    tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
+    tokens = message.elements / (hidden * _reached(message, kernels))
 
     def time(kind: ExchangeKind) -> FloatArray:
         return kernels.by_class(

@@ -13,6 +13,7 @@ from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.machines.device.indexing import eight_bit_peak
 from codesign.machines.roofline import roofline_times
 from codesign.workload.model import LanguageModel
 from codesign.workload.operator_rules import Kernel, Scope
@@ -70,12 +71,16 @@ class Rooflines:
 
     def bound(self, work: DeviceWork) -> OperatorTime:
         """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
-        rate = self.platform.products.peak_flop_per_s * (self.options.compute_efficiency or 1.0)
+        rate = self.platform.products.peak_flop_per_s
+        if work.kernel == "index":
+            # Indexers multiply in 8 bits where devices do, whatever the format of the weights.
+            rate = np.maximum(rate, eight_bit_peak(self.platform.rates))
+        rate = rate * (self.options.compute_efficiency or 1.0)
         times = roofline_times(2.0 * work.mac, rate, self.memory_s(work))
         kept = work.weight_bytes + work.kv_bytes
         return OperatorTime(
             name=work.name,
-            part="attention" if work.kernel == "attention" else "linear",
+            part=work.part,
             kernel=work.kernel,
             scope=work.rule.scope,
             is_in_layers=work.is_in_layers,

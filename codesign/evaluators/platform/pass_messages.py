@@ -19,6 +19,7 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import kv_elements_per_token
 from codesign.workload.operator_rules import Collective
 
 _PURPOSES: dict[Collective, str] = {"all_reduce": "sum", "all_gather": "gather"}
@@ -98,10 +99,9 @@ def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
 
 
 def _cache_width(model: LanguageModel) -> float:
-    """Elements that one token keeps in the cache, per layer."""
-    if model.is_latent:
-        return float(model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim)
-    return 2.0 * model.num_key_value_heads * model.head_dim
+    """Elements that one token keeps in the cache, per layer with softmax attention, on average."""
+    keys = model.n_index_layers * model.index_dims.head_dim if model.is_sparse else 0
+    return (kv_elements_per_token(model) + keys) / (model.n_attention_layers or 1)
 
 
 def _value_width(model: LanguageModel) -> float:

@@ -37,13 +37,13 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            kernel = stream.table.rules[i].kernel
-            if kernel == "scan":
+            rule = stream.table.rules[i]
+            if rule.kernel == "scan":
                 if stream.has_products:
                     operators.append(_part_of_scan(sharding, stream, i))
             elif stream.table.kinds[i] == "vector" and not rules.has_vector_kernels:
                 continue
-            elif kernel == "attention":
+            elif rule.has_keys:
                 operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)
@@ -135,6 +135,8 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         moved, kept = np.zeros_like(moved), kept + moved
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
+    kept_elements = table.kv_read_elements_per_request[i] * sharding.kv
+    keys_bytes = float(table.state_read_bytes_per_request[i])
     ones = np.ones_like(moved)
     heads = np.maximum(table.products_per_request[i] * share.work, 1.0)
     return DeviceWork(
@@ -151,7 +153,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         count=float(table.count[i]),
         mac=table.mac_per_request[i] * requests / platform.sp * share.work,
         weight_bytes=np.zeros_like(moved),
-        kv_bytes=table.kv_read_elements_per_request[i] * cached * sharding.kv * platform.kv_bytes,
+        kv_bytes=cached * (kept_elements * platform.kv_bytes + keys_bytes),
         activation_bytes=moved * platform.activation_bytes,
         onchip_bytes=kept * platform.activation_bytes,
     )

@@ -36,17 +36,18 @@ class PlatformRequest(Record):
     model: Annotated[str, checked(_known_model)]
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
     use_case: Annotated[str, checked(_known_use_case)] | None = None
-    """Tokens, beams and limits of a use case (``rag-qa``); see :mod:`.use_cases`."""
+    """Tokens, beams and limits of a use case: question-answering, chat, rag-qa, summarization,
+    code-generation or personal-assistant."""
     trace: TraceName | None = None
     """A named pair of token counts (``osworld``)."""
     prompt_tokens: Positive | None = None
-    """Tokens of the prompt; instead of ``use_case`` or ``trace``."""
+    """Tokens of a prompt; instead of ``use_case``."""
     generated_tokens: Natural | None = None
     """Tokens generated after it, by each beam; 0: the first decode step is looked at."""
     beams: Positive | None = None
     """Answers that a request generates side by side; 1, or as the use case has it."""
     chunk_tokens: Positive | None = None
-    """Prompt tokens that one pass prefills (chunked prefill); the whole prompt if None."""
+    """Prompt tokens that one pass prefills (chunked prefill); the whole prompt if left out."""
     mixed: bool = False
     """Whether every pass with a chunk of a prompt also carries a decode step of the batch."""
 

@@ -37,7 +37,11 @@ from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.units import format_engineering
-from codesign.workload.model_size import kv_elements_per_token, state_bytes
+from codesign.workload.model_size import (
+    index_bytes_per_token,
+    kv_elements_per_token,
+    state_bytes,
+)
 from codesign.workload.operator_rules import state_part
 
 _GRID_RATIO = 2.0**0.5
@@ -278,7 +282,7 @@ def cache_tokens(
         part = float(np.asarray(state_part(model, platform.attention_ranks))[0])
         room -= sequences * state_bytes(model) * part
     share = float(serving.sharding.kv[0] * platform.kv_bytes[0])
-    per_token = kv_elements_per_token(model) * share
+    per_token = kv_elements_per_token(model) * share + index_bytes_per_token(model)
     tokens = int(room // per_token) if room > 0 else 0
     if tokens < BLOCK_TOKENS:
         raise InputError(

@@ -29,10 +29,10 @@ class HandOverBytes:
     def __init__(self, stage: StageRequest, workload: SystemWorkload) -> None:
         model = workload.language_model
         self._elements = float(kv_elements(model, stage.cached_tokens))
-        self._state_bytes = float(state_bytes(model))
+        self._state_bytes = float(state_bytes(model, stage.cached_tokens))
 
     def bytes_of(self, format_: object) -> float:
-        """Bytes of the KV cache in a format, and of recurrent states."""
+        """Bytes of the KV cache in a format, and of what is in the model's own."""
         return self._elements * bits_per_element(str(format_)) / 8.0 + self._state_bytes
 
     def of(self, designs: Columns, n: int) -> FloatArray:

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
 
-from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
@@ -36,6 +35,10 @@ _LONG_DRAFT_KV_HEADS = 1
 """Captions of Figs. 9 and 10: multi-query attention."""
 _TEXT_PRICE_USD_PER_HOUR = 2.0
 """Sections 2 and 4.3 compute with two dollars an hour, the tables with 2.1."""
+_HOP_S = 1e-6
+"""Latency of one hop (section 2.2.1, after NCCL's LL protocol)."""
+_REDUCTIONS_PER_LAYER = 4
+"""Products after one another in a layer (section 2.2.1)."""
 
 
 @cache
@@ -92,6 +95,42 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         targets=_targets(first, frontiers, context),
         notes=_notes(),
     )
+
+
+class Fastest(NamedTuple):
+    """The fastest instance of Eqs. 13 and 14.
+
+    Attributes:
+        token_time_s: Time between two tokens.
+        n_devices: Devices of the instance, a real number.
+    """
+
+    token_time_s: float
+    n_devices: float
+
+
+def fastest(weight_bytes: float, n_layers: int, bandwidth_bytes_per_s: float) -> Fastest:
+    """The instance with the most tokens per second of a dense model, in closed form.
+
+    The size at which further devices add as much latency as they take from the reads of the
+    weights: a network with latency and no limit of bandwidth, two-dimensional tensor parallelism,
+    the critical batch ([Epoch2025]_ section 2.2.3, Eqs. 9 to 14).
+
+    Args:
+        weight_bytes: Bytes of all parameters.
+        bandwidth_bytes_per_s: Bandwidth of one device's memory.
+
+    Examples:
+        >>> optimum = fastest(2 * 70.55e9, 80, 3.3e12)  # Llama 3 70B on H100s
+        >>> round(1 / optimum.token_time_s), round(optimum.n_devices)
+        (234, 26)
+    """
+    latency = n_layers * _REDUCTIONS_PER_LAYER * _HOP_S
+    read = weight_bytes / bandwidth_bytes_per_s
+    if read <= latency:
+        return Fastest(read, 1.0)
+    n_devices = (read / latency) ** (2 / 3)
+    return Fastest(3.0 * latency ** (2 / 3) * read ** (1 / 3) - 2.0 * latency, n_devices)
 
 
 def closed_form_rows() -> list[dict[str, Any]]:

@@ -9,16 +9,18 @@ reader's own device is to us.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError
+from codesign.studies.validation import attention_blocks
 from codesign.studies.validation.kernel_families.correcting import cross_validated_s
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_table import (
@@ -88,27 +90,16 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     summary: list[dict[str, Any]] = []
     targets: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter(omitted)
-    covered = np.zeros(len(table), dtype=np.bool_)
-    for name in FAMILIES:
-        family = family_of(name)
-        chosen = np.isin(table.words("operator"), family.operators)
-        covered |= chosen
-        own = table.take(chosen)
-        if not len(own):
-            continue
-        reasons.update(reason for reason in family.left_out(own).tolist() if reason)
-        predictions = {"law": family.predict(own), "roofline": family.roofline_s(own)}
-        if has_folds:
-            predictions["ours"] = cross_validated_s(family, own)
-            predictions["device held out"] = _without(family, own, device_keys(own))
-            predictions["chip held out"] = _without(family, own, chip_names(own))
-        else:
-            predictions["ours"] = family.corrected_s(own)
-        rows += _rows(name, own, predictions)
-        summary += _summaries(own, predictions)
-        targets += _targets(name, family.target, own, predictions)
+    predicted = [_of_family(name, table, reasons, has_folds) for name in FAMILIES]
+    for name, limit, own, predictions in (*predicted, *_of_blocks(table, reasons)):
+        if len(own):
+            rows += _rows(name, own, predictions)
+            summary += _summaries(own, predictions)
+            targets += _targets(name, limit, own, predictions)
     targets += _roofline_targets(rows)
-    for operator in sorted(set(table.words("operator")[~covered].tolist())):
+    covered = [family_of(name).operators for name in FAMILIES]
+    known = set(chain(*covered, *attention_blocks.OPERATORS.values()))
+    for operator in sorted({*table.words("operator").tolist()} - known):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
     left = [f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()]
@@ -121,6 +112,36 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
         targets=targets,
         notes=(*left, *notes),
     )
+
+
+_Predicted: TypeAlias = tuple[str, float, KernelTable, Mapping[str, FloatArray]]
+"""Name of some kernels, the promised error, their rows, and (q,) seconds by how they came about."""
+
+
+def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: bool) -> _Predicted:
+    family = family_of(name)
+    own = table.of(family.operators)
+    if not len(own):
+        return name, family.target, own, {}
+    reasons.update(reason for reason in family.left_out(own).tolist() if reason)
+    predictions = {"law": family.predict(own), "roofline": family.roofline_s(own)}
+    if has_folds:
+        predictions["ours"] = cross_validated_s(family, own)
+        predictions["device held out"] = _without(family, own, device_keys(own))
+        predictions["chip held out"] = _without(family, own, chip_names(own))
+    else:
+        predictions["ours"] = family.corrected_s(own)
+    return name, family.target, own, predictions
+
+
+def _of_blocks(table: KernelTable, reasons: Counter[str]) -> Iterator[_Predicted]:
+    """Whole blocks of attention, to which nothing is fitted."""
+    for name, operators in attention_blocks.OPERATORS.items():
+        own = table.of(operators)
+        left = attention_blocks.left_out(own)
+        reasons.update(reason for reason in left.tolist() if reason)
+        own = own.take(left == "")
+        yield name, attention_blocks.TARGET, own, attention_blocks.predict(own)
 
 
 def _without(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
@@ -289,6 +310,8 @@ _NOTES = (
     "The roofline is the larger of arithmetic over the datasheet's peak and bytes over its "
     "bandwidth. GenZ times an operator so, over shares of both that its user states (study "
     "requests); LLMCompass is on no package index and was not run.",
+    "Blocks of attention are sums of kernels as platform puts them together; nothing is fitted to "
+    "them. Those of L40S and, with sparse attention, of vLLM have kernels that others replaced.",
 )
 _FOLDS = (
     "Errors are of corrections fitted without the row's geometry on any device, in five parts: "

@@ -30,7 +30,11 @@ from codesign.studies.validation.request_cases import (
 )
 from codesign.studies.validation.study import Study, comparison, median_promise, summarize
 from codesign.workload import load_model
-from codesign.workload.model_size import kv_elements_per_token, weight_elements
+from codesign.workload.model_size import (
+    index_bytes_per_token,
+    kv_elements_per_token,
+    weight_elements,
+)
 from codesign.workload.precision import FORMAT_KEYS, bits_per_element
 
 _REPOSITORY = Path(__file__).parents[3]
@@ -179,6 +183,7 @@ def running_requests(case: RequestCase) -> int:
     room = MEMORY_FRACTION * case.device.capacity * n_devices
     weights = weight_elements(model) * bits_per_element(case.formats[0]) / 8
     per_token = kv_elements_per_token(model) * bits_per_element(case.formats[2]) / 8
+    per_token += index_bytes_per_token(model)
     if weights > case.device.capacity * n_devices:
         raise InputError(f"{model.name} does not fit {n_devices} of {case.device.name}")
     fitting = (room - weights) / (per_token * (case.prompt + case.output / 2))

@@ -164,7 +164,7 @@ def test_whatever_an_evaluator_does_is_recorded_and_the_campaign_goes_on(write):
     results = finished(write(evaluator=options, budget=300, seeds=1)).results()
     x = np.array([design["x"] for design in results.problem.space.decode(results.rows)])
     reasons = {
-        3: "ZeroDivisionError: the toy broke", 7: "metric gain_tokens is nan",
+        3: "ZeroDivisionError: the toy broke (toy_plugins.py:60)", 7: "metric gain_tokens is nan",
         9: "metric power_watts is inf", 11: "gave up on 11", 13: "no room for 13",
     }  # fmt: skip
     assert len(results) == 600

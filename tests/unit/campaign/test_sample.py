@@ -242,7 +242,9 @@ def test_an_answer_file_survives_a_cut_line_and_serves_no_other_problem(problem,
 
     rows = np.concatenate([problem.space.encode({"x": x, "y": 1, "kind": "plain"}) for x in (4, 5)])
     direct = AnswerFile(path, problem).evaluate(rows, each(evaluate))
-    assert direct.failures == {1: Failure("failed", "ZeroDivisionError: the toy broke")}
+    assert direct.failures == {
+        1: Failure("failed", "ZeroDivisionError: the toy broke (toy_plugins.py:60)")
+    }
     path.write_bytes(path.read_bytes()[:-5])
     again = AnswerFile(path, problem).evaluate(rows, each(evaluate))
     assert AnswerFile(path, problem).evaluate(rows, each(evaluate)).failures == again.failures

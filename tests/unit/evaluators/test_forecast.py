@@ -354,3 +354,20 @@ def test_work_is_counted_once_per_variant_however_many_machines(
     assert len(counts) == 3 * 2 * 2 * 4 * 2 * 2  # formats, fusion, attention, chunks or not, batch
     built.evaluate(designs)
     assert len(counts) == 3 * 2 * 2 * 4 * 2 * 2
+
+
+def test_chunks_are_attended_to_whole_first_and_chosen_from_later() -> None:
+    inference, chunk, prompt = Inference.of(load_model("deepseek-v3.2"), Variant()), 2048, 8192
+    whole, first, chunks = (
+        inference.prefill(*sizes) for sizes in ((prompt,), (chunk,), (prompt, chunk))
+    )
+    assert "key_value_projection" in first.names
+    assert "index_scores" not in first.names
+    assert chunks.names[: len(first.names)] == first.names
+    scores, all_scores = (
+        work.of("matrix_ops")[work.names.index("index_scores")] for work in (chunks, whole)
+    )
+    within = 61 * 2 * 64 * 128 * chunk * (chunk + 1) / 2  # nothing is chosen in the first chunk
+    assert scores == pytest.approx(all_scores - within, rel=1e-12)
+    up = chunks.of("matrix_ops")[chunks.names.index("key_value_projection")]
+    assert up == first.of("matrix_ops")[first.names.index("key_value_projection")]

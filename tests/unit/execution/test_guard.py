@@ -132,14 +132,18 @@ def test_a_transient_failure_is_tried_again_as_often_as_is_set(guard, place):
 
 def test_a_design_that_used_up_its_retries_says_how_many_attempts_there_were(guard, place):
     seen = guard(retries=1).evaluate(rows_of(14))
-    reason = "ConnectionError: no license at the moment (the last of 2 attempts)"
+    reason = (
+        "ConnectionError: no license at the moment (fragile_plugin.py:67) (the last of 2 attempts)"
+    )
     assert seen.failures == {0: Failure("failed", reason)}
     assert (place / "attempts").read_text() == "xx"
 
 
 def test_without_retries_a_failure_is_final(guard, place):
     seen = guard().evaluate(rows_of(14))
-    assert seen.failures == {0: Failure("failed", "ConnectionError: no license at the moment")}
+    assert seen.failures == {
+        0: Failure("failed", "ConnectionError: no license at the moment (fragile_plugin.py:67)")
+    }
     assert (place / "attempts").read_text() == "x"
 
 

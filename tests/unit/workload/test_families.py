@@ -24,6 +24,7 @@ from codesign.workload import (
     state_bytes,
 )
 from codesign.workload.families import FAMILIES, known_types
+from codesign.workload.model import describe_unlike_attention
 from codesign.workload.model_size import kv_elements
 from codesign.workload.operator_rules import largest_parts
 
@@ -65,6 +66,7 @@ def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path
     model = read(tmp_path, row["config"])
     assert kv_elements_per_token(model) == row.get("kv", kv_elements_per_token(model))
     assert state_bytes(model) == row.get("state", state_bytes(model))
+    assert state_bytes(model, 1) - state_bytes(model) == row.get("keys", 0)
     if "kv_at" in row:
         assert kv_elements(model, row["kv_at"]["tokens"]) == row["kv_at"]["elements"]
 
@@ -81,6 +83,87 @@ def test_the_block_scales_of_a_checkpoint_are_read(row: dict[str, Any], tmp_path
 def test_block_scales_that_make_no_sense_are_none(size: Any, tmp_path: Path) -> None:
     quantized = {"quant_method": "fp8", "weight_block_size": size}
     assert read(tmp_path, SHAPES | {"quantization_config": quantized}).weight_block_size is None
+
+
+CHECKPOINTS: list[tuple[dict[str, Any], str]] = [
+    # As the classes of Transformers 5.24 and the tools beside it write them.
+    ({"quant_method": "bitsandbytes", "load_in_8bit": False, "load_in_4bit": True,
+      "_load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "bitsandbytes load_in_4bit nf4"),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bitsandbytes load_in_8bit"),
+    ({"bits": 4, "quant_method": "gptq", "group_size": 128, "format": "gptq_v2"}, "gptq gptq_v2 4"),
+    ({"quant_method": "awq", "bits": 4, "format": "gemm"}, "awq gemm 4"),
+    ({"quant_method": "awq", "w_bit": 4}, "awq 4"),
+    ({"quant_method": "aqlm", "num_codebooks": 1, "nbits_per_codebook": 16}, "aqlm 16"),
+    ({"quant_method": "vptq", "config_for_layers": {}}, "vptq"),
+    ({"quant_method": "quanto", "weights": "int8", "activations": None}, "quanto int8"),
+    ({"quant_method": "eetq", "weights": "int8"}, "eetq int8"),
+    ({"quant_method": "higgs", "bits": 4, "p": 2}, "higgs 4"),
+    ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}}, "hqq 4"),
+    ({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+        "group_0": {"input_activations": {"num_bits": 8}, "weights": {
+            "num_bits": 4, "type": "int"}}}}, "compressed-tensors pack-quantized int 4"),
+    ({"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}, "fbgemm_fp8"),
+    ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}},
+     "torchao Int4WeightOnlyConfig"),
+    ({"quant_method": "bitnet"}, "bitnet"),
+    ({"quant_method": "spqr", "bits": 3}, "spqr 3"),
+    ({"quant_method": "fp8", "weight_block_size": [128, 128], "expert_dtype": "fp4"}, "fp8 fp4"),
+    ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}},
+     "quark fp8_e4m3"),
+    ({"quant_method": "fp_quant", "forward_dtype": "nvfp4"}, "fp_quant nvfp4"),
+    ({"quant_method": "auto-round", "bits": 4, "sym": True}, "auto-round 4"),
+    ({"quant_method": "mxfp4"}, "mxfp4"),
+    ({"quant_method": "nvfp4"}, "nvfp4"),
+    ({"quant_method": "mxfp8"}, "mxfp8"),
+    ({"quant_method": "metal", "bits": 4}, "metal 4"),
+    ({"quant_method": "fouroversix", "dtype": "nvfp4"}, "fouroversix nvfp4"),
+    ({"quant_method": "sinq", "nbits": 4}, "sinq 4"),
+    ({"quant_method": "gemma", "num_bits": 4}, "gemma 4"),
+    ({"quant_method": "gguf"}, "gguf"),
+    ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"},
+     "modelopt NVFP4 FP8"),
+    ({"group_size": 64}, "no method"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stated", "words"), CHECKPOINTS, ids=lambda value: str(value))
+def test_a_quantized_checkpoint_is_named_with_its_format(
+    stated: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes
+    assert note.startswith(f"quantization_config ({words}) does not set the formats of weights")
+    nested = {"model_type": "llava", "quantization_config": stated, "text_config": SHAPES}
+    assert read(tmp_path, nested).notes == (note,)
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"quantization": {"group_size": 64, "bits": 4}}, "quantization (4)"),
+        ({"quantization_bit": 4}, "quantization_bit (4)"),
+        ({"quantization_config": "fp8"}, "quantization_config (fp8)"),
+        (
+            {"compression_config": {"quant_method": "compressed-tensors"}},
+            "compression_config (comp",
+        ),
+    ],
+)
+def test_other_keys_of_a_quantized_checkpoint_are_a_note_too(
+    stated: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    assert read(tmp_path, SHAPES | stated).notes[0].startswith(words)
+    assert not read(tmp_path, SHAPES | dict.fromkeys(stated)).notes
+
+
+def test_formats_may_stand_in_a_file_beside_or_matrix_by_matrix(tmp_path: Path) -> None:
+    """As ModelOpt writes them; a file of MiniMax-M3 lists 22,422 matrices."""
+    beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
+    assert read(tmp_path, SHAPES).notes[0].startswith("quantization (NVFP4) does not set")
+    stated = {"quant_method": "modelopt", "exclude_modules": ["lm_head"] * 100_001,
+              "quantized_layers": {"layers.0.weight": {"quant_algo": "MXFP8"}}}  # fmt: skip
+    (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes
+    assert note.startswith("quantization_config (modelopt MXFP8) does not set")
 
 
 @EVERY_ROW
@@ -147,6 +230,26 @@ def test_layers_of_nemotron_nas_have_heads_and_widths_of_their_own(tmp_path: Pat
     hand += 2 * 128256 * 8192
     assert parameter_count(model) == pytest.approx(hand, rel=1e-3)
     assert model.layers_by_type == {"full_attention": 3, "no_attention": 2}
+
+
+def test_single_layers_may_have_heads_of_their_own(tmp_path: Path) -> None:
+    """Four layers of 4 query heads, 2 heads of keys and a width of 16, but for two of them."""
+    own = {"1": {"num_attention_heads": 8, "num_key_value_heads": 1}, "02": {"head_dim": 32}}
+    model = read(tmp_path, SHAPES | {"per_layer_config": own})
+    queries, keys = [64, 128, 128, 64], [32, 16, 64, 32]
+    assert kv_elements_per_token(model) == 2 * sum(keys)
+    parts = parameters_by_part(model)
+    assert parts["attention"] == 2 * 64 * (sum(queries) + sum(keys))
+    decode = lower(model, "decode", 1, 1, context=100)
+    for name in ("attention_qk", "attention_pv"):
+        position = decode.names.index(name)
+        work = decode.count * decode.mac_per_request
+        assert work[position] == pytest.approx(100 * sum(queries))
+    read_elements = (decode.count * decode.kv_read_elements_per_request).sum()
+    assert read_elements == pytest.approx(100 * 2 * sum(keys))
+    assert "layers have the same heads, got num_attention_heads_by_layer" in str(
+        describe_unlike_attention(model)
+    )
 
 
 def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
@@ -273,6 +376,35 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
 
 
 @pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "gated MLPs, RMS norms, rotary positions and untied"),
+        ({"transformers_version": "4.50.0"}, "positions and tied"),
+        ({"transformers_version": "4.50.0", "tie_word_embeddings": False}, "untied"),
+        ({"hidden_act": "relu2"}, "ungated MLPs"),
+        ({"sliding_window": 8}, "a sliding window in every layer"),
+        ({"index_topk": 8, "layer_types": ["indexed_attention"] * 4},
+         "attention to all tokens whatever an index chooses"),
+    ],
+)  # fmt: skip
+def test_the_warning_about_an_unknown_type_names_what_is_assumed(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    model = read(tmp_path, SHAPES | {"model_type": "novel"} | changes)
+    assert words in model.notes[0]
+    assert model.tie_word_embeddings == (" tied" in words)
+    assert model.is_gated == ("ungated" not in words)
+
+
+def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
+    thinker = {"model_type": "qwen2_5_omni_thinker",
+               "text_config": SHAPES | {"model_type": "qwen2"}}  # fmt: skip
+    model = read(tmp_path, {"model_type": "qwen2_5_omni", "thinker_config": thinker})
+    assert parameter_count(model) == parameter_count(read(tmp_path, SHAPES)) + 4 * 2 * 64
+    assert model.attention_bias and not model.notes
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model_type": "t5"}, r"config.json:2: model_type: expected a decoder-only .* got 't5'"),
@@ -285,6 +417,10 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
         ({"model_type": "novel", "mamba_d_state": 16},
          r"'novel' is not known.*: mamba_d_state is not modeled \(layers with a state-space model"),
         ({"model_type": "lfm2", "conv_L_cache": 3}, r"\(short convolutions in place of attention"),
+        ({"model_type": "novel", "attention_probs_dropout_prob": 0.1}, r"\(blocks of BERT\)"),
+        ({"model_type": "novel", "hc_mult": 4}, r"\(several residual streams\)"),
+        ({"model_type": "novel", "moe_layers_enum": "1,3"}, r"\(a choice of layers with experts\)"),
+        ({"model_type": "jetmoe"}, "do not suffice: attention whose heads are experts"),
         ({"model_type": "novel", "v_head_dim": 8},
          r"v_head_dim: expected head_dim \(16\) without latent attention .* got 8"),
         ({"num_key_value_heads": [2, 2, 2, 4]}, "num_key_value_heads: .*valid integer"),
@@ -295,6 +431,8 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-X*"}, "unknown kind of layer"),
         ({"model_type": "nemotron-nas", "block_configs": [{}]}, "attention: the key is required"),
         ({"model_type": "nemotron-nas", "block_configs": 3}, "keys of the layers do not fit"),
+        ({"per_layer_config": {"0": {"kv_lora_rank": 8}}}, "kv_lora_rank of single layers"),
+        ({"per_layer_config": [1]}, "keys of the layers do not fit"),
         ({"hidden_act": [["relu"]]}, "unknown activation"),
         ({"architectures": 7, "hidden_size": True}, "hidden_size: expected a valid integer"),
         ({"num_hidden_layers": 1e12}, "num_hidden_layers: expected at most 10000 layers"),

@@ -259,7 +259,7 @@ def test_an_unknown_model_offers_the_nearest() -> None:
 
 
 def test_the_summary_of_every_model_is_plain_and_adds_up() -> None:
-    assert len(list_models()) == 12
+    assert len(list_models()) == 14
     for name in list_models():
         plain = summary(load_model(name))
         json.dumps(plain)

@@ -86,6 +86,17 @@ def test_a_hugging_face_config_gives_the_published_count(
     assert parameter_count(load_model(str(file))) == row["total"]
 
 
+@pytest.mark.parametrize(
+    "row", table("transformers")["models"], ids=lambda row: row["config"]["model_type"]
+)
+def test_a_file_that_transformers_5_wrote_gives_the_count_of_its_class(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(row["config"]), encoding="utf-8")
+    assert parameter_count(load_model(str(file))) == pytest.approx(row["total"], rel=0.005)
+
+
 @pytest.mark.parametrize(("batch", "prompt", "expected"), table("work")["genz"]["prefill"])
 def test_a_prefill_does_the_arithmetic_of_genz(batch: int, prompt: int, expected: float) -> None:
     operators = lower(

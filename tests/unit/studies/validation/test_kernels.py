@@ -35,7 +35,8 @@ def test_every_row_is_compared_or_left_out_with_a_reason(sample: KernelTable, st
     n_left = sum(int(note.split(" ", 1)[0].replace(",", "")) for note in left)
     assert len(study.rows) + n_left == len(sample) + 1  # and the row that the reader omitted
     assert "1 rows left out: the host waits." in left
-    assert {row["group"] for row in study.rows} == set(kernels.FAMILIES)
+    blocks = {"blocks of latent attention"}  # of sparse attention the sample has no row
+    assert {row["group"] for row in study.rows} == set(kernels.FAMILIES) | blocks
     for row in study.rows:
         assert row["error"] == pytest.approx(row["ours"] / row["reference"] - 1)
 

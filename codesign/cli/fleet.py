@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +121,7 @@ def arrivals(
         **fleet.source,
         "trace": None if requests.trace is None else str(requests.trace),
         "offered_requests_per_s": requests.requests_per_s,
-        "seed": None if requests.trace is not None else requests.seed,
+        "seed": None if requests.requests_per_s is None else requests.seed,
         **_engine(limits),
         "routing": routing,
     }
@@ -246,13 +247,16 @@ def _stream(
 
     rate = requests.requests_per_s
     if requests.trace is not None:
-        stray = [*set_flags(tokens), *(() if rate is None else ("--requests-per-s",))]
+        drawn = {"--requests-per-s": rate, "--at-once": requests.at_once or None}
+        stray = [*set_flags(tokens), *_present(drawn)]
         if stray:
             raise InputError(f"expected --trace or drawn requests, got both ({', '.join(stray)})")
         return read_arrivals(requests.trace), TokenFlags(None, 1, 1).workload(model)
-    if rate is None:
-        raise InputError("expected --trace, or --requests-per-s with the tokens of a request")
-    number("--requests-per-s", rate, "a rate", above=0)
+    if (rate is None) != requests.at_once:
+        raise InputError(
+            "expected --trace, or --requests-per-s or else --at-once with the tokens of a request"
+        )
+    rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
     workload = tokens.workload(model)
     with naming(FLAGS):
         request = to_record(Document("workload", workload, {}), PlatformRequest)
@@ -297,6 +301,7 @@ def _engine(limits: EngineLimits) -> dict[str, Any]:
         "max_sequences": limits.max_sequences,
         "max_batched_tokens": limits.max_batched_tokens,
         "plans_ahead": limits.plans_ahead,
+        "reserves_answers": limits.reserves_answers,
     }
 
 
@@ -320,7 +325,7 @@ def _words(stream: Arrivals, requests: StreamFlags) -> str:
     if requests.trace is not None:
         return f"{len(stream):,} of {requests.trace}"
     prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
-    return (
-        f"{len(stream):,}, {requests.requests_per_s:g} a second at random (seed {requests.seed}), "
-        f"{prompt} + {generated} tokens"
-    )
+    pace = "all at once"
+    if requests.requests_per_s is not None:
+        pace = f"{requests.requests_per_s:g} a second at random (seed {requests.seed})"
+    return f"{len(stream):,}, {pace}, {prompt} + {generated} tokens"

@@ -18,6 +18,12 @@ class StreamFlags:
     """The requests that arrive."""
 
     requests_per_s: float | None = flag("Requests that arrive in a second, at random.")
+    at_once: bool = flag(
+        "All requests are there from the start, as offline benchmarks have them; instead of "
+        "--requests-per-s.",
+        False,
+        "--at-once",
+    )
     requests: int = flag("Requests that are drawn.", 1000, min=1)
     trace: Path | None = flag(
         "CSV file of requests, with columns arrival_s, prompt_tokens and generated_tokens, instead "
@@ -41,6 +47,12 @@ class EngineFlags:
         "Choose the next step while one runs, so that the host costs no time.",
         True,
         "--plan-ahead/--no-plan-ahead",
+    )
+    reserves_answers: bool = flag(
+        "Run a request only where its answer has room, too, so that none is preempted, as "
+        "TensorRT-LLM does.",
+        False,
+        "--reserve-answers",
     )
 
     def limits(self) -> EngineLimits:

@@ -13,7 +13,6 @@ from codesign.cli.flags import count, naming
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import (
     FLAGS,
-    Batch,
     Device,
     FormatFlags,
     Model,
@@ -50,7 +49,13 @@ def platform(
             "if nothing is generated]"
         ),
     ] = None,
-    batch: Batch = 1,
+    batch: Annotated[
+        str,
+        typer.Option(
+            metavar="<int>|max",
+            help="Requests served together, over all replicas; max: as many as memory holds.",
+        ),
+    ] = "1",
     request: PassFlags,
     formats: FormatFlags,
     option: Options = None,
@@ -58,13 +63,27 @@ def platform(
 ) -> None:
     """Time to first token, time per output token and memory on one or several devices."""
     evaluator, name = build(request.workload(model), option, device)
-    design = {"device": name, "batch_size": count("--batch", batch), **formats.formats()}
+    design: dict[str, Any] = {"device": name, **formats.formats()}
     if devices is None:
-        _report_one(evaluator, design | degrees_of(split), as_json)
+        design |= degrees_of(split)
+        design |= {"batch_size": _requests(evaluator, design, batch)}
+        _report_one(evaluator, design, as_json)
         return
     if degree_flags := set_flags(split):
         raise InputError(f"expected --devices or degrees, got both ({', '.join(degree_flags)})")
+    design |= {"batch_size": _requests(None, design, batch)}
     _report_choices(evaluator, design, count("--devices", devices), best, as_json)
+
+
+def _requests(evaluator: PlatformEvaluator | None, design: Mapping[str, Any], batch: str) -> int:
+    """The requests that ``--batch`` states; ``max`` only where there is one way to serve them."""
+    if batch == "max" and evaluator is not None:
+        with naming(FLAGS):
+            return max(evaluator.most_requests(design), 1)
+    if not batch.lstrip("+-").isdigit():
+        most = "" if evaluator is None else " or max"
+        raise InputError(f"expected a whole number{most}, got {batch!r}", "--batch")
+    return count("--batch", int(batch))
 
 
 def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:

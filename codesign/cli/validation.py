@@ -24,7 +24,7 @@ def validate(
         typer.Argument(
             metavar="[STUDY]...",
             help="memexplorer, simulation, scalesim, array-bounds, kernels, energy, requests, "
-            "arrivals, epoch, genz, life, systems, area, cost; all if none.",
+            "arrivals, throughput, epoch, genz, life, systems, area, cost; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,
@@ -34,9 +34,9 @@ def validate(
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Your own measurements instead of the shipped ones, for kernels, requests or "
-            "arrivals: a table with the columns of that study's, compared with the shipped "
-            "constants."
+            help="Your own measurements instead of the shipped ones, for kernels, requests, "
+            "arrivals or throughput: a table with the columns of that study's, compared with the "
+            "shipped constants."
         ),
     ] = None,
     rows: Annotated[int, typer.Option(help="Most comparisons to print.", min=0)] = 40,
@@ -53,7 +53,7 @@ def validate(
     if table is None:
         studies = [_run(name, seed, size) for name in names or STUDIES]
     elif names is None or len(names) != 1:
-        raise InputError("expected one study, kernels, requests or arrivals", "--table")
+        raise InputError("expected one study, kernels, requests, arrivals or throughput", "--table")
     else:
         with mistakes_at("--table"):
             studies = [compare_table(names[0], table)]

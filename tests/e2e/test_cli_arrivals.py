@@ -44,6 +44,23 @@ def test_a_trace_file_is_served_and_pools_may_be_split(capsys: Any, tmp_path: Pa
     assert split["times"]["request_latency_s"]["p99"] > joint["times"]["request_latency_s"]["p50"]
 
 
+def test_requests_that_are_all_there_are_those_of_a_trace_without_time(
+    capsys: Any, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE + "0,500,20\n" * 40)
+    words = ["arrivals", *MACHINE, "--reserve-answers"]
+    offline = answer(capsys, *words, *TOKENS, "--at-once", "--requests", "40")
+    same = answer(capsys, *words, "--trace", str(trace))
+    assert offline["offered_requests_per_s"] is None and offline["seed"] is None
+    assert offline["reserves_answers"] and offline["pools"][0]["preempted"] == 0
+    assert [offline[key] for key in ("times", "tokens_per_s")] == [
+        same[key] for key in ("times", "tokens_per_s")
+    ]
+    assert main([*words, *TOKENS, "--at-once"]) == 0
+    assert "1,000, all at once" in capsys.readouterr().out
+
+
 FOUND = ["arrivals", "--campaign", "osworld-decode"]
 SMALL = ["--prompt-tokens", "300", "--generated-tokens", "4", "--requests-per-s", "2"]
 FEW = [*SMALL, "--requests", "8", "--max-sequences", "4"]
@@ -126,6 +143,7 @@ FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm
         (["arrivals", *MACHINE, *DRAWN, "--policy", "chunk"], "Did you mean 'chunked'?"),
         (["arrivals", *MACHINE, *DRAWN, "--routing", "random"], "unknown routing 'random'"),
         (["arrivals", *MACHINE, *DRAWN, "--machines", "0"], "--machines: expected a whole number"),
+        (["arrivals", *MACHINE, *DRAWN, "--at-once"], "or else --at-once with the tokens"),
         (["arrivals", *MACHINE, *DRAWN, "--prefill-tp", "2"], "expected --prefill-machines with"),
         (["arrivals", *MACHINE, *DRAWN, *SPLIT, "--link-bandwidth", "0 GB/s"], "above 0"),
         (["arrivals", *MACHINE, *DRAWN, *SPLIT, "--link-latency", "-1 s"], "a time from 0"),

@@ -54,6 +54,21 @@ def test_one_platform_is_one_json_document_whose_parts_add_up(capsys: Any) -> No
     assert [row["allowed_s"] for row in found["limits"]] == [0.4, 0.01]
 
 
+def test_the_largest_batch_is_found_and_a_batch_that_is_no_number_is_one_line(capsys: Any) -> None:
+    words = ["platform", *RAG, "--device", "h100-sxm"]
+    most = answer(capsys, *words, "--tp", "8", "--batch", "max")
+    batch = most["design"]["batch_size"]
+    same = answer(capsys, *words, "--tp", "8", "--batch", str(batch))
+    assert batch > 1 and same["metrics"] == most["metrics"]
+    assert main([*words, "--tp", "8", "--batch", str(batch + 1)]) == 2
+    assert f"--batch {batch}," in capsys.readouterr().err
+    for bad, expected in (("most", " or max, got 'most'"), ("0", " from 1, got 0")):
+        assert main([*words, "--batch", bad]) == 2
+        assert f"--batch: expected a whole number{expected}" in capsys.readouterr().err
+    assert main([*words, "--devices", "8", "--batch", "max"]) == 2
+    assert "--batch: expected a whole number, got 'max'" in capsys.readouterr().err
+
+
 def test_one_platform_is_a_table_that_names_its_assumptions(capsys: Any) -> None:
     assert main(["platform", *RAG, "--device", "h100-sxm", "--tp", "8"]) == 0
     shown = capsys.readouterr().out

@@ -77,7 +77,10 @@ def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -
     assert main(["validate", "kernels", "requests", "--table", table]) == 2
     assert main(["validate", "requests", "--table", table]) == 2
     first, second, third, last = capsys.readouterr().err.splitlines()
-    assert "--table: study genz reads no table; expected kernels, requests or arrivals" in first
-    assert "--table: expected one study, kernels, requests or arrivals" in second
+    assert (
+        "--table: study genz reads no table; expected kernels, requests, arrivals or throughput"
+        in first
+    )
+    assert "--table: expected one study, kernels, requests, arrivals or throughput" in second
     assert second == third
     assert "cannot be read as UTF-8 text" in last

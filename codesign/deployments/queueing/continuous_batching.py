@@ -40,6 +40,11 @@ class QueuedRequest:
     total: int
     began: int = -1
 
+    @property
+    def most_blocks(self) -> int:
+        """Blocks of all its tokens but the last, which is not cached; of one never preempted."""
+        return blocks_of(self.to_prefill + self.total - 1)
+
 
 @dataclass(slots=True)
 class PlannedStep:
@@ -77,6 +82,7 @@ class ContinuousBatching:
         self._running: dict[int, QueuedRequest] = {}  # in order of admission, without the ending
         self._prefilling: dict[int, QueuedRequest] = {}  # those of them with a prompt to prefill
         self._n_ending = 0
+        self._reserved_blocks = 0  # of all that run, where answers are reserved
         self._decode_steps = 0
         self._context_tokens = 0
         self._phases = [0] * BLOCK_TOKENS  # decoding requests by when they need their next block
@@ -111,6 +117,7 @@ class ContinuousBatching:
         """Give back what the requests held that a step has ended."""
         for request in planned.ended:
             self._n_ending -= 1
+            self._reserved_blocks -= request.most_blocks
             self._blocks.give_back(blocks_of(request.cached))
 
     # Prompts.
@@ -133,14 +140,21 @@ class ContinuousBatching:
             left -= self._prefill(request, left if in_chunks else tokens, planned)
 
     def _has_place(self, request: QueuedRequest) -> bool:
-        n_running = len(self._running) + self._n_ending
         needed = blocks_of(request.to_prefill)
-        return n_running < self.limits.max_sequences and needed <= self._blocks.n_free
+        return needed <= self._blocks.n_free and self._may_run(request)
+
+    def _may_run(self, request: QueuedRequest) -> bool:
+        """Whether there is a place for a request and, if that is asked for, for its answer."""
+        if len(self._running) + self._n_ending >= self.limits.max_sequences:
+            return False
+        reserved = self._reserved_blocks + request.most_blocks
+        return not self.limits.reserves_answers or reserved <= self.limits.cache_blocks
 
     def _start(self, planned: PlannedStep) -> QueuedRequest:
         """Let the first waiting request run."""
         request = self.waiting.popleft()
         self._running[request.index] = request
+        self._reserved_blocks += request.most_blocks
         if request.index not in self._known:
             self._known.add(request.index)
             planned.started.append(request.index)
@@ -201,10 +215,9 @@ class ContinuousBatching:
         """Whether the first that waits has its cache with it, and a place."""
         if not self.waiting or self.waiting[0].cached < self.waiting[0].to_prefill:
             return False
-        n_running = len(self._running) + self._n_ending
         needed = blocks_of(self.waiting[0].cached + 1)
         is_free = needed <= self._blocks.n_free - self._due_blocks()
-        return is_free and n_running < self.limits.max_sequences
+        return is_free and self._may_run(self.waiting[0])
 
     def _begin_decoding(self, request: QueuedRequest) -> None:
         """Let a request decode from the next decode step on."""

@@ -42,6 +42,9 @@ class EngineLimits:
     """Whether the step after the next is chosen when the next one starts, so that the machine never
     waits for its host: vLLM's asynchronous scheduling. What arrives or ends in a step then counts
     one step later."""
+    reserves_answers: bool = False
+    """Whether a request runs only where all that it will generate has blocks, too, so that none is
+    preempted: TensorRT-LLM's default, GUARANTEED_NO_EVICT."""
 
     def __post_init__(self) -> None:
         """Check the numbers.

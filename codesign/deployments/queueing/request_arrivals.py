@@ -42,7 +42,7 @@ def poisson_arrivals(
     seed gives the same pattern at every rate.
 
     Args:
-        requests_per_s: Mean rate.
+        requests_per_s: Mean rate; infinite, and all arrive at once.
         n_requests: Number of requests; the first arrives after the first gap.
 
     Examples:

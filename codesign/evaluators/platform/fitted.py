@@ -478,12 +478,18 @@ def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 
 def _rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """A norm, a rotation, an activation: one row for each token."""
-    item = group[0]
+    """A norm, a rotation, an activation: one row for each token.
+
+    Engines that replay graphs are of 2025, whose kernels are vectorized; the others are of 2023.
+    """
+    item, rates = group[0], kernels.platform.rates
     row_bytes = _moved_bytes(kernels, item) / np.maximum(item.rows, 1.0)
+    is_vectorized = kernels.options.engine == "graphs"
     return kernels.by_class(
         "elementwise", ElementwiseConstants,
-        lambda constants: row_time_s(item.rows, row_bytes, kernels.platform.rates, constants),
+        lambda constants: row_time_s(
+            item.rows, row_bytes, rates, constants, is_vectorized=is_vectorized
+        ),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.accounts.rents import why_no_rent
-from codesign.columns import Column, Columns, FloatArray, Value
+from codesign.columns import Column, Columns, FloatArray, Value, design_columns
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
@@ -38,6 +39,9 @@ from codesign.workload.model import LanguageModel
 
 _BLOCK = (128, 128)
 """Weights that share a scale in the format ``BLOCK_SCALED``."""
+
+_MOST_REQUESTS = 2**24
+"""A batch beyond which memory counts as unlimited [ours]."""
 
 _BOUNDED = (
     "time_to_first_token_s",
@@ -149,6 +153,26 @@ class PlatformEvaluator:
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """Whether parallelism divides, links exist and memory suffices; (n,) each."""
         return limits(self.serving(designs))
+
+    def most_requests(self, design: Mapping[str, Any]) -> int:
+        """The largest batch of one design that memory holds to its last tokens; 0 if none.
+
+        Raises:
+            InputError: Memory has no limit, or the profile asks for none.
+        """
+        replica = self.platform(design_columns({**design, "batch_size": 1}))
+        unit = int(replica.dp[0] * replica.attention_groups[0])
+
+        def has_room(requests: int) -> bool:
+            designs = design_columns({**design, "batch_size": requests * unit})
+            return bool(self.known_violations(designs).get("memory", np.full(1, -np.inf))[0] <= 0)
+
+        too_many = 1
+        while has_room(too_many):
+            too_many *= 2
+            if too_many > _MOST_REQUESTS:
+                raise InputError("expected a number, as memory holds any", key=("batch_size",))
+        return unit * bisect_left(range(1, too_many), True, key=lambda n: not has_room(n))
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])

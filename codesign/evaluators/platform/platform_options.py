@@ -82,11 +82,12 @@ class PlatformOptions(AccuracyOptions):
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
     engine: Engine = "graphs"
     """What starts the kernels under ``fitted``: ``graphs``, which devices replay in step, with an
-    all-reduce of the engine's own; ``streams``, which a compiled host fills ahead, with NCCL, so
-    that a collective waits for the last of its ranks; ``eager``, where the host starts one kernel
-    after the other, as serving engines of 2023 did: a pass takes at least as long as that, on a
-    host that is as fast as the device's link to it is new, and what the host does before and
-    after, longest where a prompt is in the pass."""
+    all-reduce of the engine's own and norms and activations of 2025, which load many elements at a
+    time; ``streams``, which a compiled host fills ahead, with NCCL, so that a collective waits for
+    the last of its ranks; ``eager``, where the host starts one kernel after the other, as serving
+    engines of 2023 did: a pass takes at least as long as that, on a host that is as fast as the
+    device's link to it is new, and what the host does before and after, longest where a prompt is
+    in the pass."""
     warm_up: Seconds | None = None
     """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None

@@ -137,7 +137,8 @@ class DeviceStepTimes:
 
     def _own_s(self, stream: Stream, n: int) -> FloatArray:
         """(n,) seconds of the operators that belong to the requests of a stream alone."""
-        own = [item for item in self._time(stream, n).operators if item.scope == "phase"]
+        work = self._serving(n).work([stream])
+        own = self._timing_of(n).times([item for item in work if item.rule.scope == "phase"])
         return np.asarray(sum((item.time_s for item in own), np.zeros(n)))
 
     def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:

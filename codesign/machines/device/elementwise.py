@@ -7,6 +7,14 @@ still in its cache, and where there are fewer rows than cores. So an A100 reache
 
 Constants are fitted to ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0 (quantization,
 hyper-connections) and to Vidur's profile of an A100 (additions, norms, activations, rotations).
+That profile is of engines of 2023, whose row kernels load element by element. Later ones load
+16 bytes at a time, so that a core moves rows as fast as a stream: FlashInfer's and TensorRT-LLM's,
+vLLM's since its pull requests 27931 and 29512 (2025). Nothing is fitted to them. PyTorch's norm of
+32,768 rows of 4,096 and of 8,192 elements takes a B200 93 and 181 us (ml-explore/mlx, pull request
+3850), of which the law gives 90 and 178; at the rate of 2023 it would give 425 and 847.
+Limiting assumption: a norm's two passes over a single row are no slower, which they are: one of
+7,168 elements, with the addition before it, takes 5.2 to 6.9 us (vLLM, pull request 36899), of
+which the law gives 2.8.
 """
 
 from __future__ import annotations
@@ -50,7 +58,7 @@ class ElementwiseConstants(Record):
     stream_core: _Rate
     """Bytes that a core moves in a stream."""
     row_core: _Rate
-    """Bytes that a core moves in a row."""
+    """Bytes that a core moves in a row, loaded element by element."""
 
 
 def stream_time_s(
@@ -77,6 +85,8 @@ def row_time_s(
     row_bytes: Floats,
     rates: DeviceRates,
     constants: ElementwiseConstants,
+    *,
+    is_vectorized: bool = False,
 ) -> FloatArray:
     """Seconds of a norm, a softmax, a rotation or a gated activation.
 
@@ -85,10 +95,12 @@ def row_time_s(
     Args:
         rows: Rows: tokens, or heads times tokens.
         row_bytes: Bytes of a row, read and written.
+        is_vectorized: Whether the kernel loads many elements at a time, as a stream does.
     """
     moved = np.asarray(rows * row_bytes, dtype=np.float64)
     turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
-    cores = turns * row_bytes / constants.row_core
+    core = constants.stream_core if is_vectorized else constants.row_core
+    cores = turns * row_bytes / core
     return constants.row_start + np.maximum(
         cores, _memory_s(moved, rates, constants, is_cached=True)
     )

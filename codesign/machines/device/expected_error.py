@@ -1,6 +1,6 @@
 """How far predictions were from measurements: what a user may expect of a prediction.
 
-``codesign validate kernels energy requests`` measures the errors, and
+``codesign validate kernels energy requests throughput`` measures the errors, and
 ``python -m codesign.studies.validation.expected_errors`` writes them to ``expected_errors.yaml``.
 """
 
@@ -24,6 +24,8 @@ _QUANTITIES = {
     "throughput": "throughput of a batch of dense models from its first to its last token",
     "prefill tokens/s": "prefill rate of a deployment",
     "decode tokens/s": "decode rate of a deployment",
+    "output tokens/s, dense": "throughput at saturation of dense models",
+    "output tokens/s, mixtures": "throughput at saturation of models with experts",
 }
 _FEW = 10
 """Cases below which a spread says nothing [ours]."""

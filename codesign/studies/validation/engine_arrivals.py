@@ -238,9 +238,9 @@ _NOTES = (
     "preempted where blocks run out, its blocks found again unless taken. Sampling, graphs that "
     "are captured at certain batches only, and the host cost nothing.",
     "What two of these choices do, mean errors of TTFT and latency: if the next step were chosen "
-    "only when one has ended, 15.2 % and 1.0 % instead of 5.9 % and 1.0 % on the RTX PRO 6000; if "
-    "a preempted request found none of its blocks again, 15.9 % and 11.1 % instead of 13.1 % and "
-    "7.8 % on the RTX 4090, where some 200 are preempted. The table states neither; both are "
+    "only when one has ended, 20.0 % and 3.0 % instead of 8.7 % and 2.9 % on the RTX PRO 6000; if "
+    "a preempted request found none of its blocks again, 14.1 % and 9.3 % instead of 11.3 % and "
+    "6.1 % on the RTX 4090, where some 200 are preempted. The table states neither; both are "
     "vLLM's defaults, and metadata of a later run on the RTX PRO 6000 by the same source (vLLM "
     "0.28) have them.",
     "The memory for the cache is 90 % of the printed capacity, GB taken as 1e9 bytes, less the "
@@ -248,7 +248,7 @@ _NOTES = (
     "First steps after a start take longer than later ones: the RTX 4090's first token came after "
     "0.69 s, where later steps of 2,048 tokens took 0.20 s. That is not modeled.",
     "The RTX 4090's last decode steps, of 20 requests and 27,500 tokens on average, took 21.5 ms; "
-    "their bytes take 18.5 ms at the printed rate of the memory, and 23.3 ms by the laws, which "
+    "their bytes take 18.5 ms at the printed rate of the memory, and 23.1 ms by the laws, which "
     "are fitted to other devices. All requests wait for a place, so that this adds up in TTFT.",
     "The table names an RTX PRO 6000; the metadata of that later run say that it is the Server "
     "Edition, whose memory is 11 % slower than the workstation's.",

@@ -18,6 +18,7 @@ STUDIES = {
     "energy": "kernel_energy",
     "requests": "requests",
     "arrivals": "engine_arrivals",
+    "throughput": "saturation",
     "epoch": "epoch",
     "genz": "genz_study",
     "life": "life_study",
@@ -31,9 +32,9 @@ STUDIES = {
 SIZED = ("simulation", "scalesim", "array-bounds", "epoch")
 """Studies that draw cases by a seed or can have fewer of them; the others have what was printed or
 measured."""
-WITH_TABLES = ("kernels", "requests", "arrivals")
+WITH_TABLES = ("kernels", "requests", "arrivals", "throughput")
 """Studies that compare any table of measurements."""
-TABLE_WORDS = "kernels, requests or arrivals"
+TABLE_WORDS = "kernels, requests, arrivals or throughput"
 
 
 def compare_table(name: str, path: Path) -> Study:

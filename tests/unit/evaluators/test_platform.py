@@ -106,6 +106,36 @@ def test_a_long_prefill_takes_its_arithmetic_at_the_peak() -> None:
     assert found == pytest.approx(flop / 989.4e12, rel=5e-3)
 
 
+@pytest.mark.parametrize(
+    ("model", "options", "degrees"),
+    [
+        ("llama-3-8b", {}, {"tensor_parallel": 2}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 4, "pipeline_parallel": 2}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 4, "data_parallel": 2}),
+        ("llama-3.3-70b", {"usable_memory": 0.9}, {"tensor_parallel": 8}),
+        ("llama-3.3-70b", {}, {"tensor_parallel": 1}),
+        ("mixtral-8x7b", {}, {"tensor_parallel": 2, "expert_parallel": 4}),
+    ],
+)
+def test_the_largest_batch_is_the_last_that_memory_holds(
+    model: str, options: dict[str, Any], degrees: dict[str, int]
+) -> None:
+    evaluator = build(model, options)
+    most = evaluator.most_requests({"device": "h100-sxm", **degrees})
+    unit = degrees.get("data_parallel", 1) * degrees.get("expert_parallel", 1)
+    assert most % unit == 0
+    batches = [max(most, unit), most + unit]
+    violations = evaluator.known_violations(
+        designs(batch_size=batches, **{name: [degree] * 2 for name, degree in degrees.items()})
+    )["memory"]
+    assert (violations <= 0).tolist() == [most > 0, False]
+
+
+def test_there_is_no_largest_batch_where_memory_has_no_limit() -> None:
+    with pytest.raises(InputError, match="memory holds any"):
+        build().most_requests({"device": "h100-sxm", "fast_capacity_bytes": np.inf})
+
+
 def test_an_efficiency_divides_the_time_of_what_it_bounds() -> None:
     ideal = metric(build(options=IDEAL), "time_per_output_token_s")[0]
     half = metric(build(options=IDEAL | {"memory_efficiency": 0.5}), "time_per_output_token_s")[0]
@@ -584,13 +614,15 @@ def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host() -> None
         )
         for engine in ("graphs", "streams", "eager")
     ]  # fmt: skip
-    assert steps[0][0] == steps[1][0] < steps[2][0]
+    # On one rank engines with and without graphs differ by norms and activations alone.
+    assert steps[0][0] < steps[1][0] < 1.1 * steps[0][0]
+    assert steps[1][0] < steps[2][0]
     assert steps[0][1] < steps[1][1] < steps[2][1]
     # The host starts the 80 layers' kernels one after the other, whatever the devices.
     host = load_constants("engine", EngineConstants, "gpu")
     assert steps[2][1] > 80 * 8 * host.host_start + host.host_step
     # Where the device is the slower one, a step of one rank takes what the host adds.
-    assert steps[2][0] - steps[0][0] == pytest.approx(host.host_step)
+    assert steps[2][0] - steps[1][0] == pytest.approx(host.host_step)
 
 
 @pytest.mark.parametrize("device", ["a100-sxm-80gb", "h100-sxm"])

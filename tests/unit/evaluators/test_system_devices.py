@@ -147,7 +147,7 @@ def test_a_host_that_starts_kernels_late_costs_idle_power_and_no_arithmetic(phas
     """On one stage of devices that work in step, energy is that of kernels and of waiting."""
     designs = taken(columns(), np.array([0, 3]))
     eager, queued = (
-        pool(phase, engine).evaluate(designs).metrics for engine in ("eager", "graphs")
+        pool(phase, engine).evaluate(designs).metrics for engine in ("eager", "streams")
     )
     slower = queued["throughput_tokens_per_s"] / eager["throughput_tokens_per_s"]
     assert phase == "prefill" or slower[0] > 1.2

@@ -19,6 +19,7 @@ from codesign.deployments.queueing import (
     poisson_arrivals,
     simulate,
 )
+from codesign.deployments.queueing.engine_limits import StepPolicy
 from codesign.errors import InputError
 
 
@@ -79,6 +80,7 @@ POLICIES = [
     replace(LIMITS, cache_tokens=3_000),
     replace(LIMITS, cache_tokens=3_000, plans_ahead=True, keeps_preempted=False),
     replace(LIMITS, cache_tokens=3_000, policy="prefill-first"),
+    replace(LIMITS, cache_tokens=3_000, plans_ahead=True, reserves_answers=True),
 ]
 
 
@@ -117,6 +119,34 @@ def test_few_blocks_preempt_and_kept_blocks_save_work() -> None:
         assert served.pools[0].n_preempted > 0
         prefilled[keeps] = sum(chunk.tokens for step in machine.steps for chunk in step.chunks)
     assert prefilled[True] < prefilled[False]
+
+
+@pytest.mark.parametrize("policy", ["chunked", "prefill-first"])
+@pytest.mark.parametrize("plans_ahead", [True, False])
+def test_reserved_answers_are_never_preempted_and_fill_the_cache(
+    policy: StepPolicy, plans_ahead: bool
+) -> None:
+    """Of 48 tokens, three blocks each, a cache of 32 blocks holds ten requests at a time."""
+    limits = replace(
+        LIMITS, cache_tokens=512, policy=policy, plans_ahead=plans_ahead, reserves_answers=True
+    )
+    machine = Recorder()
+    served = serve(poisson_arrivals(np.inf, 40, 8, 41, seed=0), limits, machine=machine)
+    assert served.pools[0].n_preempted == 0
+    assert max(step.n_decoding for step in machine.steps) == 10
+    assert (served.arrivals.arrival_s == 0).all()
+    # Ten at a time in four turns of 41 tokens, the first of which is of the prompt.
+    n_decode_steps = sum(step.n_decoding > 0 for step in machine.steps)
+    assert n_decode_steps == 4 * 40
+
+
+def test_reserving_answers_changes_nothing_where_all_have_room() -> None:
+    arrivals = mixed(60, 4.0)
+    times = [
+        serve(arrivals, replace(LIMITS, reserves_answers=reserves)).last_token_s
+        for reserves in (True, False)
+    ]
+    assert (times[0] == times[1]).all()
 
 
 def test_a_step_has_the_tokens_that_its_requests_see() -> None:

@@ -36,11 +36,19 @@ def test_what_starts_the_kernels_decides_which_errors_are_expected() -> None:
 
 
 def test_a_device_of_measured_kernels_has_the_requests_of_others() -> None:
-    kernels, requests = describe_expected_error("b200-sxm")
+    kernels, requests = describe_expected_error("a100-pcie-80gb")
     assert "rate of a deployment" in requests
     assert kernels.startswith("Errors of kernels measured on this device: products ")
-    assert "exchange of experts" in kernels
     assert requests.startswith("Requests on other devices: time to first token")
+
+
+def test_a_device_with_published_throughputs_has_their_errors_by_the_kind_of_model() -> None:
+    own, kernels = describe_expected_error("b200-sxm")
+    queued = measured_errors().requests["queued"]
+    for kind, words in (("dense", "dense models"), ("mixtures", "models with experts")):
+        error = queued[f"output tokens/s, {kind}"]["b200-sxm"]
+        assert f"throughput at saturation of {words} {error.median:.0%} (median of" in own
+    assert "exchange of experts" in kernels
 
 
 def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices() -> None:
@@ -54,7 +62,7 @@ def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices() -> Non
 
 
 def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings() -> None:
-    kernels, requests = describe_expected_error("gh200", chip="GH100")
+    kernels, requests = describe_expected_error("h100-pcie", chip="GH100")
     assert "those of its chip correct its laws (h100-sxm, h200-sxm)" in kernels
     assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
     assert requests.startswith("Requests on other devices: ")

@@ -141,7 +141,8 @@ def test_a_table_of_ones_own_is_compared(tmp_path: Path) -> None:
     study = compare_table("requests", path)
     assert (study.name, len(study.rows)) == ("requests", 1)
     with pytest.raises(
-        InputError, match="study genz reads no table; expected kernels, requests or arrivals"
+        InputError,
+        match="study genz reads no table; expected kernels, requests, arrivals or throughput",
     ):
         compare_table("genz", path)
     with pytest.raises(UnknownNameError, match="unknown study 'request'"):

@@ -130,7 +130,7 @@ def test_spads_costs_and_powers_come_out_by_its_rules() -> None:
     powers = {"spad-prefill": 596, "spad-decode": 507, "spad-h100": 700}
     for chip, watts in powers.items():
         assert spad.tdp_watts(chip) == pytest.approx(watts, abs=1)
-    assert len(DEVICE_FILES) == 3
+    assert sum("spad-" in path for path in DEVICE_FILES) == 3
 
 
 def test_a_decode_chip_decodes_as_the_h100_and_a_prefill_chip_prefills_faster() -> None:
@@ -162,7 +162,7 @@ def test_the_fastest_batch_keeps_its_limits() -> None:
 def test_sglangs_node_is_eight_devices_of_its_prefill_pool() -> None:
     (row,) = systems.sglang_rows()
     assert row["reference"] == 52_300
-    assert row["ours"] == pytest.approx(54_320, rel=1e-2)
+    assert row["ours"] == pytest.approx(55_910, rel=1e-2)
 
 
 def test_pools_give_the_times_of_the_study_of_requests() -> None:

@@ -23,7 +23,7 @@ import pytest
 from codesign import api
 from codesign.campaign.exact_results import joined
 from codesign.campaign.lock import exclusive
-from codesign.cli import main
+from codesign.cli import heartbeat, main
 from codesign.report.labels import format_setting, format_value
 from codesign.report.page import html_page
 from codesign.report.plateaus import folded_front
@@ -90,10 +90,17 @@ def test_the_command_says_what_it_wrote(folder, capsys):
     assert said["bytes"] == (folder / "here/page.html").stat().st_size < 6e6
 
 
-def test_writing_again_gives_the_same_bytes(folder):
+def test_writing_again_gives_the_same_bytes_and_says_meanwhile_how_far_it_is(
+    folder, capsys, monkeypatch
+):
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.001)
     before = (folder / "runs/small/report.html").read_bytes()
     assert main(["report", "small", "--samples", "8", "--json"]) == 0
     assert (folder / "runs/small/report.html").read_bytes() == before
+    said = capsys.readouterr().err
+    for loop in ("draws over the ranges 4 of 8 (50.0 %)", "designs around the front 0 of ",
+                 "designs to explain 1 of "):  # fmt: skip
+        assert f"s: {loop}" in said
 
 
 @pytest.mark.parametrize(

@@ -91,12 +91,21 @@ def _restoring(path: Path) -> Iterator[None]:
 
 
 def _beside(path: Path, ending: str) -> Path:
+    check_place(path)
+    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
+
+
+def check_place(path: Path) -> None:
+    """Refuse a folder as a file to write, before anything is worked out for it.
+
+    Raises:
+        InputError: It is one, or nobody can tell.
+    """
     try:
         if path.is_dir():  # ".", too, which is what an empty name means
             raise InputError("is a folder, expected a file to write", str(path))
     except OSError as error:
         raise _unwritable(path, error) from error
-    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:

@@ -9,9 +9,11 @@ Everything registers through entry points, the built-in parts too, in the groups
 from __future__ import annotations
 
 import inspect
+import sys
 import traceback
 from collections.abc import Collection
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -25,8 +27,18 @@ Group: TypeAlias = Literal[
 _OURS = "codesign"
 
 
+@cache
+def _all_points(path: tuple[str, ...]) -> dict[str, EntryPoints]:
+    """What every package on a search path registers, by group.
+
+    To read it takes milliseconds, as much as a small campaign file, and a command asks many times.
+    """
+    points = entry_points()
+    return {group: points.select(group=f"codesign.{group}") for group in get_args(Group)}
+
+
 def _registered(group: Group) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"codesign.{group}")}
+    return {point.name: point for point in _all_points(tuple(sys.path))[group]}
 
 
 def names(group: Group) -> list[str]:
@@ -51,6 +63,8 @@ def load(group: Group, name: str, where: str | None = None) -> Any:
         UnknownNameError: Nothing is registered under that name.
         InputError: The plug-in cannot be imported.
     """
+    if name not in _registered(group):
+        _all_points.cache_clear()  # it may have been installed since
     points = _registered(group)
     kind = group.removesuffix("s").replace("_", " ")
     check_known(kind, name, points, where)

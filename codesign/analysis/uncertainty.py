@@ -39,6 +39,7 @@ from codesign.analysis.uncertainty_results import (
     has_width,
 )
 from codesign.columns import FloatArray, IntArray
+from codesign.loop_progress import counted
 from codesign.pareto import non_dominated
 from codesign.problem import Problem
 
@@ -53,6 +54,7 @@ MOST_DESIGNS = 20_000
 OFTEN = 0.25
 """Share of the draws from which a design off the typical front is worth a look [ours]."""
 _NEAREST_CHUNK = 1024
+_DRAWS = "draws over the ranges"
 
 
 def design_uncertainty(
@@ -71,7 +73,7 @@ def design_uncertainty(
     drawn = draw(sweep.numbers, samples, seed)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
-    observed = [sweep.observe(row, values) for values in drawn]
+    observed = [sweep.observe(row, values) for values in counted(drawn, _DRAWS)]
     corners = _Corners.of(sweep, row)
     return DesignUncertainty(
         samples=samples,
@@ -288,7 +290,7 @@ def front_spread(
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
     on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
-    for drawn in draw(sweep.numbers, samples, seed):
+    for drawn in counted(draw(sweep.numbers, samples, seed), _DRAWS):
         observed = sweep.observe(rows, drawn)
         inside = np.flatnonzero(observed.feasible)
         feasible[inside] += 1
@@ -337,7 +339,7 @@ def _quantiles(
 ) -> dict[str, FloatArray]:
     """(n, q) by metric that a number moves and that has a value in every draw."""
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
-    for drawn in draw(sweep.numbers, samples):
+    for drawn in counted(draw(sweep.numbers, samples), _DRAWS):
         observed = sweep.observe(rows, drawn)
         for name in metrics:
             values[name].append(observed.metrics[name])

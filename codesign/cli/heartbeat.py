@@ -1,7 +1,7 @@
 """A line on stderr every 30 seconds that says how far a command has come.
 
 Every command has one, so that none is silent for long, also into a file or a pipe. Where a bar on a
-terminal shows the same, nothing is said.
+terminal shows the same, nothing is said; where there is no bar, the loop that runs is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from codesign.loop_progress import running_loop
 
 EVERY_S = 30.0
 """Seconds between two lines."""
@@ -30,7 +32,8 @@ class Heartbeat:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self.describe: Callable[[], str | None] = str
-        """How far the command has come, in words; None if the user sees it without them."""
+        """How far the command has come, in words; empty if it does not know, and None if the
+        user sees it without them."""
 
     def start(self) -> None:
         """Begin to say it."""
@@ -46,7 +49,25 @@ class Heartbeat:
             words = self.describe()
             if words is not None:
                 elapsed = duration_words(time.monotonic() - self._begin)
+                words = words or _loop_words()
                 self._say(": ".join(filter(None, [f"{self._command}, {elapsed}", words])))
+
+
+def _loop_words() -> str:
+    loop = running_loop()
+    if loop is None or not loop.total:
+        return ""
+    return words_of(loop.subject, loop.done, loop.total, loop.left_s)
+
+
+def words_of(subject: str, done: float, total: float, left_s: float | None) -> str:
+    """How far something is, and how long the rest takes if that is known.
+
+    >>> words_of("draws", 50, 200, 125.0)
+    'draws 50 of 200 (25.0 %), about 2 min 5 s left'
+    """
+    words = f"{subject} {done:,.0f} of {total:,.0f} ({done / total:.1%})".replace("%", " %")
+    return words.strip() + (f", about {duration_words(left_s)} left" if left_s is not None else "")
 
 
 def duration_words(seconds: float) -> str:

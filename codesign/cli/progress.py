@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from codesign.cli.heartbeat import describe_by, duration_words
+from codesign.cli.heartbeat import describe_by, words_of
 from codesign.cli.output import make_console
 
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ def _words(bars: Progress) -> str:
     task = bars.tasks[-1] if bars.tasks else None
     if task is None or task.finished or not task.total:
         return ""
-    left = task.time_remaining
-    words = (
-        f"{task.description} {task.completed:,.0f} of {task.total:,.0f} ({task.percentage:.1f} %)"
-    )
-    return words.strip() + (f", about {duration_words(left)} left" if left is not None else "")
+    return words_of(task.description, task.completed, task.total, task.time_remaining)
 
 
 _SAMPLE = "reference sample"

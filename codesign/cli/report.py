@@ -61,10 +61,12 @@ def report_page(
 ) -> None:
     """Write a campaign as one HTML page that opens offline."""
     from codesign import api
+    from codesign.files import check_place
     from codesign.report.tables import text_line
 
     campaign = api.load_campaign(name, folder)
     path = output or campaign.folder / "report.html"
+    check_place(path)
 
     def write() -> str:
         return _write(campaign, path, every, design or [], share(tolerance), samples)

@@ -28,6 +28,7 @@ from codesign.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.evaluators.base import Bounds
 from codesign.execution.executors import LOCAL, MisdeliveredError, open_executor
 from codesign.execution.guard import Refusal, is_foreign
+from codesign.loop_progress import LoopProgress
 from codesign.problem import Problem, most_broken
 
 _BLOCKS = 256
@@ -154,12 +155,14 @@ def _search(
             SearchSetup(rebuild, bars, Path.cwd()), state, pending, workers, executor
         )
     saved = time.monotonic()
-    for block, partial_front in results:
-        state.settle(block, partial_front)
-        progress.advance(partial_front.tally.total)
-        if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
-            save_state(checkpoint, state)
-            saved = time.monotonic()
+    with LoopProgress("designs", problem.space.size, state.tally.total) as loop:
+        for block, partial_front in results:
+            state.settle(block, partial_front)
+            loop.done = state.tally.total
+            progress.advance(partial_front.tally.total)
+            if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
+                save_state(checkpoint, state)
+                saved = time.monotonic()
 
 
 def _here(

@@ -79,4 +79,5 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
 
 def load_library() -> TechnologyLibrary:
     """Every technology found in the working folder's ``memtech/`` and in the package."""
-    return TechnologyLibrary({name: load_technology(name) for name in listed("memtech")})
+    files = listed("memtech").items()
+    return TechnologyLibrary({name: _technology(name, *read_text(path)) for name, path in files})

@@ -273,10 +273,15 @@ def _segment(begin: FloatArray, end: FloatArray) -> FloatArray:
 
 def _n_met(boxes: FloatArray, drawn: FloatArray) -> FloatArray:
     """(k,) how many of what is drawn each box meets."""
-    left, bottom, right, top = boxes.T[..., None]
-    apart = (left >= drawn[:, 2]) | (bottom >= drawn[:, 3])
-    apart |= (drawn[:, 0] >= right) | (drawn[:, 1] >= top)
-    return np.asarray(len(drawn) - apart.sum(axis=1), dtype=np.float64)
+    if not len(boxes) or not len(drawn):
+        return np.zeros(len(boxes))
+    # Most of what is drawn is far from all of the boxes, which are near one point.
+    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    is_near = ((drawn[:, 2:] > low) & (drawn[:, :2] < high)).all(axis=1)
+    left, bottom, right, top = drawn[is_near].T.copy()
+    meets = (boxes[:, [0]] < right) & (boxes[:, [1]] < top)
+    meets &= (left < boxes[:, [2]]) & (bottom < boxes[:, [3]])
+    return np.asarray(np.count_nonzero(meets, axis=1), dtype=np.float64)
 
 
 def _together(places: FloatArray, reach: float) -> list[list[int]]:

@@ -153,8 +153,8 @@ def overprints(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     save = Figure.savefig
 
     def looked_at(figure: Figure, path: Any, **settings: Any) -> None:
+        save(figure, path, **settings)  # first: to look at a figure may move its parts a little
         found[f"{Path(path).name} {len(found)}"] = _overprints(figure)
-        save(figure, path, **settings)
 
     monkeypatch.setattr(Figure, "savefig", looked_at)
     return found

@@ -44,23 +44,36 @@ CAMPAIGN = {
 }
 
 
-@pytest.fixture
-def start(tmp_path):
-    """Start the campaign in a process of its own."""
-    (tmp_path / "spaces").mkdir()
-    (tmp_path / "spaces" / "square.yaml").write_text(SPACE)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "toys.yaml").write_text(yaml.safe_dump(CAMPAIGN, sort_keys=False))
+def starter(working_folder):
+    """What starts the campaign in a process of its own, in a working folder that has its files."""
+    (working_folder / "spaces").mkdir()
+    (working_folder / "spaces" / "square.yaml").write_text(SPACE)
+    (working_folder / "runs").mkdir()
+    (working_folder / "runs" / "toys.yaml").write_text(yaml.safe_dump(CAMPAIGN, sort_keys=False))
     places = [str(PLUGINS), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
     def start(folder, workers=1):
         return subprocess.Popen(
             [sys.executable, "-c", RUN, folder, str(workers)],
-            cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,
+            cwd=working_folder, env=environment, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     return start
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start the campaign in a process of its own."""
+    return starter(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The observations of a campaign that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    assert finish(starter(folder)("whole"))[0] == 0
+    return observations(folder / "whole" / "toys" / "campaign.sqlite")
 
 
 def finish(process):
@@ -95,8 +108,9 @@ def count(path):
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_path, start, workers):
-    assert finish(start("whole"))[0] == 0
+def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(
+    tmp_path, start, uninterrupted, workers
+):
     store = tmp_path / "killed" / "toys" / "campaign.sqlite"
     chance = random.Random(workers)
     kills = sorted(chance.randrange(160) for _ in range(4))
@@ -109,7 +123,7 @@ def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_pat
         assert finish(process)[0] in (0, -signal.SIGKILL)
         assert least <= count(store)
     assert finish(start("killed"))[0] == 0
-    assert observations(store) == observations(tmp_path / "whole" / "toys" / "campaign.sqlite")
+    assert observations(store) == uninterrupted
 
 
 def test_workers_do_not_outlive_a_killed_parent(tmp_path, start, await_ends):
@@ -146,8 +160,9 @@ def test_a_second_process_is_refused_and_the_first_goes_on(tmp_path, start):
     assert finish(first)[0] == 0
 
 
-def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path, start, await_ends):
-    assert finish(start("whole"))[0] == 0
+def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(
+    tmp_path, start, uninterrupted, await_ends
+):
     process = start("interrupted", workers=2)
     store = tmp_path / "interrupted" / "toys" / "campaign.sqlite"
     while not store.exists() or not observations(store)[0]:
@@ -161,4 +176,4 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path, start, await
     # A worker that was being started just then ends by itself, because the parent is gone.
     await_ends(workers)
     assert finish(start("interrupted"))[0] == 0
-    assert observations(store) == observations(tmp_path / "whole" / "toys" / "campaign.sqlite")
+    assert observations(store) == uninterrupted

@@ -8,6 +8,7 @@ value that the front lacks holds for these designs only (``codesign explain-fron
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,11 +17,15 @@ import numpy as np
 from codesign.analysis.insight.choices import possible_codes
 from codesign.analysis.insight.distance import Measure
 from codesign.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.loop_progress import LoopProgress
+from codesign.observations import Observations
 from codesign.pareto import non_dominated
 from codesign.problem import Problem
 
 MOST_NEIGHBORS = 4_000
 """[ours] Designs that are evaluated around a front; of more, evenly many."""
+_FEW, _SOON_S = 16, 1.0
+"""[ours] So many designs are evaluated at once, and twice as many after a part took less time."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
     if len(moved) > MOST_NEIGHBORS:
         moved = moved[np.linspace(0, len(moved) - 1, MOST_NEIGHBORS).round().astype(np.int64)]
     names = list(dict.fromkeys([*problem.deciding_metrics, *metrics]))
-    observed = problem.evaluate(moved, names)
+    observed = _observed(problem, moved, names)
     return Neighborhood(
         rows=moved,
         metrics=observed.metrics,
@@ -71,6 +76,20 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
         | problem.known_violations(moved)
         | observed.violations_by_name,
     )
+
+
+def _observed(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Observations:
+    """Designs in parts, which are the same as all at once, so that simulations show progress."""
+    parts: list[Observations] = []
+    n_of_part = _FEW
+    with LoopProgress("designs around the front", len(rows)) as loop:
+        while not parts or loop.done < len(rows):
+            began_s = time.monotonic()
+            part = rows[loop.done : loop.done + n_of_part]
+            parts.append(problem.evaluate(part, metrics))
+            loop.done += len(part)
+            n_of_part *= 2 if time.monotonic() - began_s < _SOON_S else 1
+    return Observations.joined(parts)
 
 
 @dataclass(frozen=True)

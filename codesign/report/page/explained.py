@@ -15,6 +15,7 @@ import numpy as np
 
 from codesign.analysis.uncertainty_results import Swing
 from codesign.errors import InputError, JobError, UnknownNameError
+from codesign.loop_progress import counted
 from codesign.report.json_values import to_json_text
 from codesign.report.page.carried_designs import Carried, Named, evenly
 from codesign.report.page.design_account import Account, account_document
@@ -108,7 +109,8 @@ class Explained:
         metrics = self.results.problem.objective_names
         vary = self.explainer.vary
         swings = vary(list(designs.values())) if vary and designs else [{}] * len(designs)
-        for (number, design), of_design in zip(designs.items(), swings, strict=True):
+        known = list(zip(designs.items(), swings, strict=True))
+        for (number, design), of_design in counted(known, "designs to explain"):
             try:
                 account = Account(self.explainer.explain(design), of_design)
             except JobError:

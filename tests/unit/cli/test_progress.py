@@ -6,6 +6,7 @@ import re
 import pytest
 
 from codesign.cli import heartbeat, main, progress
+from codesign.loop_progress import LoopProgress
 
 
 @pytest.fixture
@@ -32,6 +33,16 @@ def test_a_heartbeat_is_silent_where_the_user_sees_it_otherwise(beat, lines):
     beat.describe = lambda: next(answers, "now")
     beat.start()
     assert lines.get(timeout=60).endswith(": now")
+
+
+@pytest.mark.parametrize(
+    ("total", "words"), [(8, r": draws 2 of 8 \(25.0 %\), about \d+ s left"), (0, "")]
+)
+def test_where_no_bar_says_it_a_heartbeat_has_the_loop_that_runs(beat, lines, total, words):
+    with LoopProgress("draws", total) as loop:
+        loop.done = total // 4
+        beat.start()
+        assert re.fullmatch(r"enumerate, \d+ s" + words, lines.get(timeout=60))
 
 
 def test_every_command_has_a_heartbeat(monkeypatch, capsys):

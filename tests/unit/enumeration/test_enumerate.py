@@ -14,6 +14,7 @@ from codesign.enumeration.checkpoint import load_state
 from codesign.enumeration.front_cache import front_path
 from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Evaluation
+from codesign.loop_progress import running_loop
 from codesign.metrics import Metric
 from codesign.pareto import non_dominated
 from codesign.problem_builder import build_problem
@@ -247,6 +248,7 @@ class Cut:
 
     def advance(self, n):
         self.advanced += n
+        self.loop = running_loop()
         self.after -= 1
         if self.after == 0:
             raise KeyboardInterrupt
@@ -270,6 +272,9 @@ def test_an_interrupted_enumeration_goes_on_to_the_same_front(tmp_path, after, m
     front = enumerate_front(built, checkpoint=file, progress=again)
     assert again.started == [(built.space.size, state.tally.total)]
     assert again.advanced + state.tally.total == built.space.size
+    assert again.loop.done == again.loop.total == built.space.size
+    assert again.loop.left_s == 0.0
+    assert running_loop() is None  # nor after the interrupt
     assert equal(front, whole)
     assert vars(front)["n_evaluated"] == whole.n_evaluated
     assert not file.exists()

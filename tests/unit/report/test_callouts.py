@@ -47,3 +47,17 @@ def test_the_place_chosen_is_the_first_of_the_best_of_all(seed, n_dots):
         scene.write(boxes[chosen], leaders.to(chosen))
         n_led += leaders.to(chosen) is not None
     assert n_led > 0 or n_dots < 40
+
+
+@pytest.mark.parametrize(("n_boxes", "n_drawn"), [(40, 60), (0, 3), (3, 0)])
+def test_a_box_meets_what_overlaps_it_in_both_directions(n_boxes, n_drawn):
+    rng = np.random.default_rng(n_boxes)
+    boxes, drawn = (
+        callouts._around(rng.integers(0, most, (n, 2)), rng.integers(1, 4, (n, 1)))
+        for n, most in ((n_boxes, 20), (n_drawn, 60))
+    )
+    expected = [
+        sum(max(x0, a0) < min(x1, a1) and max(y0, b0) < min(y1, b1) for a0, b0, a1, b1 in drawn)
+        for x0, y0, x1, y1 in boxes
+    ]
+    assert callouts._n_met(boxes, drawn).tolist() == expected

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.analysis.insight import neighborhood as neighborhood_module
 from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.neighborhood import (
     FoldedChoice,
@@ -15,6 +16,8 @@ from codesign.analysis.insight.neighborhood import (
     near_misses,
     neighborhood,
 )
+from codesign.loop_progress import running_loop
+from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 
 _LIMIT = "f1 <= 0.25"
@@ -42,6 +45,25 @@ def test_neighbors_are_new_and_those_over_a_limit_are_told_apart(setting):
     (over,) = np.flatnonzero(~keeps_limit)
     assert list(near.broken(int(over))) == [_LIMIT]
     assert not near.broken(int(np.flatnonzero(near.feasible)[0]))
+
+
+def test_neighbors_evaluated_in_parts_are_those_evaluated_at_once(setting, monkeypatch):
+    problem, front, near, _ = setting
+    sizes = []
+
+    def evaluate(self, rows, metrics):
+        sizes.append((len(rows), running_loop().done))
+        return evaluated(self, rows, metrics)
+
+    evaluated = Problem.evaluate
+    monkeypatch.setattr(Problem, "evaluate", evaluate)
+    monkeypatch.setattr(neighborhood_module, "_FEW", 2)
+    parted = neighborhood(problem, front, ["f1"])
+    assert sizes[:3] == [(2, 0), (4, 2), (8, 6)] and sum(n for n, _ in sizes) == len(near.rows)
+    np.testing.assert_equal(vars(parted), vars(near))
+    monkeypatch.setattr(neighborhood_module, "_SOON_S", 0.0)  # every part takes long
+    neighborhood(problem, front, ["f1"])
+    assert sizes[-2][0] == 2
 
 
 def test_near_misses_are_the_least_regrets_of_all_values_that_the_front_lacks(setting):

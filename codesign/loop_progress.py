@@ -1,0 +1,54 @@
+"""How far the longest loop of this process has come, for whoever wants to say so meanwhile.
+
+Loops that may take minutes tell it; nothing that they compute depends on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+_running: list[LoopProgress] = []
+
+
+class LoopProgress:
+    """A loop over known amounts, while the block runs.
+
+    Args:
+        subject: What is worked on, such as "draws over the ranges".
+        total: How many there are.
+        done: How many of them an earlier run has done.
+    """
+
+    def __init__(self, subject: str, total: int, done: int = 0) -> None:
+        self.subject, self.total, self.done = subject, total, done
+        self._earlier, self._began_s = done, time.monotonic()
+
+    def __enter__(self) -> LoopProgress:
+        _running.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _running.remove(self)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the rest will take at the mean rate so far; None before the first."""
+        n, elapsed_s = self.done - self._earlier, time.monotonic() - self._began_s
+        return elapsed_s / n * (self.total - self.done) if n else None
+
+
+def running_loop() -> LoopProgress | None:
+    """The outermost loop that runs now."""
+    return next(iter(_running), None)
+
+
+def counted(items: Collection[Item], subject: str) -> Iterator[Item]:
+    """The items one after the other, each done when the next is asked for."""
+    with LoopProgress(subject, len(items)) as loop:
+        for item in items:
+            yield item
+            loop.done += 1

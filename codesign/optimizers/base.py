@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.sobol import sobol_points
 from codesign.schema import Record
 from codesign.space import DesignSpace
+
+if TYPE_CHECKING:
+    from scipy.stats import qmc
 
 HintUse: TypeAlias = Literal["none", "start", "model", "alone"]
 """What hints of the evaluator do in a search: nothing, choose the initial designs, serve the models
@@ -34,7 +36,7 @@ _SOBOL_BLOCK = 1 << 9
 _SOBOL_STALL = 1 << 17
 """Sobol points without a new admissible design before the sequence counts as exhausted."""
 _SOBOL_POINTS = 1 << 30
-"""Length of the sequence."""
+"""Length of SciPy's sequence."""
 _PENDING_KEYS = 1 << 12
 _DESCRIBED = 1 << 12
 """Designs from which the range of a described number is read."""
@@ -409,7 +411,7 @@ class SobolSequence:
 
     def __init__(self, search: SearchSpace, seed: int) -> None:
         self._search, self._seed = search, seed
-        self._draw: Callable[[int], FloatArray] | None = None
+        self._engine: qmc.Sobol | None = None
         self._met = KeySet()
         self._rows = search.no_rows
         self._drawn = self._fruitless = 0
@@ -431,9 +433,12 @@ class SobolSequence:
 
     def _next_block(self) -> IntArray:
         space = self._search.space
-        if self._draw is None:
-            self._draw = sobol_points(max(space.n_coordinates, 1), self._seed)
-        points = self._draw(_SOBOL_BLOCK)[:, : space.n_coordinates]
+        if self._engine is None:
+            from scipy.stats import qmc
+
+            rng = np.random.default_rng(self._seed)
+            self._engine = qmc.Sobol(max(space.n_coordinates, 1), scramble=True, seed=rng)
+        points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_coordinates]
         rows = self._search.unseen(space.sobol_rows(points), self._met)
         self._met.add(space.keys(rows))
         self._drawn += _SOBOL_BLOCK

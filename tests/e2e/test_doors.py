@@ -113,7 +113,7 @@ def _idle_watts(hardware: AcceleratorBatch) -> FloatArray:
 class MetricsWithIdlePower(DesignMetrics):
     @property
     def offchip_background_watts(self) -> FloatArray:
-        return _idle_watts(self.chosen.footprint.hardware) * self.part.n_devices
+        return _idle_watts(self.chosen.designs.listed) * self.part.n_devices
 
 
 class NpuWithIdlePower(NpuEvaluator):

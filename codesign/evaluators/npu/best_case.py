@@ -28,16 +28,15 @@ from codesign.evaluators.npu.cost_metrics import (
     WEAR_CARBON,
     SiliconMetrics,
 )
-from codesign.evaluators.npu.footprint import requests_that_fit
 from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.pass_time import ROUNDING
-from codesign.evaluators.npu.preparation import Preparation
+from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
@@ -324,7 +323,7 @@ def _batches(case: BestInputs, fixed: FloatArray | None) -> list[float]:
 def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
     levels = hardware.levels
     order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-    return hardware if order is None else take(hardware, np.arange(order.shape[1]), order)
+    return hardware if order is None else in_order(hardware, order)
 
 
 def _hardware_metrics(

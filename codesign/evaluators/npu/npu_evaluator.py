@@ -272,7 +272,7 @@ class NpuEvaluator:
         """
         if has_degrees(designs):
             return self._by_group(designs, NpuEvaluator._violations_of_group)
-        return self.preparation.violations(designs)
+        return self.preparation.prepared(designs).violations
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         declared = [metric.name for metric in self.metrics]
@@ -299,7 +299,7 @@ class NpuEvaluator:
             result = self.metrics_of(chosen)
             for name in names:
                 values[name][part] = getattr(result, name)[each]
-            for name, excess in chosen.footprint.violations.items():
+            for name, excess in chosen.designs.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
         return Evaluation(values | of_formats, violations)
 
@@ -311,8 +311,7 @@ class NpuEvaluator:
         if number is None:
             return self._choice.choose(designs, is_compiled)
         chosen = self._choice.choose(few, is_compiled)
-        footprint = self.preparation.spread(chosen.footprint, number, designs)
-        return chosen.spread(footprint, number)
+        return replace(chosen, designs=self.preparation.prepared(designs), repeats=number)
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""
@@ -344,10 +343,9 @@ class NpuEvaluator:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
         if has_degrees(designs):
             return self._by_group(designs, NpuEvaluator.features)
-        footprint = self.preparation.footprint(designs)
-        batch = self.preparation.batch(designs, footprint)
+        prepared = self.preparation.prepared(designs)
         energies = account_constants(self.options).operation_energies
-        known = features(footprint, batch, self.part, energies)
+        known = features(prepared, self.part, energies)
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 
@@ -393,7 +391,7 @@ class NpuEvaluator:
         return values
 
     def _violations_of_group(self, designs: Columns) -> Mapping[str, FloatArray]:
-        known = self.preparation.violations(designs)
+        known = self.preparation.prepared(designs).violations
         return {**known, "devices": np.full(len(designs["pe_array"]), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:

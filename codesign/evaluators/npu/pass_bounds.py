@@ -35,7 +35,6 @@ from codesign.evaluators.npu.npu_options import (
 )
 from codesign.evaluators.npu.operator_stage import pinned_shares
 from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.hardware.accelerator import AcceleratorBatch, take
@@ -133,7 +132,7 @@ class PassBounds:
     def __init__(
         self, pass_: Pass, preparation: Preparation, options: NpuOptions, phase: Phase
     ) -> None:
-        self.modelling = modelling_of(options, phase)
+        self.modelling = preparation.modelling
         self._pass = pass_
         self._part = preparation.part
         self._largest_activations = preparation.largest_activations
@@ -222,7 +221,7 @@ class PassBounds:
         weights, kv = self._resident_bytes(case, held)
         beyond = np.maximum(weights + kv - levels.capacity_bytes[1], 0.0)
         if not modelling.is_staged:
-            if not (modelling.blocks_for_capacity or modelling.is_series):
+            if not (not modelling.is_calibrated or modelling.is_series):
                 return moved * inverse(rates[0])  # calibrated, a prefill knows the fastest tier
             elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1:].sum(axis=0))
             return np.asarray(np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere))
@@ -284,11 +283,11 @@ class PassBounds:
         flow, kind = np.array([[dataflow]]), np.array([[organization]])
         shapes = pass_.shapes_of(d, w, kind, flow, b)
         far = np.ones((1, 1))
-        if not self.modelling.blocks_for_capacity and not self.modelling.is_series:
+        if self.modelling.is_calibrated and not self.modelling.is_series:
             far = np.where(table.m_per_request > 0, weight_passes(shapes.rows, w, flow), 0.0)
         # Calibrated, the attention of a prefill moves nothing off chip.
-        far_kv = 1.0 if self.modelling.blocks_for_capacity or self.modelling.is_series else 0.0
-        near, kv = shapes.near, table.kv_read_elements_per_request * batch
+        far_kv = 1.0 if (not self.modelling.is_calibrated) or self.modelling.is_series else 0.0
+        kv = table.kv_read_elements_per_request * batch
         state = table.state_read_bytes_per_request * batch
         inputs = table.input_elements_per_request * pass_.moves_activations * batch
         outputs = table.output_elements_per_request * pass_.moves_activations * batch
@@ -298,12 +297,12 @@ class PassBounds:
 
         return _Totals(
             cycles=total(shapes.cycles),
-            near_weights=total(shapes.weights_read * near.stationary),
-            near_kv=total(kv * near.stationary),
-            near_inputs=total(inputs * near.inputs),
+            near_weights=total(shapes.weights_read * shapes.near_stationary),
+            near_kv=total(kv * shapes.near_stationary),
+            near_inputs=total(inputs * shapes.near_inputs),
             outputs=total(outputs),
-            sums=total(outputs * near.spills),
-            near_state=total(state * near.stationary),
+            sums=total(outputs * shapes.near_spills),
+            near_state=total(state * shapes.near_stationary),
             far_weights=total(shapes.weights_read * far),
             far_kv=far_kv * total(kv),
             far_state=far_kv * total(state),

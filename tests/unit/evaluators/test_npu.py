@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import column_of
+from codesign.columns import FloatArray, column_of
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, tier_tails
+from codesign.evaluators.npu.placement import PRIORITIES, on_chip_bytes, tier_tails
 from codesign.evaluators.npu.traffic import (
-    Buffer,
     array_passes,
     blocked_passes,
-    buffer_of,
     read_off_chip_bytes,
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -197,7 +195,7 @@ def test_on_chip_memory_is_shared_like_water_poured_into_vessels() -> None:
     needs = rng.integers(0, 100, (3, n)).astype(float)
     capacity = rng.integers(0, 250, n).astype(float)
     priority = rng.integers(0, 4, n)
-    given = share_on_chip(needs, capacity, priority)
+    given = np.stack(on_chip_bytes(tuple(needs), capacity, priority))
     for i in range(n):
         need, left, expected = needs[:, i], capacity[i], np.zeros(3)
         if priority[i] < 3:
@@ -296,9 +294,9 @@ def test_the_array_streams_what_a_loop_over_its_tiles_loads(
     assert passes.spills.item() * m * n == sums
 
 
-def room(size: float) -> Buffer:
-    """This many bytes for tiles: half of the on-chip memory."""
-    return buffer_of(np.array([[2 * size]]))
+def room(size: float) -> FloatArray:
+    """This many bytes for tiles."""
+    return np.array([[size]])
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)

@@ -124,7 +124,7 @@ class NpuWithIdlePower(NpuEvaluator):
         self.metrics += (IDLE,)
 
     def metrics_of(self, chosen: Any) -> DesignMetrics:
-        return MetricsWithIdlePower(chosen, self.pass_, self.workload, self.options, self.part)
+        return MetricsWithIdlePower(chosen, self.pass_)
 
     def best_case(
         self, designs: Columns, undecided: Mapping[str, Any], metrics: Sequence[str]

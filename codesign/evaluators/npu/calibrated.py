@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.placement import PRIORITIES, tier_shares
 from codesign.evaluators.npu.stage_records import (
     Modelling,
@@ -128,10 +128,52 @@ def _prefill_bytes(
     )
 
 
-def known_tiers(n_tiers: int, modelling: Modelling) -> FloatArray:
-    """(t, 1) 1 for a tier that counts, else 0: a prefill knows the fastest alone."""
-    is_known = (np.arange(n_tiers) == 0) | modelling.is_series
-    return np.where(is_known, 1.0, 0.0)[:, None]
+def known_tiers(tiers: FloatArray, modelling: Modelling) -> FloatArray:
+    """(t, n) capacity or bandwidth of the tiers, as far as they count.
+
+    Calibrated, a prefill knows the fastest tier alone.
+
+    Args:
+        tiers: (t, n), the fastest first.
+    """
+    if not modelling.is_calibrated or modelling.is_series:
+        return tiers
+    return np.asarray(tiers * (np.arange(len(tiers)) == 0)[:, None])
+
+
+def scale_bytes(modelling: Modelling) -> float:
+    """What an element takes more on its way from memory: in a calibrated decode, its scale."""
+    return SCALE_BYTES if modelling.is_series else 0.0
+
+
+def shared_evenly(share: float, modelling: Modelling) -> float:
+    """Share of the bandwidth that weights and KV cache have of an even one.
+
+    Calibrated, nothing else asks for it in a decode.
+    """
+    return 1.0 if modelling.is_series else share
+
+
+def off_chip_passes(
+    rows: FloatArray,
+    has_rows: BoolArray,
+    width: FloatArray,
+    dataflow: IntArray,
+    modelling: Modelling,
+) -> tuple[FloatArray, float]:
+    """How often weights, and how often keys and values, come from off chip at least.
+
+    Once; calibrated, those of a prefill come as often as they stream, and attention moves nothing.
+
+    Args:
+        rows: Rows of a product.
+        has_rows: Whether it is a product at all.
+        width: BLEN.
+        dataflow: Position in ``DATAFLOWS``.
+    """
+    if not modelling.is_calibrated or modelling.is_series:
+        return np.ones((1, 1)), 1.0
+    return np.where(has_rows, weight_passes(rows, width, dataflow), 0.0), 0.0
 
 
 def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> FloatArray:
@@ -184,16 +226,24 @@ def _times(shape: Shape, placed: PlacedDesign, moved: Moved, modelling: Modellin
     on_chip_s = on_chip * placed.on_chip_byte_s
     usable = modelling.offchip_efficiency
     if modelling.is_series:
-        # Nothing else asks for the bandwidth that the two streams share evenly.
-        share = where(design.matrix_share == 0.5, 1.0, design.matrix_share)
-        transfer = matrix * _slowest_tier(placed) * inverse(usable * share)
-        return PassTimes(compute, on_chip_s, transfer, larger(compute + transfer, on_chip_s))
-    fastest = usable * design.tier_bandwidth_bytes_per_s[0]
-    # Without shares of their own, both have all of it in turn.
-    vector_share = where(design.is_shared, 1.0, 1.0 - design.matrix_share)
-    transfer = matrix * inverse(fastest * design.matrix_share)
-    transfer = transfer + vector * inverse(fastest * vector_share)
-    return PassTimes(compute, on_chip_s, transfer, larger(larger(compute, on_chip_s), transfer))
+        transfer = matrix * _slowest_tier(placed) * inverse(usable * design.matrix_share)
+    else:
+        fastest = usable * design.tier_bandwidth_bytes_per_s[0]
+        # Without shares of their own, both have all of it in turn.
+        vector_share = where(design.is_shared, 1.0, 1.0 - design.matrix_share)
+        transfer = matrix * inverse(fastest * design.matrix_share)
+        transfer = transfer + vector * inverse(fastest * vector_share)
+    time_s = busiest_s(compute, on_chip_s, transfer, modelling)
+    return PassTimes(compute, on_chip_s, transfer, time_s)
+
+
+def busiest_s(
+    compute_s: FloatArray, on_chip_s: FloatArray, off_chip_s: FloatArray, modelling: Modelling
+) -> FloatArray:
+    """Time of array and memories, which work side by side, or the array before or after."""
+    if modelling.is_series:
+        return larger(compute_s + off_chip_s, on_chip_s)
+    return larger(larger(compute_s, on_chip_s), off_chip_s)
 
 
 def _slowest_tier(placed: PlacedDesign) -> FloatArray:

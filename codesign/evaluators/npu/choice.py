@@ -19,7 +19,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray
 from codesign.evaluators.npu.compiled_loop import choose_compiled
-from codesign.evaluators.npu.npu_options import NpuOptions, link_time
+from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_stage import resident_bytes
 from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
@@ -108,17 +108,13 @@ class BatchAndOrderChoice:
     """
 
     def __init__(
-        self,
-        pass_: Pass,
-        preparation: Preparation,
-        options: NpuOptions,
-        longest_pass_s: float = np.inf,
+        self, pass_: Pass, preparation: Preparation, longest_pass_s: float = np.inf
     ) -> None:
         self._pass = pass_
         self._preparation = preparation
         self._modelling = preparation.modelling
         self.longest_pass_s = longest_pass_s
-        self._link = link_time(preparation.part, options)
+        self._link = link_time(preparation.part, preparation.options)
 
     @property
     def is_limited(self) -> bool:

@@ -19,7 +19,12 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu import calibrated, pass_time, placement, stage_records, traffic
 from codesign.evaluators.npu import operator_stage as stage
-from codesign.evaluators.npu.machine_code import compile_loop, design_at, fields_at
+from codesign.evaluators.npu.machine_code import (
+    compile_loop,
+    design_at,
+    fields_at,
+    functions_of,
+)
 from codesign.hardware import formula_operations, hierarchy
 from codesign.hardware.tier_order import BY_BANDWIDTH
 
@@ -92,74 +97,12 @@ def _blocks(values: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(blocks, -2, -3)).ravel()
 
 
-_SHARED: tuple[Callable[..., Any], ...] = (
-    placement.on_chip_bytes,
-    placement._poured,
-    placement.tier_tails,
-    placement.balanced_tails,
-    placement._is_there,
-    placement._stays_open,
-    placement._held_bytes,
-    placement._time_with,
-    placement._is_equal,
-    placement._held_behind,
-    placement._common_time_s,
-    placement._tails_between,
-    placement._share_beyond,
-    placement.own_parts,
-    placement.tier_shares,
-    traffic._at_least_one,
-    traffic.blocked_passes,
-    traffic.read_off_chip_bytes,
-    traffic.array_streams,
-    traffic.stationary_operand_bytes,
-    traffic.port_bytes,
-    traffic._crossing,
-    traffic._crossing_down,
-    calibrated.calibrated_cost,
-    calibrated._prefill_bytes,
-    calibrated.weight_passes,
-    calibrated._on_chip_shares,
-    calibrated._decode_bytes,
-    calibrated._times,
-    calibrated._slowest_tier,
-    hierarchy.staged_time_s_at,
-    hierarchy.parallel_time_s_at,
-    hierarchy.in_flight_bandwidth_bytes_per_s,
-    stage.resident_bytes,
-    stage.place,
-    stage.tails_of,
-    stage.pinned_shares,
-    stage.kv_held_shares,
-    stage._sustained_bandwidth,
-    stage._in_flight_bandwidth,
-    stage._inverse_product,
-    stage._first_latency_s,
-    stage.operator_cost,
-    stage._moved_bytes,
-    stage._operator_times,
-    stage._tile_bytes,
-    stage._stream_times,
-    stage._joined,
-    stage.stream_time_s,
-    pass_time.whole_pass_s,
-    pass_time.power_limited_s,
-    pass_time.level_at_power_limit_s,
-    pass_time.score,
-    pass_time.least_pass_s,
-    pass_time._most_pinned,
-    pass_time._least_s,
-    pass_time.fastest_byte_s,
-    pass_time.least_in_any_order_s,
-)
-"""The formulas that the loop shares with the NumPy path."""
-
-
 @cache
 def loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
     own: tuple[Callable[..., Any], ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
-    return cast(Loop, compile_loop(_choose_over_designs, (*_SHARED, *own)))
+    shared = functions_of(stage, calibrated, traffic, placement, pass_time, hierarchy)
+    return cast(Loop, compile_loop(_choose_over_designs, (*shared, *own)))
 
 
 def _choose_over_designs(
@@ -324,13 +267,7 @@ def _fill_table(
         operator = fields_at(stage_records.StageOperator, operators, lane, LANES)
         shape = fields_at(stage_records.Shape, shapes, lane, LANES)
         moved, times = stage.operator_cost(operator, shape, placed, weight_bytes, modelling)
-        n = operator.instances
-        table[lane] = times.time_s * n
-        table[LANES + lane] = shape.cycles * n
-        table[2 * LANES + lane] = moved.array_reads * n
-        table[3 * LANES + lane] = moved.array_writes * n
-        table[4 * LANES + lane] = moved.weight_reads * n
-        table[5 * LANES + lane] = moved.kv_reads * n
-        table[6 * LANES + lane] = moved.kv_writes * n
-        table[7 * LANES + lane] = moved.activation_reads * n
-        table[8 * LANES + lane] = moved.activation_writes * n
+        table[lane] = times.time_s * operator.instances
+        table[LANES + lane] = shape.cycles * operator.instances
+        for kind in range(len(moved)):
+            table[(2 + kind) * LANES + lane] = moved[kind] * operator.instances

@@ -241,7 +241,7 @@ class CostMetrics:
     options: NpuOptions
     part: ModelPart
     chosen: Chosen
-    _workload: Request
+    workload: Request
 
     @cached_property
     def silicon(self) -> SiliconMetrics:
@@ -277,8 +277,8 @@ class CostMetrics:
         """
         work = cast("DesignMetrics", self)
         rates = work.writes / work.pass_s
-        tokens = self._workload.tokens
-        if self._workload.phase == "prefill":
+        tokens = self.workload.tokens
+        if self.workload.phase == "prefill":
             return rates
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
         requests_per_s = work.stage_requests / work.phase_time_s  # the cache is of all stages

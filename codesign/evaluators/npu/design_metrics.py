@@ -7,17 +7,15 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
-from codesign.evaluators.npu.npu_options import NpuOptions, link_time
+from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.evaluators.npu.stage_records import Moved, PassTimes, PassTotals
 from codesign.hardware.hierarchy import inverse
-from codesign.workload import Request
 
 
 class DesignMetrics(CostMetrics):
@@ -27,23 +25,17 @@ class DesignMetrics(CostMetrics):
     of the ``r`` designs that are distinct to the operator stage (see ``Chosen``).
     """
 
-    def __init__(
-        self,
-        chosen: Chosen,
-        pass_: Pass,
-        workload: Request,
-        options: NpuOptions,
-        part: ModelPart,
-    ) -> None:
+    def __init__(self, chosen: Chosen, pass_: Pass) -> None:
+        preparation = chosen.designs.preparation
         self.chosen = chosen
-        self.part = part
-        self._link = link_time(part, options)
-        self.options = options
+        self.part = preparation.part
+        self.options = preparation.options
+        self.workload = preparation.workload
+        self.pass_ = pass_
+        self._link = link_time(self.part, self.options)
         self._hardware = chosen.designs.listed
         self._levels = self._hardware.levels
-        self._pass = pass_
-        self._workload = workload
-        self._modelling = chosen.designs.preparation.modelling
+        self._modelling = preparation.modelling
 
     @property
     def working(self) -> PreparedDesigns:
@@ -57,7 +49,7 @@ class DesignMetrics(CostMetrics):
 
     @cached_property
     def _stage(self) -> Stage:
-        return Stage(self._pass, self.working)
+        return Stage(self.pass_, self.working)
 
     def at_places(self, name: str) -> FloatArray:
         """(l, n) a property of the levels, the tiers in the order in which they are used."""
@@ -96,13 +88,13 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def requests_in_pass(self) -> FloatArray:
         """Requests processed together in one pass."""
-        is_decode = self._workload.phase == "decode"
+        is_decode = self.workload.phase == "decode"
         return self.stage_requests if is_decode else np.ones_like(self.stage_requests)
 
     @cached_property
     def vector_s(self) -> FloatArray:
         """Vector unit in one pass."""
-        return self._pass.vector_s(self.requests_in_pass, self._hardware)
+        return self.pass_.vector_s(self.requests_in_pass, self._hardware)
 
     @cached_property
     def message_s(self) -> FloatArray:
@@ -123,8 +115,8 @@ class DesignMetrics(CostMetrics):
     @property
     def n_passes(self) -> FloatArray:
         """Passes of the phase: requests are prefilled one after the other (MemExplorer §4.3)."""
-        per_request = self._pass.table.n_passes
-        if self._workload.phase == "prefill":
+        per_request = self.pass_.table.n_passes
+        if self.workload.phase == "prefill":
             return per_request * self.stage_requests
         return np.full_like(self.stage_requests, per_request)
 
@@ -143,7 +135,7 @@ class DesignMetrics(CostMetrics):
 
     @cached_property
     def tokens(self) -> FloatArray:
-        return self.batch_size * float(self._workload.tokens_of_phase)
+        return self.batch_size * float(self.workload.tokens_of_phase)
 
     @cached_property
     def throughput_tokens_per_s(self) -> FloatArray:
@@ -155,13 +147,13 @@ class DesignMetrics(CostMetrics):
 
     @property
     def time_per_output_token_s(self) -> FloatArray:
-        return self.phase_time_s / float(self._workload.tokens_of_phase)
+        return self.phase_time_s / float(self.workload.tokens_of_phase)
 
     @property
     def tokens_per_s_per_user(self) -> FloatArray:
-        if self._workload.phase == "prefill":
-            return float(self._workload.tokens_of_phase) / self.time_to_first_token_s
-        return float(self._workload.tokens_of_phase) / self.phase_time_s
+        if self.workload.phase == "prefill":
+            return float(self.workload.tokens_of_phase) / self.time_to_first_token_s
+        return float(self.workload.tokens_of_phase) / self.phase_time_s
 
     @property
     def tdp_by_component(self) -> dict[str, FloatArray]:
@@ -196,7 +188,7 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def vector_joules(self) -> FloatArray:
         """Energy of the vector unit in one pass."""
-        operations = self._pass.vector_operations(self.requests_in_pass)
+        operations = self.pass_.vector_operations(self.requests_in_pass)
         return operations * self.silicon.constants.lane_energy_joules
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
@@ -280,7 +272,7 @@ class DesignMetrics(CostMetrics):
     @property
     def compute_utilization(self) -> FloatArray:
         hardware = self._hardware
-        useful = self._pass.multiply_accumulates(self.requests_in_pass)
+        useful = self.pass_.multiply_accumulates(self.requests_in_pass)
         return useful / (self.pass_s * hardware.macs_per_cycle * hardware.clock_hz)
 
     @cached_property

@@ -14,7 +14,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
+from inspect import isfunction
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -48,6 +50,17 @@ def design_at(record: Record, i: int, order: IntArray, places: tuple[int, ...]) 
             for of in record
         )
     )
+
+
+def functions_of(*modules: ModuleType) -> tuple[Callable[..., Any], ...]:
+    """The formulas of modules, which loops share with the NumPy path, each once.
+
+    Args:
+        modules: With formulas of one another only, those of ``formula_operations.py`` apart.
+    """
+    names = {module.__name__ for module in modules}
+    known = [item for module in modules for item in vars(module).values() if isfunction(item)]
+    return tuple(dict.fromkeys(item for item in known if item.__module__ in names))
 
 
 def compile_loop(

@@ -177,12 +177,9 @@ class NpuEvaluator:
         self.preparation = Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )
-        self._choice = BatchAndOrderChoice(
-            self.pass_, self.preparation, self.options, self._longest_pass_s()
-        )
-        self._best_case = BestCase(
-            self.pass_, self.preparation, self.workload, self.options, self._library
-        )
+        longest_pass_s = self._longest_pass_s()
+        self._choice = BatchAndOrderChoice(self.pass_, self.preparation, longest_pass_s)
+        self._best_case = BestCase(self.pass_, self.preparation)
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         return self._library
@@ -315,7 +312,7 @@ class NpuEvaluator:
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""
-        return DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
+        return DesignMetrics(chosen, self.pass_)
 
     def explain(self, designs: Columns) -> Explanation:
         of_formats = {} if self._accuracy is None else self._accuracy.declared
@@ -329,9 +326,7 @@ class NpuEvaluator:
         chosen = self.choose(designs)
         absent = self.absent_metrics({name: item.to_list() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(
-            self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
-        )
+        account = explain(self.metrics_of(chosen), names, absent)
         return account if self._accuracy is None else self._accuracy.added_to(account, designs)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:

@@ -177,7 +177,7 @@ def _moved_bytes(
     near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
     inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
     stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
-    far = blocked_passes(
+    re_read, re_read_inputs = blocked_passes(
         shape.rows,
         operator.n,
         stationary * shape.per_product,
@@ -193,10 +193,10 @@ def _moved_bytes(
     return Moved(
         array_reads=near_reads,
         array_writes=near_writes,
-        weight_reads=read_off_chip_bytes(weights, far.stationary, pinned[2], held[2]),
-        kv_reads=batch * read_off_chip_bytes(kept, far.stationary, pinned[1], held[1]),
+        weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], held[2]),
+        kv_reads=batch * read_off_chip_bytes(kept, re_read, pinned[1], held[1]),
         kv_writes=appended * (batch * (1.0 - pinned[1])),
-        activation_reads=inputs * far.inputs * spilled,
+        activation_reads=inputs * re_read_inputs * spilled,
         activation_writes=outputs * spilled,
     )
 

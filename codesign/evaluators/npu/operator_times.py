@@ -187,16 +187,18 @@ class Pass:
         n_products = table.n_products(batch)
         slots = column_slots(table.k, depth, organization, self.is_per_head)
         cycles = self._cycles_per_product(m, depth, width, organization, dataflow, slots)
-        near = array_passes(m, table.k, table.n, depth, width, dataflow, organization, slots)
+        near_stationary, near_inputs, near_spills = array_passes(
+            m, table.k, table.n, depth, width, dataflow, organization, slots
+        )
         return Shape(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),
             rows=np.broadcast_to(m, cycles.shape),
             per_product=np.broadcast_to(1.0 / np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
             slots=np.broadcast_to(slots, cycles.shape),
-            near_stationary=near.stationary,
-            near_inputs=near.inputs,
-            near_spills=near.spills,
+            near_stationary=near_stationary,
+            near_inputs=near_inputs,
+            near_spills=near_spills,
         )
 
     def _cycles_per_product(

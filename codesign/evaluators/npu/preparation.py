@@ -20,8 +20,9 @@ from codesign.columns import (
     taken,
 )
 from codesign.deployments import ModelPart
+from codesign.evaluators.npu.calibrated import shared_evenly
 from codesign.evaluators.npu.format_widths import meaning
-from codesign.evaluators.npu.npu_options import TILE_BUFFER_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE, TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.evaluators.npu.stage_records import modelling_of
 from codesign.evaluators.phase_machine import BATCH_SIZE
@@ -66,17 +67,17 @@ class Preparation:
         library: Mapping[str, MemoryTechnology],
         largest_activations: float,
     ) -> None:
-        self._workload = workload
+        self.workload = workload
         self.part = part
         self.options = options
         self.modelling = modelling_of(options, workload.phase)
         self.convention = workload.format_convention
-        self._units = UnitTables(library, options.technology_level)
+        self.units = UnitTables(library, options.technology_level)
         self.largest_activations = largest_activations
 
     def prepared(self, designs: Columns) -> PreparedDesigns:
         """The designs with the largest batch size allowed, the fastest tier first."""
-        return PreparedDesigns(self, designs, build_accelerators(designs, self._units))
+        return PreparedDesigns(self, designs, build_accelerators(designs, self.units))
 
     def repetition(self, designs: Columns, is_whole: bool = False) -> float:
         """How many neighbouring designs are the same, on average of a sample.
@@ -131,7 +132,14 @@ class Preparation:
     @property
     def phase(self) -> Phase:
         """Of the workload."""
-        return self._workload.phase
+        return self.workload.phase
+
+    def matrix_share(self, priority: str) -> float:
+        """Share of the off-chip bandwidth that a bandwidth priority gives weights and KV cache."""
+        share = None if self.options.bandwidth_sharing == "shared" else MATRIX_SHARE[priority]
+        if share is None:
+            return 1.0
+        return shared_evenly(share, self.modelling) if priority == "equal" else share
 
     @property
     def data_share(self) -> float:
@@ -141,7 +149,7 @@ class Preparation:
     @property
     def batch_policy(self) -> int | Sequence[int] | str:
         """What workload or options say: a number, numbers to choose from, or a rule."""
-        return self._workload.batch or self.options.batch or "best"
+        return self.workload.batch or self.options.batch or "best"
 
     @property
     def fixed_batches(self) -> FloatArray | None:
@@ -154,7 +162,7 @@ class Preparation:
     @property
     def powers_of_two(self) -> FloatArray:
         """(s,) the batch sizes of the rules."""
-        return 2.0 ** np.arange(np.floor(np.log2(self._workload.max_batch)) + 1)
+        return 2.0 ** np.arange(np.floor(np.log2(self.workload.max_batch)) + 1)
 
     def largest_batch(
         self, capacity: FloatArray, weights: FloatArray, kv: FloatArray
@@ -164,7 +172,7 @@ class Preparation:
         Reproduces every batch of MemExplorer's Tables 5 and 6: weights and KV cache at the end
         of the generation against the capacity of all levels, activations not counted.
         """
-        most = float(self._workload.max_batch)
+        most = float(self.workload.max_batch)
         fitting = np.clip((capacity - weights) * inverse(kv), 1.0, most)
         fitting = np.where(kv > 0, fitting, most)
         return np.asarray(np.exp2(np.floor(np.log2(fitting))))

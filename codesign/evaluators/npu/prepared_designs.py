@@ -45,7 +45,6 @@ ArrayKind: TypeAlias = tuple[float, float, int, int]
 """Depth, width, organization and dataflow of an array."""
 ArrayShape: TypeAlias = tuple[ArrayKind, float]
 """An array with a batch size."""
-_MATRIX_SHARES = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
 
 
 @dataclass(frozen=True)
@@ -210,6 +209,11 @@ class PreparedDesigns:
         by_design = self.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
         return np.asarray(by_design | (self.preparation.options.bandwidth_sharing == "shared"))
 
+    @property
+    def matrix_share(self) -> FloatArray:
+        """Share of the off-chip bandwidth for weights and KV cache; 1 if they share it freely."""
+        return self.columns["bandwidth_priority"].lookup(self.preparation.matrix_share)
+
     # --- memory and batch size ---------------------------------------------------------------
 
     @cached_property
@@ -331,12 +335,9 @@ class PreparedDesigns:
         """What the formulas need of designs; every array in this shape, (n,) or (n, 1)."""
         preparation, hardware = self.preparation, self.accelerators
         levels = hardware.levels
-        share = np.where(self.is_shared_freely, 1.0, _MATRIX_SHARES[self.bandwidth_priority])
         activations = preparation.largest_activations * self.activation_bytes
-        capacity, bandwidth = levels.capacity_bytes[1:], levels.bandwidth_bytes_per_s[1:]
-        if preparation.modelling.is_calibrated:
-            known = known_tiers(len(capacity), preparation.modelling)
-            capacity, bandwidth = capacity * known, bandwidth * known
+        capacity = known_tiers(levels.capacity_bytes[1:], preparation.modelling)
+        bandwidth = known_tiers(levels.bandwidth_bytes_per_s[1:], preparation.modelling)
         return StageDesign(
             weight_bytes=self.weight_bytes.reshape(shape),
             activation_bytes=self.activation_bytes.reshape(shape),
@@ -348,7 +349,7 @@ class PreparedDesigns:
             depth=hardware.array_depth.reshape(shape),
             width=hardware.array_width.reshape(shape),
             clock_hz=hardware.clock_hz.reshape(shape),
-            matrix_share=share.reshape(shape),
+            matrix_share=self.matrix_share.reshape(shape),
             is_shared=self.is_shared_freely.reshape(shape),
             storage=self.storage.reshape(shape),
             data_capacity_bytes=(preparation.data_share * levels.capacity_bytes[0]).reshape(shape),

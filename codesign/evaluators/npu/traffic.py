@@ -7,13 +7,11 @@ the best tiles for the on-chip memory, in ``calibrated.py`` anew for every tile 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES
-from codesign.evaluators.npu.placement import Levels, Two, own_parts
+from codesign.evaluators.npu.placement import Levels, Three, Two, own_parts
 from codesign.evaluators.npu.stage_records import Moved, PlacedDesign, Shape, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.formula_operations import (
@@ -31,20 +29,6 @@ _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 _SYSTOLIC = ORGANIZATIONS.index("systolic")
 
 
-class Passes(NamedTuple):
-    """How often each operand of a product is streamed; (n, o).
-
-    Attributes:
-        stationary: Times the weights or keys and values are read.
-        inputs: Times the input activations are read.
-        spills: Times the partial sums are written and read again.
-    """
-
-    stationary: FloatArray
-    inputs: FloatArray
-    spills: FloatArray
-
-
 def array_passes(
     m: FloatArray,
     k: FloatArray,
@@ -54,8 +38,8 @@ def array_passes(
     dataflow: IntArray,
     organization: IntArray,
     slots: FloatArray,
-) -> Passes:
-    """What the array streams from on-chip memory, tile by tile.
+) -> Three:
+    """Times that the array streams the stationary operand, the inputs, and partial sums again.
 
     A weight-stationary array keeps (depth x width) weights while all rows stream past;
     an input-stationary one the same of the inputs; both hand partial sums of the other
@@ -76,10 +60,10 @@ def array_passes(
     spills = _at_least_one(k / depth) - 1.0
     has_rows_in_depth = (organization == _SYSTOLIC) & (dataflow == _OS)
     row_tiles = _at_least_one(m / np.where(has_rows_in_depth, depth, width))
-    return Passes(
-        stationary=np.where(dataflow == _WS, 1.0, row_tiles),
-        inputs=np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
-        spills=np.where(dataflow == _OS, 0.0, spills),
+    return (
+        np.where(dataflow == _WS, 1.0, row_tiles),
+        np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
+        np.where(dataflow == _OS, 0.0, spills),
     )
 
 
@@ -110,8 +94,8 @@ def blocked_passes(
     input_bytes: FloatArray,
     buffer_bytes: FloatArray,
     dataflow: IntArray,
-) -> Passes:
-    """Off-chip streams with the largest tiles that the on-chip memory holds.
+) -> Two:
+    """Times that the stationary operand and the inputs come from off chip with the largest tiles.
 
     The stationary operand is cut into blocks of the buffer's size and the other is streamed
     once per block; outputs are cut into square blocks of partial sums. If either operand fits
@@ -137,10 +121,9 @@ def blocked_passes(
     is_os = dataflow == _OS
     re_read = where(is_os, row_blocks, by_inputs)
     re_read_inputs = where(is_os, column_blocks, by_stationary)
-    return Passes(
-        stationary=where(fits | (dataflow == _WS), 1.0, re_read),
-        inputs=where(fits | (dataflow == _IS), 1.0, re_read_inputs),
-        spills=0.0 * by_inputs,
+    return (
+        where(fits | (dataflow == _WS), 1.0, re_read),
+        where(fits | (dataflow == _IS), 1.0, re_read_inputs),
     )
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.columns import Columns, FloatArray, Value, taken
-from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.explanation_rows import OperatorRow
@@ -185,16 +184,14 @@ class Simulator:
 class SimulatedMetrics(DesignMetrics):
     """The metrics of ``npu``, from simulated times and traffic."""
 
-    def __init__(
-        self, simulator: Simulator, chosen: Chosen, workload: Request, part: ModelPart
-    ) -> None:
-        super().__init__(chosen, simulator.pass_, workload, simulator.options, part)
+    def __init__(self, simulator: Simulator, chosen: Chosen) -> None:
+        super().__init__(chosen, simulator.pass_)
         self._simulator = simulator
 
     @cached_property
     def runs(self) -> list[list[SimulatedOperator]]:
         """(n,) lists of (o,) simulated operators."""
-        n_operators = len(self._pass.table)
+        n_operators = len(self.pass_.table)
         return [
             [self._simulator.run(design, operator) for operator in range(n_operators)]
             for design in range(len(self.batch_size))
@@ -214,7 +211,7 @@ class SimulatedMetrics(DesignMetrics):
 
     @property
     def operators_s(self) -> FloatArray:
-        return sum_over_operators(self.times.time_s, self._pass.table.count)
+        return sum_over_operators(self.times.time_s, self.pass_.table.count)
 
     @property
     def matrix_s(self) -> FloatArray:
@@ -225,7 +222,7 @@ class SimulatedMetrics(DesignMetrics):
         return reads, writes
 
     def _by_level(self, name: str) -> FloatArray:
-        moved = np.zeros((len(self._levels.exists), len(self.runs), len(self._pass.table)))
+        moved = np.zeros((len(self._levels.exists), len(self.runs), len(self.pass_.table)))
         for design, row in enumerate(self.runs):
             for operator, run in enumerate(row):
                 at_level = getattr(run, name)
@@ -237,7 +234,7 @@ class SimulatedMetrics(DesignMetrics):
 
     @cached_property
     def totals(self) -> PassTotals:
-        count = self._pass.table.count
+        count = self.pass_.table.count
         reads, writes = (np.einsum("lno,o->ln", moved, count) for moved in self.operator_traffic())
         cycles = sum_over_operators(self.operator_cycles(), count)
         return self.chosen.totals._replace(cycles=cycles, reads=reads, writes=writes)
@@ -245,7 +242,7 @@ class SimulatedMetrics(DesignMetrics):
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory in one pass."""
-        return sum_over_operators(self._of_runs("off_chip_bytes"), self._pass.table.count)
+        return sum_over_operators(self._of_runs("off_chip_bytes"), self.pass_.table.count)
 
 
 class SimulationEvaluator:
@@ -357,7 +354,7 @@ class SimulationEvaluator:
         names = [metric.name for metric in self.metrics if metric.name not in of_formats]
         absent = self.absent_metrics({name: item.values for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(results, self.pass_, self.workload, designs, names, absent)
+        account = explain(results, names, absent)
         if self._accuracy is not None:
             account = self._accuracy.added_to(account, designs)
         steps_of = {
@@ -402,7 +399,7 @@ class SimulationEvaluator:
         analytical = self.analytical.of(parallelism)
         chosen = analytical.choose(columns)
         simulator = Simulator(chosen.working, analytical.pass_, self.options)
-        return SimulatedMetrics(simulator, chosen, self.workload, analytical.part)
+        return SimulatedMetrics(simulator, chosen)
 
 
 def _check_formats(designs: Columns) -> None:

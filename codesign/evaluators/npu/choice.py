@@ -41,6 +41,11 @@ def _places(n_tiers: int) -> IntArray:
     return np.array(orders_of(n_tiers))
 
 
+def _orders_of_tiers(designs: PreparedDesigns, positions: IntArray) -> IntArray:
+    """(t, c) the orders at some positions among all of them."""
+    return np.take(_places(len(designs.tier_order)).T, positions, axis=1)
+
+
 @dataclass(frozen=True)
 class Chosen:
     """``n`` designs with the batch size and the order of tiers that they work with.
@@ -78,8 +83,8 @@ class Chosen:
     @cached_property
     def working(self) -> PreparedDesigns:
         """The distinct designs as they work."""
-        places = _places(len(self.distinct.tier_order))[self.orders].T
-        return self.distinct.working(self.distinct.sizes[self.sizes], places)
+        order = _orders_of_tiers(self.distinct, self.orders)
+        return self.distinct.working(self.distinct.sizes[self.sizes], order)
 
 
 class _Candidates(NamedTuple):
@@ -151,32 +156,21 @@ class BatchAndOrderChoice:
         self, designs: PreparedDesigns, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """(s, n) totals, (n,) positions of the best batch sizes and (n,) of the best orders."""
-        hardware, is_prefill = designs.accelerators, self._preparation.phase == "prefill"
+        hardware = designs.listed
         choices = Choices(
             sizes=designs.sizes,
             least_size=designs.least_size,
             most_size=designs.most_size,
             orders=_places(len(designs.tier_order)),
-            allowed=allowed,
+            allowed=np.ascontiguousarray(allowed),
             lane_rate=hardware.vector_length * hardware.clock_hz,
             lane_cycles=self._pass.lane_cycles_of_request,
-            is_prefill=is_prefill,
+            is_prefill=self._preparation.phase == "prefill",
             longest_pass_s=self.longest_pass_s,
             message_fixed_s=self._link.fixed_s,
             message_byte_s=self._link.byte_s,
         )
-        in_pass = np.ones_like(designs.sizes) if is_prefill else designs.sizes
-        wanted = tuple((array, size) for array in designs.arrays for size in in_pass.tolist())
-        return choose_compiled(
-            self._pass.operators,
-            self._pass.shapes(wanted),
-            self._pass.least_work(wanted),
-            designs.kind,
-            designs.stage_design((-1,)),
-            designs.weight_groups,
-            choices,
-            self._modelling,
-        )
+        return choose_compiled(self._pass, designs, choices)
 
     def _on_arrays(
         self, designs: PreparedDesigns, allowed: IntArray
@@ -231,7 +225,7 @@ class BatchAndOrderChoice:
 
     def _working(self, designs: PreparedDesigns, choices: _Candidates) -> PreparedDesigns:
         """The designs of these choices, as they choose."""
-        order = _places(len(designs.tier_order))[choices.orders].T
+        order = _orders_of_tiers(designs, choices.orders)
         return designs.working(designs.sizes[choices.sizes], order, choices.positions)
 
     def _scores(self, designs: PreparedDesigns, array_and_memory_s: FloatArray) -> FloatArray:

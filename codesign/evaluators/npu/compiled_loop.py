@@ -25,6 +25,8 @@ from codesign.evaluators.npu.machine_code import (
     fields_at,
     functions_of,
 )
+from codesign.evaluators.npu.operator_times import Pass
+from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.hardware import formula_operations, hierarchy
 from codesign.hardware.tier_order import BY_BANDWIDTH
 
@@ -36,48 +38,33 @@ Loop = Callable[..., None]
 
 
 def choose_compiled(
-    operators: stage_records.StageOperator,
-    shapes: FloatArray,
-    least_work: stage_records.LeastWork,
-    kind: IntArray,
-    designs: stage_records.StageDesign,
-    groups: stage_records.WeightGroups,
-    choices: stage_records.Choices,
-    modelling: stage_records.Modelling,
+    pass_: Pass, designs: PreparedDesigns, choices: stage_records.Choices
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """The best choice of each design, and its sums over the operators of a pass.
-
-    Args:
-        operators: Arrays (o,).
-        shapes: (8, k * s, o) the fields of ``Shape`` of every kind of array with every size.
-        least_work: Arrays (k * s,).
-        kind: (n,) the kind of each design's array.
-        designs: Arrays (n,), with the first batch size and order.
-        groups: Arrays (g, n), layers by the format of their weights.
 
     Returns:
         (s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`; (n,)
         positions of the batch sizes chosen; (n,) of the orders.
     """
-    n = len(kind)
-    n_tiers = len(designs.tier_capacity_bytes)
-    sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
-    sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    n_operators = len(operators.instances)
-    padded = _padded(np.stack([np.asarray(values, dtype=np.float64) for values in operators]))
+    n, n_tiers, n_operators = len(designs), len(designs.tier_order), len(pass_.table)
+    in_pass = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
+    wanted = tuple((array, size) for array in designs.arrays for size in in_pass.tolist())
+    padded = _padded(np.stack([np.asarray(of, dtype=np.float64) for of in pass_.operators]))
     padded[0, n_operators:] = 0.0  # no instances of what only fills a block
     # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
-    contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs]
+    contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs.stage_design((-1,))]
+    sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
+    sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     loop()(
         _blocks(padded),
-        _blocks(_padded(shapes.transpose(1, 0, 2))),
-        np.stack(least_work, axis=1),
-        kind,
+        _blocks(_padded(pass_.shapes(wanted).transpose(1, 0, 2))),
+        np.stack(pass_.least_work(wanted), axis=1),
+        designs.kind,
         stage_records.StageDesign(*contiguous),
-        stage_records.WeightGroups(*map(np.ascontiguousarray, groups)),
+        stage_records.WeightGroups(*map(np.ascontiguousarray, designs.weight_groups)),
         tuple(range(n_tiers)),
-        choices._replace(allowed=np.ascontiguousarray(choices.allowed)),
-        modelling,
+        choices,
+        designs.preparation.modelling,
         sums,
         sizes,
         orders,
@@ -121,8 +108,9 @@ def _choose_over_designs(
 ) -> None:
     """Compiled: fills (s, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
-    Operators and shapes come as ``_blocks``, the least work as (u, 8) the fields of ``LeastWork``.
-    A choice is worked out only if its least time says that it may be better than the best before.
+    Operators and shapes come as ``_blocks``, the latter and (u, 8) ``least_work``, the fields of
+    ``LeastWork``, of every kind of array with every size. A choice is worked out only if its least
+    time says that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
@@ -267,7 +255,14 @@ def _fill_table(
         operator = fields_at(stage_records.StageOperator, operators, lane, LANES)
         shape = fields_at(stage_records.Shape, shapes, lane, LANES)
         moved, times = stage.operator_cost(operator, shape, placed, weight_bytes, modelling)
-        table[lane] = times.time_s * operator.instances
-        table[LANES + lane] = shape.cycles * operator.instances
-        for kind in range(len(moved)):
-            table[(2 + kind) * LANES + lane] = moved[kind] * operator.instances
+        n = operator.instances
+        table[lane] = times.time_s * n
+        table[LANES + lane] = shape.cycles * n
+        # In the order of the record; a loop over its fields is 3 % slower.
+        table[2 * LANES + lane] = moved.array_reads * n
+        table[3 * LANES + lane] = moved.array_writes * n
+        table[4 * LANES + lane] = moved.weight_reads * n
+        table[5 * LANES + lane] = moved.kv_reads * n
+        table[6 * LANES + lane] = moved.kv_writes * n
+        table[7 * LANES + lane] = moved.activation_reads * n
+        table[8 * LANES + lane] = moved.activation_writes * n

@@ -232,39 +232,34 @@ class PreparedDesigns:
         """Of all memory levels."""
         return np.asarray(self.listed.levels.capacity_bytes.sum(axis=0))
 
-    @property
+    @cached_property
     def sizes(self) -> FloatArray:
         """(s,) batch sizes, ascending."""
-        return self._size_range[0]
+        if BATCH_SIZE in self.columns:
+            return np.unique(self.columns[BATCH_SIZE].lookup(float))
+        fixed = self.preparation.fixed_batches
+        return self.preparation.powers_of_two if fixed is None else fixed
 
     @property
     def least_size(self) -> IntArray:
         """Position of the smallest that each may choose."""
-        return self._size_range[1]
-
-    @property
-    def most_size(self) -> IntArray:
-        """Position of the largest, with which the choice begins."""
-        return self._size_range[2]
+        is_stated = BATCH_SIZE in self.columns or self.preparation.batch_policy == "capacity"
+        return self.most_size if is_stated else np.zeros(len(self), dtype=np.int64)
 
     @cached_property
-    def _size_range(self) -> tuple[FloatArray, IntArray, IntArray]:
+    def most_size(self) -> IntArray:
+        """Position of the largest, with which the choice begins."""
         if BATCH_SIZE in self.columns:
-            sizes, position = np.unique(self.columns[BATCH_SIZE].lookup(float), return_inverse=True)
-            return sizes, position, position
+            return np.searchsorted(self.sizes, self.columns[BATCH_SIZE].lookup(float))
         preparation = self.preparation
         weights, kv, capacity = self.all_weight_bytes, self.kv_request_bytes, self.capacity_bytes
-        fixed = preparation.fixed_batches
-        sizes = preparation.powers_of_two if fixed is None else fixed
-        first = np.zeros(len(self), dtype=np.int64)
         if preparation.batch_policy == "capacity":
-            most = np.searchsorted(sizes, preparation.largest_batch(capacity, weights, kv))
-            return sizes, most, most
-        if preparation.phase == "prefill" or len(sizes) == 1:
+            return np.searchsorted(self.sizes, preparation.largest_batch(capacity, weights, kv))
+        if preparation.phase == "prefill" or len(self.sizes) == 1:
             # Requests are prefilled one after the other: holding more of them speeds up none.
-            return sizes, first, first
-        fits = weights + sizes[1:, None] * kv <= capacity
-        return sizes, first, fits.sum(axis=0)
+            return np.zeros(len(self), dtype=np.int64)
+        fits = weights + self.sizes[1:, None] * kv <= capacity
+        return np.asarray(fits.sum(axis=0))
 
     @cached_property
     def batch_size(self) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -185,34 +185,36 @@ class _GatheredLevels(MemoryLevels):
         rows = [_PROPERTIES.index(name) for name in names]
         return vars(self)["_table"][rows], vars(self)["_kinds"]
 
-    def taken(self, positions: IntArray, order: IntArray | None) -> _GatheredLevels:
-        """The levels at some positions, their tiers in another order; see :func:`take`."""
-        kinds: IntArray = np.take(vars(self)["_kinds"], positions, axis=1)
-        if order is not None:
-            kinds = np.concatenate([kinds[:1], np.take_along_axis(kinds[1:], order, axis=0)])
-        return _GatheredLevels(vars(self)["_table"], kinds)
+    def taken(self, positions: IntArray) -> _GatheredLevels:
+        """The levels of the accelerators at some positions."""
+        return _GatheredLevels(
+            vars(self)["_table"], np.take(vars(self)["_kinds"], positions, axis=1)
+        )
+
+    def in_order(self, order: IntArray) -> _GatheredLevels:
+        """The tiers in another order; see :func:`in_order`."""
+        kinds: IntArray = vars(self)["_kinds"]
+        tiers = np.take_along_axis(kinds[1:], order, axis=0)
+        return _GatheredLevels(vars(self)["_table"], np.concatenate([kinds[:1], tiers]))
 
 
-def take(
-    accelerators: AcceleratorBatch, positions: IntArray, order: IntArray | None = None
-) -> AcceleratorBatch:
-    """The accelerators at these positions of the batch.
+def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatch:
+    """The accelerators at these positions of the batch."""
+    arrays = {
+        item.name: getattr(accelerators, item.name)[positions]
+        for item in fields(accelerators)
+        if item.name != "levels"
+    }
+    return AcceleratorBatch(levels=accelerators.levels.taken(positions), **arrays)
+
+
+def in_order(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatch:
+    """The same with their tiers in another order.
 
     Args:
-        positions: (p,) those wanted.
-        order: (t, p) which of the tiers, from 0, comes at each place; as they are if None.
+        order: (t, n) which of the tiers, from 0, comes at each place.
     """
-    return AcceleratorBatch(
-        array_depth=accelerators.array_depth[positions],
-        array_width=accelerators.array_width[positions],
-        vector_length=accelerators.vector_length[positions],
-        clock_hz=accelerators.clock_hz[positions],
-        levels=accelerators.levels.taken(positions, order),
-        stated_tdp_watts=accelerators.stated_tdp_watts[positions],
-        planar_sram_bytes=accelerators.planar_sram_bytes[positions],
-        layer_bytes=accelerators.layer_bytes[positions],
-        n_layers=accelerators.n_layers[positions],
-    )
+    return replace(accelerators, levels=accelerators.levels.in_order(order))
 
 
 class UnitTables:

@@ -115,7 +115,7 @@ def _idle_watts(hardware: AcceleratorBatch) -> FloatArray:
 class MetricsWithIdlePower(DesignMetrics):
     @property
     def offchip_background_watts(self) -> FloatArray:
-        return _idle_watts(self.chosen.footprint.hardware) * self.part.n_devices
+        return _idle_watts(self.chosen.designs.listed) * self.part.n_devices
 
 
 class NpuWithIdlePower(NpuEvaluator):
@@ -126,7 +126,7 @@ class NpuWithIdlePower(NpuEvaluator):
         self.metrics += (IDLE,)
 
     def metrics_of(self, chosen: Any) -> DesignMetrics:
-        return MetricsWithIdlePower(chosen, self.pass_, self.workload, self.options, self.part)
+        return MetricsWithIdlePower(chosen, self.pass_)
 
     def best_case(
         self, designs: Columns, undecided: Mapping[str, Any], metrics: Sequence[str]

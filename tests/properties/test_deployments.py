@@ -183,9 +183,11 @@ def test_imported_caches_wear_a_device_as_much_as_its_own_requests_write():
         results = evaluator.metrics_of(evaluator.choose(columns))
         tokens = evaluator.workload.tokens
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
-        generated = results.activity.writes / results.pass_s
+        generated = results.writes / results.pass_s
         imported = (results.written_bytes_per_s - generated).sum(axis=0) * results.phase_time_s
-        held = results.chosen.footprint.kv_bytes * results.batch_size / evaluator.part.n_batches
+        held = (
+            results.chosen.designs.kv_request_bytes * results.batch_size / evaluator.part.n_batches
+        )
         np.testing.assert_allclose(imported, held * prompt_share, rtol=1e-6)
 
 

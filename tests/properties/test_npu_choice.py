@@ -204,20 +204,17 @@ def stands(bandwidth: FloatArray) -> BoolArray:
 
 def tried(one: NpuEvaluator, size: int, order: int) -> FloatArray:
     """(n,) array and memories in a pass, with a batch size and an order of the tiers."""
-    footprint = one.preparation.footprint(designs())
-    everywhere = np.arange(N)
     places = np.repeat(np.array(ORDERS[order])[:, None], N, axis=1)
-    ordered = footprint.take(everywhere, places)
-    batch = one.preparation.batch(designs(), ordered, np.full(N, float(size)))
-    return Stage(one.pass_, batch.setup).totals[0]
+    working = one.preparation.prepared(designs()).working(np.full(N, float(size)), places)
+    return Stage(one.pass_, working).totals[0]
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase: str) -> None:
     one = evaluator(model, phase)
-    footprint = one.preparation.footprint(designs())
-    levels = footprint.accelerators.levels
+    prepared = one.preparation.prepared(designs())
+    levels = prepared.accelerators.levels
     ratio = levels.write_energy_ratio[1:]
     by_bytes = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:], ratio) > 0
     stand = stands(levels.bandwidth_bytes_per_s[1:])
@@ -225,13 +222,13 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
     choices = list(itertools.product([1] if phase == "prefill" else SIZES, range(len(ORDERS))))
     seconds = np.stack([tried(one, size, order) for size, order in choices])
     sizes, orders = (np.array(part) for part in zip(*choices, strict=True))
-    held = footprint.weight_bytes + sizes[:, None] * footprint.kv_bytes
+    held = prepared.all_weight_bytes + sizes[:, None] * prepared.kv_request_bytes
     is_possible = (held <= capacity) | (sizes[:, None] == 1)
     requests = sizes[:, None]
     for longest_s in (np.inf, float(np.median(seconds[0]))):
         limited = one.within_limits({"phase_time_s": longest_s * float(one.pass_.table.n_passes)})
         chosen = limited.choose(designs())
-        vector_s = one.pass_.vector_s(np.ones(N), footprint.accelerators) * requests
+        vector_s = one.pass_.vector_s(np.ones(N), prepared.accelerators) * requests
         pass_s = np.maximum(seconds, vector_s)
         scores = np.where(pass_s <= longest_s, requests / seconds, -pass_s)
         best, best_of_all = (
@@ -247,7 +244,7 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
         gained = best_of_all - score
         assert np.median(gained) == 0
         assert (gained <= 0.005 * np.abs(best)).mean() >= (1.0 if np.isinf(longest_s) else 0.98)
-    is_first = (chosen.batch.tier_order == footprint.tier_order).all(axis=0)
+    is_first = (chosen.working.tier_order == prepared.tier_order).all(axis=0)
     assert 0 < is_first.sum() < N  # orders matter
 
 

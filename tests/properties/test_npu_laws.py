@@ -129,19 +129,23 @@ def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
 
     Calibrated to printed tables, latencies and chunks are no part of the model.
     """
-    setup = chosen.batch.setup
-    levels = setup.accelerators.levels
+    working = chosen.working
+    levels = working.accelerators.levels
     latency = np.where(levels.exists[1:], levels.latency_s[1:], np.nan)
     if one.options.blocking == "array":
         fill_s = np.zeros(N)
     elif one.options.topology == "parallel":
         fill_s = np.nanmax(latency, axis=0) - np.nanmin(latency, axis=0)
     else:
-        inputs = setup.inputs((-1,))
-        chunk = setup.accelerators.macs_per_cycle * np.maximum(inputs.weight_bytes, inputs.kv_bytes)
+        inputs = working.stage_design((-1,))
+        chunk = working.accelerators.macs_per_cycle * np.maximum(
+            inputs.weight_bytes, inputs.kv_bytes
+        )
         least_share = np.minimum(inputs.matrix_share, 1.0 - inputs.matrix_share)
-        share = setup.modelling.offchip_efficiency * np.where(inputs.is_shared, 1.0, least_share)
-        byte_s = inverse(share * chosen.footprint.tier_bytes_per_s).sum(axis=0)
+        share = working.preparation.modelling.offchip_efficiency * np.where(
+            inputs.is_shared, 1.0, least_share
+        )
+        byte_s = inverse(share * chosen.designs.tier_bytes_per_s).sum(axis=0)
         fill_s = np.nansum(latency, axis=0) + 2.0 * chunk * byte_s
     has_choice = levels.exists[2]  # a second tier
     return np.where(has_choice, one.pass_.table.count.sum() * fill_s, 0.0)
@@ -173,8 +177,8 @@ def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
         excess = seconds - most_slowdown_s(one, chosen) - ROUNDING * tokens_in_pass / before
         assert not (slower & (excess > 0)).any(), (what, np.argmax(excess))
         if one.options.topology == "staged" and one.workload.batch != "best":
-            order = improved.choose(columns).batch.tier_order
-            is_same_order = (order == chosen.batch.tier_order).all(axis=0)
+            order = improved.choose(columns).working.tier_order
+            is_same_order = (order == chosen.working.tier_order).all(axis=0)
             assert not (slower & is_same_order).any(), (what, np.argmax(slower & is_same_order))
     return most, n_helpful
 
@@ -280,7 +284,7 @@ def test_a_narrower_format_never_lowers_throughput_or_raises_energy(
     one = evaluator(*case, 4)
     before, after = (one.evaluate(item, names).metrics for item in (designs(), narrower))
     # Tiers stand in the order that is fastest, which need not be the one of the least energy.
-    orders = [one.choose(item).batch.tier_order for item in (designs(), narrower)]
+    orders = [one.choose(item).working.tier_order for item in (designs(), narrower)]
     is_same_order = (orders[0] == orders[1]).all(axis=0)
     assert is_same_order.mean() > 0.9
     assert_never_lower(after[names[0]], before[names[0]], f"a narrower {format_name}")
@@ -549,10 +553,10 @@ def assert_within_thermal_design_power(one: NpuEvaluator) -> int:
     chosen = one.choose(designs())
     metrics = one.metrics_of(chosen)
     assert_at_most(metrics.average_power_watts, metrics.tdp_watts)
-    tdp, activity, seconds = metrics.tdp_by_component, metrics.activity, metrics.pass_s
-    assert_at_most(activity.array_joules / seconds, tdp["array"])
-    assert_at_most(activity.vector_joules / seconds, tdp["vector"])
-    levels = chosen.batch.setup.accelerators.levels
+    tdp, seconds = metrics.tdp_by_component, metrics.pass_s
+    assert_at_most(metrics.array_joules / seconds, tdp["array"])
+    assert_at_most(metrics.vector_joules / seconds, tdp["vector"])
+    levels = chosen.working.accelerators.levels
     average = metrics.level_joules / seconds + levels.background_watts
     assert_at_most(average, levels.background_watts + levels.peak_read_watts)
     bounds = one.predict(designs(), ["throughput_tokens_per_s"])

@@ -155,13 +155,13 @@ def _npu(model: str, phase: str, **said: Any) -> Count:
     moved = evaluator.metrics_of(chosen).moved
     rows = evaluator.explain(designs).operators
     # The rest is read off chip.
-    streamed = dict(zip(KINDS, 1.0 - chosen.batch.setup.pinned[:, 0], strict=True))
+    streamed = dict(zip(KINDS, 1.0 - chosen.working.pinned[:, 0], strict=True))
     return Count(
         mac={row["name"]: row["work_flop"] / 2.0 for row in rows},
         weight_bytes=_by_name(table.names, moved.weight_reads[0] * table.count, streamed["weight"]),
         kv_read_bytes=_by_name(table.names, moved.kv_reads[0] * table.count, streamed["kv"]),
-        held_weight_bytes=float(chosen.footprint.weight_bytes[0]),
-        held_kv_bytes=float(chosen.footprint.kv_bytes[0] * chosen.batch_size[0]),
+        held_weight_bytes=float(chosen.designs.all_weight_bytes[0]),
+        held_kv_bytes=float(chosen.designs.kv_request_bytes[0] * chosen.batch_size[0]),
     )
 
 

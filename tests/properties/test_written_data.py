@@ -14,6 +14,7 @@ from codesign.enumeration.decomposition import Decomposition, Part
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.design_metrics import DesignMetrics
+from codesign.evaluators.npu.operator_stage import resident_bytes
 from codesign.memtech import load_library
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem
@@ -57,7 +58,10 @@ def test_nothing_is_written_to_tiers_that_wear_while_others_have_room(
     work = results(evaluator(model, phase), "written")
     is_wearing = wears(work)
     capacity = work.at_places("capacity_bytes")[1:]
-    written_bytes = np.take(work.batch.setup.sizes_bytes[:2].sum(axis=0), np.arange(400))
+    working = work.working
+    design = working.stage_design((-1,))
+    activations, kv, _ = resident_bytes(design, working.in_pass, working.batch_size)
+    written_bytes = activations + kv
     has_room = written_bytes <= np.where(is_wearing, 0.0, capacity).sum(axis=0)
     rates = np.where(is_wearing, work.written_bytes_per_s[1:], 0.0).sum(axis=0)
     rates, has_room = rates[is_wearing.any(axis=0)], has_room[is_wearing.any(axis=0)]

@@ -28,22 +28,19 @@ from codesign.evaluators.npu.cost_metrics import (
     WEAR_CARBON,
     SiliconMetrics,
 )
-from codesign.evaluators.npu.footprint import requests_that_fit
 from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, account_constants
+from codesign.evaluators.npu.npu_options import account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.pass_time import ROUNDING
-from codesign.evaluators.npu.preparation import Preparation
+from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 from codesign.hardware.tier_order import fastest_first
-from codesign.memtech import MemoryTechnology
-from codesign.workload import Request
 from codesign.workload.precision import FORMAT_KEYS
 
 UNDECIDED_PARAMETERS = (
@@ -67,22 +64,14 @@ class BestCase:
         preparation: Batch size and organization of designs.
     """
 
-    def __init__(
-        self,
-        pass_: Pass,
-        preparation: Preparation,
-        workload: Request,
-        options: NpuOptions,
-        library: Mapping[str, MemoryTechnology],
-    ) -> None:
+    def __init__(self, pass_: Pass, preparation: Preparation) -> None:
         self._pass = pass_
         self._preparation = preparation
-        self._workload = workload
-        self._options = options
-        self._library = library
+        self._workload = preparation.workload
+        self._options = preparation.options
         self._part = preparation.part
-        self._energies = account_constants(options).operation_energies
-        self._of_pass = PassBounds(pass_, preparation, options, workload.phase)
+        self._energies = account_constants(preparation.options).operation_energies
+        self._of_pass = PassBounds(pass_, preparation)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Formats of equal widths are; all other values differ."""
@@ -108,9 +97,7 @@ class BestCase:
                 bound then for designs that keep no such limit, which may choose any batch size.
         """
         partial = PartialDesigns(designs, undecided)
-        hardware = build_accelerators(
-            partial.with_most_lanes(), self._library, self._options.technology_level
-        )
+        hardware = build_accelerators(partial.with_most_lanes(), self._preparation.units)
         case, arrays = self._case(partial, hardware)
         limits = _hardware_metrics(hardware, case, self._part)
         costs = {*COST_METRICS, *PARTS_OF_COST}
@@ -150,7 +137,7 @@ class BestCase:
             kv_bytes=least["kv_format"],
             smallest_batch=smallest,
             largest_batch=largest,
-            matrix_share=partial.extremes("bandwidth_priority", self._matrix_share)[1],
+            matrix_share=partial.extremes("bandwidth_priority", self._preparation.matrix_share)[1],
             array=array,
         )
         return case, arrays
@@ -196,12 +183,6 @@ class BestCase:
         operands = np.stack([bits["activation_format"], wider])
         changed = replace(hardware, vector_length=lanes)
         return SiliconMetrics(changed, operands, self._part, self._options)
-
-    def _matrix_share(self, priority: str) -> float:
-        is_shared = self._options.bandwidth_sharing == "shared"
-        # Calibrated, an even share of a decode is all of the bandwidth.
-        is_whole = self._of_pass.modelling.is_series and priority == "equal"
-        return 1.0 if is_shared or is_whole else MATRIX_SHARE[priority] or 1.0
 
     def _batch_range(
         self,
@@ -324,7 +305,7 @@ def _batches(case: BestInputs, fixed: FloatArray | None) -> list[float]:
 def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
     levels = hardware.levels
     order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-    return hardware if order is None else take(hardware, np.arange(order.shape[1]), order)
+    return hardware if order is None else in_order(hardware, order)
 
 
 def _hardware_metrics(

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.placement import PRIORITIES, tier_shares
 from codesign.evaluators.npu.stage_records import (
     Modelling,
     Moved,
     PassTimes,
+    PlacedDesign,
     Shape,
     StageDesign,
     StageOperator,
@@ -80,49 +81,99 @@ def calibrated_cycles(
     )
 
 
-def calibrated_bytes(
-    operator: StageOperator, shape: Shape, design: StageDesign, modelling: Modelling
-) -> Moved:
-    """What one instance of an operator moves."""
-    near_reads, near_writes = array_streams(operator, shape, design)
+def calibrated_cost(
+    operator: StageOperator,
+    shape: Shape,
+    placed: PlacedDesign,
+    weight_bytes: FloatArray,
+    modelling: Modelling,
+) -> tuple[Moved, PassTimes]:
+    """What one instance of an operator moves, and how long it takes."""
     if modelling.is_series:
-        return _decode_bytes(operator, shape, design, near_reads, near_writes)
-    return _prefill_bytes(operator, shape, design, near_reads, near_writes)
+        moved = _decode_bytes(operator, shape, placed, weight_bytes)
+    else:
+        moved = _prefill_bytes(operator, shape, placed, weight_bytes)
+    return moved, _times(shape, placed, moved, modelling)
 
 
 def _prefill_bytes(
-    operator: StageOperator,
-    shape: Shape,
-    design: StageDesign,
-    near_reads: FloatArray,
-    near_writes: FloatArray,
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Moved:
-    inputs = design.inputs
-    is_ws, is_is = inputs.dataflow == _WS, inputs.dataflow == _IS
-    tile = TILE_SHARE * inputs.width
-    passes = weight_passes(shape.rows, inputs.width, inputs.dataflow)
+    design = placed.design
+    near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
+    is_ws, is_is = design.dataflow == _WS, design.dataflow == _IS
+    tile = TILE_SHARE * design.width
+    passes = weight_passes(shape.rows, design.width, design.dataflow)
     input_passes = where(is_is, 1.0, larger(1.0, operator.n / tile))
-    spills = where(is_ws, larger(0.0, operator.k / inputs.depth - 1.0), 0.0)
+    spills = where(is_ws, larger(0.0, operator.k / design.depth - 1.0), 0.0)
     held_activations, held_weights = _on_chip_shares(design)
-    rows_bytes = shape.rows / shape.per_product * inputs.activation_bytes
+    rows_bytes = shape.rows / shape.per_product * design.activation_bytes
     input_bytes = rows_bytes * operator.k
     loose = 1.0 - smaller(1.0, held_activations * inverse(input_bytes))
     # Only projections stream: attention and elementwise operators stay on chip.
     streams = where(operator.has_rows, 1.0, 0.0) * where(operator.is_attention, 0.0, 1.0)
     output_bytes = rows_bytes * operator.n * loose * streams
-    weight_bytes = shape.weights_read * inputs.weight_bytes * passes
+    streamed = shape.weights_read * weight_bytes * passes
     # A table that is looked up in has no rows; what is read of it still comes.
-    pinned = 1.0 - smaller(1.0, held_weights * inverse(inputs.sizes[2]))
-    nothing = 0.0 * weight_bytes * pinned
+    pinned = 1.0 - smaller(1.0, held_weights * inverse(design.all_weight_bytes))
+    nothing = 0.0 * streamed * pinned
     return Moved(
         array_reads=near_reads,
         array_writes=near_writes,
-        weight_reads=where(operator.has_rows, weight_bytes * pinned, nothing),
+        weight_reads=where(operator.has_rows, streamed * pinned, nothing),
         kv_reads=nothing,
         kv_writes=nothing,
         activation_reads=input_bytes * input_passes * loose * streams + output_bytes * spills,
         activation_writes=output_bytes * (1.0 + spills),
     )
+
+
+def known_tiers(tiers: FloatArray, modelling: Modelling) -> FloatArray:
+    """(t, n) capacity or bandwidth of the tiers, as far as they count.
+
+    Calibrated, a prefill knows the fastest tier alone.
+
+    Args:
+        tiers: (t, n), the fastest first.
+    """
+    if not modelling.is_calibrated or modelling.is_series:
+        return tiers
+    return np.asarray(tiers * (np.arange(len(tiers)) == 0)[:, None])
+
+
+def scale_bytes(modelling: Modelling) -> float:
+    """What an element takes more on its way from memory: in a calibrated decode, its scale."""
+    return SCALE_BYTES if modelling.is_series else 0.0
+
+
+def shared_evenly(share: float, modelling: Modelling) -> float:
+    """Share of the bandwidth that weights and KV cache have of an even one.
+
+    Calibrated, nothing else asks for it in a decode.
+    """
+    return 1.0 if modelling.is_series else share
+
+
+def off_chip_passes(
+    rows: FloatArray,
+    has_rows: BoolArray,
+    width: FloatArray,
+    dataflow: IntArray,
+    modelling: Modelling,
+) -> tuple[FloatArray, float]:
+    """How often weights, and how often keys and values, come from off chip at least.
+
+    Once; calibrated, those of a prefill come as often as they stream, and attention moves nothing.
+
+    Args:
+        rows: Rows of a product.
+        has_rows: Whether it is a product at all.
+        width: BLEN.
+        dataflow: Position in ``DATAFLOWS``.
+    """
+    if not modelling.is_calibrated or modelling.is_series:
+        return np.ones((1, 1)), 1.0
+    return np.where(has_rows, weight_passes(rows, width, dataflow), 0.0), 0.0
 
 
 def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> FloatArray:
@@ -138,7 +189,7 @@ def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> Fl
 
 def _on_chip_shares(design: StageDesign) -> tuple[FloatArray, FloatArray]:
     """On-chip bytes for one operator's inputs, and for all weights."""
-    capacity, storage = design.inputs.on_chip_capacity_bytes, design.inputs.storage
+    capacity, storage = design.on_chip_capacity_bytes, design.storage
     even = where(storage == _EQUAL, EVEN_SHARE * capacity, 0.0)
     return (
         where(storage == _ACTIVATION, capacity, even),
@@ -147,58 +198,58 @@ def _on_chip_shares(design: StageDesign) -> tuple[FloatArray, FloatArray]:
 
 
 def _decode_bytes(
-    operator: StageOperator,
-    shape: Shape,
-    design: StageDesign,
-    near_reads: FloatArray,
-    near_writes: FloatArray,
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Moved:
-    inputs = design.inputs
-    weights = shape.weights_read * (inputs.weight_bytes + SCALE_BYTES)
-    kv_element = inputs.batch_size * (inputs.kv_bytes + SCALE_BYTES)
-    loose_kv = 1.0 - design.pinned[1]
-    state_reads = operator.state_read * inputs.batch_size
-    state_writes = operator.state_written * inputs.batch_size
+    batch = placed.batch_size
+    near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
+    weights = shape.weights_read * (weight_bytes + SCALE_BYTES)
+    kv_element = batch * (placed.design.kv_bytes + SCALE_BYTES)
+    loose_kv = 1.0 - placed.pinned[1]
     nothing = 0.0 * weights * loose_kv
     return Moved(
         array_reads=near_reads,
         array_writes=near_writes,
-        weight_reads=weights * (1.0 - design.pinned[2]),
-        kv_reads=(operator.kv_read * kv_element + state_reads) * loose_kv,
-        kv_writes=(operator.kv_written * kv_element + state_writes) * loose_kv,
+        weight_reads=weights * (1.0 - placed.pinned[2]),
+        kv_reads=(operator.kv_read * kv_element + operator.state_read * batch) * loose_kv,
+        kv_writes=(operator.kv_written * kv_element + operator.state_written * batch) * loose_kv,
         activation_reads=nothing,
         activation_writes=nothing,
     )
 
 
-def calibrated_times(
-    shape: Shape, design: StageDesign, moved: Moved, modelling: Modelling
-) -> PassTimes:
-    """How long one instance of an operator takes."""
-    inputs = design.inputs
-    compute = shape.cycles * design.cycle_s
+def _times(shape: Shape, placed: PlacedDesign, moved: Moved, modelling: Modelling) -> PassTimes:
+    design = placed.design
+    compute = shape.cycles * placed.cycle_s
     matrix = moved.weight_reads + moved.kv_reads + moved.kv_writes
     vector = moved.activation_reads + moved.activation_writes
     on_chip = moved.array_reads + moved.array_writes + matrix + vector
-    on_chip_s = on_chip * design.ports.on_chip
+    on_chip_s = on_chip * placed.on_chip_byte_s
     usable = modelling.offchip_efficiency
     if modelling.is_series:
-        # Nothing else asks for the bandwidth that the two streams share evenly.
-        share = where(inputs.matrix_share == 0.5, 1.0, inputs.matrix_share)
-        transfer = matrix * _slowest_tier(design) * inverse(usable * share)
-        return PassTimes(compute, on_chip_s, transfer, larger(compute + transfer, on_chip_s))
-    fastest = usable * inputs.tier_bandwidth_bytes_per_s[0]
-    # Without shares of their own, both have all of it in turn.
-    vector_share = where(inputs.is_shared, 1.0, 1.0 - inputs.matrix_share)
-    transfer = matrix * inverse(fastest * inputs.matrix_share)
-    transfer = transfer + vector * inverse(fastest * vector_share)
-    return PassTimes(compute, on_chip_s, transfer, larger(larger(compute, on_chip_s), transfer))
+        transfer = matrix * _slowest_tier(placed) * inverse(usable * design.matrix_share)
+    else:
+        fastest = usable * design.tier_bandwidth_bytes_per_s[0]
+        # Without shares of their own, both have all of it in turn.
+        vector_share = where(design.is_shared, 1.0, 1.0 - design.matrix_share)
+        transfer = matrix * inverse(fastest * design.matrix_share)
+        transfer = transfer + vector * inverse(fastest * vector_share)
+    time_s = busiest_s(compute, on_chip_s, transfer, modelling)
+    return PassTimes(compute, on_chip_s, transfer, time_s)
 
 
-def _slowest_tier(design: StageDesign) -> FloatArray:
+def busiest_s(
+    compute_s: FloatArray, on_chip_s: FloatArray, off_chip_s: FloatArray, modelling: Modelling
+) -> FloatArray:
+    """Time of array and memories, which work side by side, or the array before or after."""
+    if modelling.is_series:
+        return larger(compute_s + off_chip_s, on_chip_s)
+    return larger(larger(compute_s, on_chip_s), off_chip_s)
+
+
+def _slowest_tier(placed: PlacedDesign) -> FloatArray:
     """Seconds per byte of all data, each tier reading its share of it."""
-    tails, bandwidth = design.weight_tails, design.inputs.tier_bandwidth_bytes_per_s
-    shares = tier_shares(tails)
+    bandwidth = placed.design.tier_bandwidth_bytes_per_s
+    shares = tier_shares(placed.weight_tails)
     longest = shares[0] * inverse(bandwidth[0])
     for tier in range(1, len(shares)):
         longest = larger(longest, shares[tier] * inverse(bandwidth[tier]))

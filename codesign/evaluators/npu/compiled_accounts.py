@@ -18,7 +18,7 @@ import numpy as np
 from codesign.accounts import area, dies, price
 from codesign.accounts.account_constants import CONSTANTS, Constants
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.machine_code import compile_loop
+from codesign.evaluators.npu.machine_code import compile_loop, functions_of
 from codesign.hardware import formula_operations
 from codesign.hardware.accelerator import AcceleratorBatch
 
@@ -126,28 +126,11 @@ def _powers(share: float, most: float) -> FloatArray:
     return np.asarray(share ** np.arange(most + 1.0))
 
 
-_SHARED: tuple[Callable[..., Any], ...] = (
-    area.mac_mtransistors,
-    area.sram_mm2,
-    area.blocks_of,
-    area.base_mm2_of,
-    dies.dies_per_wafer,
-    dies.defects_factor,
-    dies.die_usd,
-    dies.cut_areas,
-    dies.bonded,
-    dies.stacks_usd,
-    price.bill_of,
-    price._packaged,
-    price.assembled,
-)
-"""The formulas that the loops share with the NumPy path."""
-
-
 @cache
 def _loops() -> tuple[Callable[..., Any], ...]:
     """The loops, their machine code read from the disk if it is there."""
-    helpers: tuple[Callable[..., Any], ...] = (*_SHARED, _of_tiers, _fill_least_usd, _price_block)
+    own: tuple[Callable[..., Any], ...] = (_of_tiers, _fill_least_usd, _price_block)
+    helpers = (*functions_of(area, dies, price), *own)
     return tuple(compile_loop(loop, helpers) for loop in (_fill_plans, _find_several, _fill_units))
 
 

@@ -19,7 +19,14 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu import calibrated, pass_time, placement, stage_records, traffic
 from codesign.evaluators.npu import operator_stage as stage
-from codesign.evaluators.npu.machine_code import compile_loop
+from codesign.evaluators.npu.machine_code import (
+    compile_loop,
+    design_at,
+    fields_at,
+    functions_of,
+)
+from codesign.evaluators.npu.operator_times import Pass
+from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.hardware import formula_operations, hierarchy
 from codesign.hardware.tier_order import BY_BANDWIDTH
 
@@ -31,57 +38,33 @@ Loop = Callable[..., None]
 
 
 def choose_compiled(
-    operators: stage_records.StageOperator,
-    shapes: FloatArray,
-    least_work: stage_records.LeastWork,
-    kind: IntArray,
-    designs: stage_records.DesignInputs,
-    groups: stage_records.WeightGroups,
-    choices: stage_records.Choices,
-    modelling: stage_records.Modelling,
+    pass_: Pass, designs: PreparedDesigns, choices: stage_records.Choices
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """The best choice of each design, and its sums over the operators of a pass.
-
-    Args:
-        operators: Arrays (o,).
-        shapes: (8, k * s, o) the fields of ``Shape`` of every kind of array with every size.
-        least_work: Arrays (k * s,).
-        kind: (n,) the kind of each design's array.
-        designs: Arrays (n,), with the first batch size and order.
-        groups: Arrays (g, n), layers by the format of their weights.
 
     Returns:
         (s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`; (n,)
         positions of the batch sizes chosen; (n,) of the orders.
     """
-    n = len(kind)
-    n_tiers = len(designs.tier_capacity_bytes)
+    n, n_tiers, n_operators = len(designs), len(designs.tier_order), len(pass_.table)
+    in_pass = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
+    wanted = tuple((array, size) for array in designs.arrays for size in in_pass.tolist())
+    padded = _padded(np.stack([np.asarray(of, dtype=np.float64) for of in pass_.operators]))
+    padded[0, n_operators:] = 0.0  # no instances of what only fills a block
+    # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
+    contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs.stage_design((-1,))]
     sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
     sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    contiguous = stage_records.DesignInputs(*(_contiguous(item) for item in designs))
-    # One array, as a place in a tuple of arrays takes the loop long to find.
-    tiers = np.array(
-        [
-            designs.tier_capacity_bytes,
-            designs.tier_bandwidth_bytes_per_s,
-            designs.tier_latency_s,
-            designs.write_energy_ratio[1:],
-        ]
-    )
-    n_operators = len(operators.instances)
-    padded = _padded(np.stack([np.asarray(values, dtype=np.float64) for values in operators]))
-    padded[0, n_operators:] = 0.0  # no instances of what only fills a block
     loop()(
         _blocks(padded),
-        _blocks(_padded(shapes.transpose(1, 0, 2))),
-        least_work,
-        kind,
-        contiguous,
-        stage_records.WeightGroups(*map(_contiguous, groups)),
-        tiers,
+        _blocks(_padded(pass_.shapes(wanted).transpose(1, 0, 2))),
+        np.stack(pass_.least_work(wanted), axis=1),
+        designs.kind,
+        stage_records.StageDesign(*contiguous),
+        stage_records.WeightGroups(*map(np.ascontiguousarray, designs.weight_groups)),
         tuple(range(n_tiers)),
-        choices._replace(allowed=_contiguous(choices.allowed)),
-        modelling,
+        choices,
+        designs.preparation.modelling,
         sums,
         sizes,
         orders,
@@ -101,101 +84,21 @@ def _blocks(values: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(blocks, -2, -3)).ravel()
 
 
-def _contiguous(item: Any) -> Any:
-    if isinstance(item, tuple):
-        return tuple(np.ascontiguousarray(part) for part in item)
-    return np.ascontiguousarray(item)
-
-
-_SHARED: tuple[Callable[..., Any], ...] = (
-    placement.resident_bytes,
-    placement.on_chip_bytes,
-    placement._poured,
-    placement.tier_tails,
-    placement.balanced_tails,
-    placement._is_there,
-    placement._stays_open,
-    placement._held_bytes,
-    placement._time_with,
-    placement._is_equal,
-    placement._held_behind,
-    placement._common_time_s,
-    placement._tails_between,
-    placement._share_beyond,
-    placement.own_parts,
-    placement.tier_shares,
-    traffic._at_least_one,
-    traffic.buffer_of,
-    traffic.blocked_passes,
-    traffic.read_off_chip_bytes,
-    traffic.array_streams,
-    traffic.stationary_operand_bytes,
-    traffic.port_bytes,
-    traffic._crossing,
-    traffic._crossing_down,
-    calibrated.calibrated_bytes,
-    calibrated._prefill_bytes,
-    calibrated.weight_passes,
-    calibrated._on_chip_shares,
-    calibrated._decode_bytes,
-    calibrated.calibrated_times,
-    calibrated._slowest_tier,
-    hierarchy.staged_time_s_at,
-    hierarchy.parallel_time_s_at,
-    hierarchy.in_flight_bandwidth_bytes_per_s,
-    stage.design_of,
-    stage.with_weight_bytes,
-    stage.tails_of,
-    stage.pinned_shares,
-    stage.kv_held_shares,
-    stage._sustained_bandwidth,
-    stage._in_flight_bandwidth,
-    stage._ports,
-    stage._inverse_product,
-    stage._first_latency_s,
-    stage.moved_bytes,
-    stage.operator_times,
-    stage._tile_bytes,
-    stage._stream_times,
-    stage._joined,
-    stage.stream_time_s,
-    pass_time.whole_pass_s,
-    pass_time.power_limited_s,
-    pass_time.level_at_power_limit_s,
-    pass_time.score,
-    pass_time.least_pass_s,
-    pass_time._least_s,
-    pass_time.fastest_byte_s,
-    pass_time.least_in_any_order_s,
-)
-"""The formulas that the loop shares with the NumPy path."""
-
-
 @cache
 def loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
-    own: tuple[Callable[..., Any], ...] = (
-        _is_tried,
-        _sums,
-        _pass_sums,
-        _fill_table,
-        _one_design,
-        _of_tiers,
-        _one_work,
-        _one_operator,
-        _one_shape,
-    )
-    return cast(Loop, compile_loop(_choose_over_designs, (*_SHARED, *own)))
+    own: tuple[Callable[..., Any], ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
+    shared = functions_of(stage, calibrated, traffic, placement, pass_time, hierarchy)
+    return cast(Loop, compile_loop(_choose_over_designs, (*shared, *own)))
 
 
 def _choose_over_designs(
     operators: FloatArray,
     shapes: FloatArray,
-    least_work: stage_records.LeastWork,
+    least_work: FloatArray,
     kind: IntArray,
-    designs: stage_records.DesignInputs,
+    designs: stage_records.StageDesign,
     groups: stage_records.WeightGroups,
-    tiers: FloatArray,
     places: tuple[int, ...],
     choices: stage_records.Choices,
     modelling: stage_records.Modelling,
@@ -205,32 +108,28 @@ def _choose_over_designs(
 ) -> None:
     """Compiled: fills (s, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
-    Operators and shapes come as ``_blocks``. A choice is worked out only if its least time says
-    that it may be better than the best before.
+    Operators and shapes come as ``_blocks``, the latter and (u, 8) ``least_work``, the fields of
+    ``LeastWork``, of every kind of array with every size. A choice is worked out only if its least
+    time says that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    n_sums, unchanged = stage_records.N_SUMS, np.arange(len(places))
-    table, part, totals = np.empty(n_sums * LANES), np.empty(n_sums), np.empty(len(sums))
+    table, part = np.empty(stage_records.N_SUMS * LANES), np.empty(stage_records.N_SUMS)
+    totals = np.empty(len(sums))
     for i in range(len(kind)):
         best: Any = -np.inf
-        request_s = designs.activation_bytes[i] * message_byte_s
+        design = design_at(designs, i, choices.orders[0], places)
+        request_s = design.activation_bytes * message_byte_s
         byte_s = pass_time.fastest_byte_s(
-            _of_tiers(places, tiers[1], unchanged, i), designs.matrix_share[i], modelling
+            design.tier_bandwidth_bytes_per_s, design.matrix_share, modelling
         )
         for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
             shape_of = kind[i] * len(choices.sizes) + size
-            work = _one_work(least_work, shape_of)
-            least_s = pass_time.least_in_any_order_s(
-                work,
-                (designs.weight_bytes[i], designs.kv_bytes[i]),
-                (designs.sizes[0][i], choices.kv_request_bytes[i] * held, designs.sizes[2][i]),
-                designs.data_capacity_bytes[i],
-                1.0 / designs.clock_hz[i],
-                byte_s,
-            )
+            work = fields_at(stage_records.LeastWork, least_work[shape_of], 0, 1)
+            data_bytes = stage.resident_bytes(design, requests, held)
+            least_s = pass_time.least_in_any_order_s(design, data_bytes, work, byte_s)
             if best > 0.0 and requests <= best * least_s:
                 continue
             message_s = fixed_s + requests * request_s
@@ -239,15 +138,16 @@ def _choose_over_designs(
             for order in range(len(choices.orders)):
                 if not choices.allowed[order, i]:
                     continue
-                inputs = _one_design(designs, tiers, places, choices, i, requests, held, order)
-                least_s = pass_time.least_pass_s(inputs, work, modelling) + message_s
+                ordered = design_at(designs, i, choices.orders[order], places)
+                least_s = pass_time.least_pass_s(ordered, data_bytes, work, modelling) + message_s
                 if order == 0:
                     gaining_s = least_s * (1.0 - pass_time.LEAST_GAIN)
                 at_best = pass_time.score(requests, least_s, least_s, longest_s)
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
+                placed = stage.place(ordered, requests, data_bytes, modelling)
                 _sums(
-                    operators, shapes, shape_of, inputs, groups, i, modelling, table, part, totals
+                    operators, shapes, shape_of, placed, groups, i, modelling, table, part, totals
                 )
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
@@ -266,7 +166,7 @@ def _sums(
     operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
-    inputs: stage_records.DesignInputs,
+    placed: stage_records.PlacedDesign,
     groups: stage_records.WeightGroups,
     i: int,
     modelling: stage_records.Modelling,
@@ -275,24 +175,22 @@ def _sums(
     totals: FloatArray,
 ) -> None:
     """Fill ``totals``, the sums over a pass of design ``i``, a group of layers after the other."""
-    design = stage.design_of(inputs, modelling)
     totals[:] = 0.0
     for group in range(len(groups.shares)):
         share = groups.shares[group, i]
         if share > 0.0:
-            of_group = stage.with_weight_bytes(design, groups.weight_bytes[group, i])
-            _pass_sums(operators, shapes, shape_of, of_group, modelling, table, part)
+            weight_bytes = groups.weight_bytes[group, i]
+            _pass_sums(operators, shapes, shape_of, placed, weight_bytes, modelling, table, part)
             for which in range(stage_records.N_SUMS):
                 totals[which] += share * part[which]
-    moved = stage_records.Moved(
-        totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
-    )
-    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
-    reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
-    bandwidth = (inputs.on_chip_bandwidth_bytes_per_s, *inputs.tier_bandwidth_bytes_per_s)
-    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
+    moved = fields_at(stage_records.Moved, totals, 2, 1)
+    reads, writes = traffic.port_bytes(moved, placed, modelling.is_staged)
+    design = placed.design
+    bandwidth = (design.on_chip_bandwidth_bytes_per_s, *design.tier_bandwidth_bytes_per_s)
+    write_ratio = (design.on_chip_write_ratio, *design.tier_write_ratio)
+    least_s = pass_time.power_limited_s(reads, writes, bandwidth, write_ratio)
     totals[0] = formula_operations.larger(totals[0], least_s)
-    held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
+    held = stage.kv_held_shares(placed.pinned[1], placed.kv_tails)
     n_levels = len(held)
     for level in range(n_levels):
         totals[stage_records.N_SUMS + level] = reads[level]
@@ -304,13 +202,13 @@ def _pass_sums(
     operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
-    design: stage_records.StageDesign,
+    placed: stage_records.PlacedDesign,
+    weight_bytes: FloatArray,
     modelling: stage_records.Modelling,
     table: FloatArray,
     totals: FloatArray,
 ) -> None:
     """Fill ``totals``, the sums as if all layers were of one format, a block after the other."""
-    usable, in_flight = modelling.offchip_efficiency, modelling.requests_in_flight
     totals[:] = 0.0
     n_blocks = len(operators) // _N_OPERATOR
     for block in range(n_blocks):
@@ -318,14 +216,12 @@ def _pass_sums(
         begin = (shape_of * n_blocks + block) * _N_SHAPE
         own = shapes[begin : begin + _N_SHAPE]
         # The compiler works on all lanes at once only where it knows of every branch beforehand.
-        if not modelling.blocks_for_capacity:
-            _fill_table(some, own, design, modelling, table)
+        if modelling.is_calibrated:
+            _fill_table(some, own, placed, weight_bytes, modelling, table)
         elif modelling.is_staged:
-            known = stage_records.Modelling(True, False, True, False, usable, in_flight)
-            _fill_table(some, own, design, known, table)
+            _fill_table(some, own, placed, weight_bytes, _physics(modelling, True), table)
         else:
-            known = stage_records.Modelling(True, False, False, False, usable, in_flight)
-            _fill_table(some, own, design, known, table)
+            _fill_table(some, own, placed, weight_bytes, _physics(modelling, False), table)
         for which in range(stage_records.N_SUMS):
             total = totals[which]
             for lane in range(LANES):
@@ -333,22 +229,36 @@ def _pass_sums(
             totals[which] = total
 
 
+def _physics(modelling: stage_records.Modelling, is_staged: bool) -> stage_records.Modelling:
+    """The same, not calibrated, with every branch of an operator known."""
+    return stage_records.Modelling(
+        is_calibrated=False,
+        is_series=False,
+        is_staged=is_staged,
+        is_vector_serial=False,
+        offchip_efficiency=modelling.offchip_efficiency,
+        requests_in_flight=modelling.requests_in_flight,
+    )
+
+
 def _fill_table(
     operators: FloatArray,
     shapes: FloatArray,
-    design: stage_records.StageDesign,
+    placed: stage_records.PlacedDesign,
+    weight_bytes: FloatArray,
     modelling: stage_records.Modelling,
     table: FloatArray,
 ) -> None:
     """What each operator of a block adds to the sums, all its instances together."""
     # Counted from the table: of a number that it knows, the compiler would make a plain loop.
     for lane in range(len(table) // stage_records.N_SUMS):
-        operator, shape = _one_operator(operators, lane), _one_shape(shapes, lane)
-        moved = stage.moved_bytes(operator, shape, design, modelling)
-        times = stage.operator_times(operator, shape, design, moved, modelling)
+        operator = fields_at(stage_records.StageOperator, operators, lane, LANES)
+        shape = fields_at(stage_records.Shape, shapes, lane, LANES)
+        moved, times = stage.operator_cost(operator, shape, placed, weight_bytes, modelling)
         n = operator.instances
         table[lane] = times.time_s * n
         table[LANES + lane] = shape.cycles * n
+        # In the order of the record; a loop over its fields is 3 % slower.
         table[2 * LANES + lane] = moved.array_reads * n
         table[3 * LANES + lane] = moved.array_writes * n
         table[4 * LANES + lane] = moved.weight_reads * n
@@ -356,93 +266,3 @@ def _fill_table(
         table[6 * LANES + lane] = moved.kv_writes * n
         table[7 * LANES + lane] = moved.activation_reads * n
         table[8 * LANES + lane] = moved.activation_writes * n
-
-
-def _one_design(
-    designs: stage_records.DesignInputs,
-    tiers: FloatArray,
-    places: tuple[int, ...],
-    choices: stage_records.Choices,
-    i: int,
-    requests: Any,
-    held: Any,
-    order: int,
-) -> stage_records.DesignInputs:
-    """Design ``i`` with a batch size and an order of its tiers."""
-    of_order = choices.orders[order]
-    return stage_records.DesignInputs(
-        requests,
-        designs.weight_bytes[i],
-        designs.activation_bytes[i],
-        designs.kv_bytes[i],
-        designs.dataflow[i],
-        designs.depth[i],
-        designs.width[i],
-        designs.clock_hz[i],
-        designs.matrix_share[i],
-        designs.is_shared[i],
-        designs.storage[i],
-        placement.resident_bytes(
-            choices.largest_activations,
-            requests,
-            designs.activation_bytes[i],
-            held,
-            choices.kv_request_bytes[i],
-            designs.sizes[2][i],
-        ),
-        designs.data_capacity_bytes[i],
-        designs.on_chip_capacity_bytes[i],
-        designs.on_chip_bandwidth_bytes_per_s[i],
-        designs.on_chip_latency_s[i],
-        _of_tiers(places, tiers[0], of_order, i),
-        _of_tiers(places, tiers[1], of_order, i),
-        _of_tiers(places, tiers[2], of_order, i),
-        (designs.write_energy_ratio[0][i], *_of_tiers(places, tiers[3], of_order, i)),
-    )
-
-
-@formula_operations.place_by_place
-def _of_tiers(place: Any, tiers: FloatArray, order: IntArray, i: int) -> Any:
-    return tiers[order[place], i]
-
-
-def _one_work(least_work: stage_records.LeastWork, u: int) -> stage_records.LeastWork:
-    return stage_records.LeastWork(
-        least_work.shared_cycles[u],
-        least_work.own_cycles[u],
-        least_work.weight_elements[u],
-        least_work.kv_elements[u],
-        least_work.weight_operators[u],
-        least_work.kv_operators[u],
-        least_work.weight_tiles[u],
-        least_work.kv_tiles[u],
-    )
-
-
-def _one_operator(values: FloatArray, lane: int) -> stage_records.StageOperator:
-    return stage_records.StageOperator(
-        values[lane],
-        values[LANES + lane],
-        values[2 * LANES + lane],
-        values[3 * LANES + lane] > 0.0,
-        values[4 * LANES + lane] > 0.0,
-        values[5 * LANES + lane],
-        values[6 * LANES + lane],
-        values[7 * LANES + lane],
-        values[8 * LANES + lane],
-        values[9 * LANES + lane],
-        values[10 * LANES + lane],
-    )
-
-
-def _one_shape(values: FloatArray, lane: int) -> stage_records.Shape:
-    return stage_records.Shape(
-        values[lane],
-        values[LANES + lane],
-        values[2 * LANES + lane],
-        values[3 * LANES + lane],
-        values[4 * LANES + lane],
-        values[5 * LANES + lane],
-        values[6 * LANES + lane],
-        values[7 * LANES + lane],
-    )

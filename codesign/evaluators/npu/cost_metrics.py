@@ -241,13 +241,13 @@ class CostMetrics:
     options: NpuOptions
     part: ModelPart
     chosen: Chosen
-    _workload: Request
+    workload: Request
 
     @cached_property
     def silicon(self) -> SiliconMetrics:
         """Of the hardware."""
-        footprint = self.chosen.footprint
-        return SiliconMetrics(footprint.hardware, footprint.operand_bits, self.part, self.options)
+        designs = self.chosen.designs
+        return SiliconMetrics(designs.listed, designs.operand_bits, self.part, self.options)
 
     @property
     def area_mm2(self) -> FloatArray:
@@ -276,13 +276,13 @@ class CostMetrics:
         In a decode, the prompts' KV cache comes from elsewhere, and is written once.
         """
         work = cast("DesignMetrics", self)
-        rates = work.activity.writes / work.pass_s
-        tokens = self._workload.tokens
-        if self._workload.phase == "prefill":
+        rates = work.writes / work.pass_s
+        tokens = self.workload.tokens
+        if self.workload.phase == "prefill":
             return rates
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
         requests_per_s = work.stage_requests / work.phase_time_s  # the cache is of all stages
-        imported = self.chosen.footprint.kv_bytes * prompt_share * requests_per_s
+        imported = self.chosen.designs.kv_request_bytes * prompt_share * requests_per_s
         return np.asarray(rates + imported * work.kv_held_share)
 
     @cached_property

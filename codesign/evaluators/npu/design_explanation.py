@@ -14,43 +14,37 @@ from codesign.evaluators.explanation_rows import Banks, LevelRow, OperatorRow, P
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.placement import KINDS
+from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.format_mixture import is_mixed, mixture_words
 from codesign.hardware.accelerator import LEVEL_NAMES, LEVEL_TITLES, UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
-from codesign.workload import Request
 
 
 def explain(
-    design: DesignMetrics,
-    pass_: Pass,
-    workload: Request,
-    designs: Columns,
-    metrics: Sequence[str],
-    absent: Mapping[str, str],
+    design: DesignMetrics, metrics: Sequence[str], absent: Mapping[str, str]
 ) -> Explanation:
     """The full account of a batch of one design; ``absent`` has why metrics have no value."""
-    present = np.flatnonzero(design.batch.setup.accelerators.levels.exists[:, 0]).tolist()
-    balance, at_power_limit = _balance(pass_.options, design), _power_note(design)
+    designs, options = design.chosen.designs.columns, design.options
+    present = np.flatnonzero(design.working.accelerators.levels.exists[:, 0]).tolist()
+    balance, at_power_limit = _balance(options, design), _power_note(design)
     return Explanation(
         metrics={name: float(getattr(design, name)[0]) for name in metrics},
         violations={
-            name: float(value[0]) for name, value in design.chosen.footprint.violations.items()
+            name: float(value[0]) for name, value in design.chosen.designs.violations.items()
         },
-        operators=_operators(pass_, design, present),
+        operators=_operators(design, present),
         levels=_levels(design, designs, present),
         power=_power(design, present),
         notes=[
             balance,
             *at_power_limit.values(),
-            *_deployment(design, pass_.options),
+            *_deployment(design),
             *_mixture(designs),
-            *notes(design, pass_.options, workload, designs),
+            *notes(design),
             *_uncharged(design, designs),
-            *cost_notes(design.silicon, design.options),
+            *cost_notes(design.silicon, options),
             *_wear(design, designs, present),
             *(f"no {name}: {reason}" for name, reason in absent.items() if name in metrics),
         ],
@@ -60,14 +54,15 @@ def explain(
     )
 
 
-def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
-    table, batch = pass_.all_operators, float(design.batch.setup.batch_size[0, 0])
-    hardware = design.batch.setup.accelerators
+def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
+    pass_ = design.pass_
+    table, batch = pass_.all_operators, float(design.working.in_pass[0])
+    hardware = design.working.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
     lane_joules = design.silicon.constants.lane_energy_joules
     joined = max if pass_.options.vector == "overlapped" else float.__add__
-    moving = _moving_operators(pass_, design, present)
+    moving = _moving_operators(design, present)
     nothing = _InstanceCost(
         dict.fromkeys(BOUNDS, 0.0), 0.0, 0.0, dict.fromkeys(_names(design, present), 0.0)
     )
@@ -173,11 +168,9 @@ class _InstanceCost:
     traffic_bytes: Mapping[str, float]
 
 
-def _moving_operators(
-    pass_: Pass, design: DesignMetrics, present: list[int]
-) -> dict[str, _InstanceCost]:
+def _moving_operators(design: DesignMetrics, present: list[int]) -> dict[str, _InstanceCost]:
     """What one instance takes, of each operator that uses array or memory."""
-    levels = design.batch.setup.accelerators.levels
+    levels = design.working.accelerators.levels
     reads, writes = design.operator_traffic()
     memory_joules = (
         reads[:, 0] * levels.read_energy_joules_per_byte
@@ -193,23 +186,19 @@ def _moving_operators(
             float(joules[i]),
             {_name(design, level): float((reads + writes)[level, 0, i]) for level in present},
         )
-        for i, name in enumerate(pass_.table.names)
+        for i, name in enumerate(design.pass_.table.names)
     }
 
 
 def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list[LevelRow]:
-    levels, activity, setup = (
-        design.batch.setup.accelerators.levels,
-        design.activity,
-        design.batch.setup,
-    )
-    tails = setup.tails[:, :, 0]
+    levels, pinned = design.working.accelerators.levels, design.working.pinned[:, 0]
+    tails = design.working.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
     rows: list[LevelRow] = []
     for level in present:
-        moved = float(activity.reads[level, 0] + activity.writes[level, 0])
+        moved = float(design.reads[level, 0] + design.writes[level, 0])
         bandwidth = float(levels.bandwidth_bytes_per_s[level, 0])
-        held = setup.pinned[:, 0] if level == 0 else own[:, level - 1] * (1 - setup.pinned[:, 0])
+        held = pinned if level == 0 else own[:, level - 1] * (1 - pinned)
         rows.append(
             {
                 "name": _name(design, level),
@@ -220,8 +209,8 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
                 "latency_s": float(levels.latency_s[level, 0]),
                 "shoreline_mm": float(levels.shoreline_m[level, 0]) * 1e3,
                 "uncharged_shoreline_mm": float(levels.uncharged_shoreline_m[level, 0]) * 1e3,
-                "read_bytes": float(activity.reads[level, 0]),
-                "written_bytes": float(activity.writes[level, 0]),
+                "read_bytes": float(design.reads[level, 0]),
+                "written_bytes": float(design.writes[level, 0]),
                 "written_bytes_per_s": float(design.written_bytes_per_s[level, 0]),
                 "utilization": moved / (bandwidth * float(design.pass_s[0])),
                 "energy_joules": float(design.level_joules[level, 0]),
@@ -233,7 +222,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
 
 def _place(design: DesignMetrics, level: int) -> int:
     """0 for the on-chip memory, or the design's own number of the tier at this place."""
-    return int(design.batch.tier_order[level - 1, 0]) + 1 if level else 0
+    return int(design.working.tier_order[level - 1, 0]) + 1 if level else 0
 
 
 def _name(design: DesignMetrics, level: int) -> str:
@@ -279,17 +268,17 @@ def _power(design: DesignMetrics, present: list[int]) -> list[PowerRow]:
     watts = {
         "array": (
             design.tdp_by_component["array"],
-            float(design.activity.array_joules[0]) / seconds,
+            float(design.array_joules[0]) / seconds,
         ),
         "vector": (
             design.tdp_by_component["vector"],
-            float(design.activity.vector_joules[0]) / seconds,
+            float(design.vector_joules[0]) / seconds,
         ),
     }
     for level in present:
         name = _name(design, level)
         dynamic = float(design.level_joules[level, 0]) / seconds
-        background = float(design.batch.setup.accelerators.levels.background_watts[level, 0])
+        background = float(design.working.accelerators.levels.background_watts[level, 0])
         watts[name] = (design.tdp_by_component[name], dynamic + background)
     titles = {_name(design, level): LEVEL_TITLES[_place(design, level)] for level in present}
     return [
@@ -315,9 +304,9 @@ def _balance(options: NpuOptions, design: DesignMetrics) -> str:
     )
 
 
-def _deployment(design: DesignMetrics, options: NpuOptions) -> list[str]:
+def _deployment(design: DesignMetrics) -> list[str]:
     """Over how many devices the model is spread, and what they exchange."""
-    part = design.part
+    part, options = design.part, design.options
     if part.n_devices == 1:
         return []
     degrees = part.parallelism
@@ -352,11 +341,11 @@ def _uncharged(design: DesignMetrics, designs: Columns) -> list[str]:
     return [f"the interfaces of {family} take none of the die edge reserved for memory"]
 
 
-def _sharing(design: DesignMetrics, options: NpuOptions) -> str:
+def _sharing(design: DesignMetrics) -> str:
     """Who gets which part of the off-chip bandwidth."""
-    priority = BANDWIDTH_PRIORITIES[int(design.batch.setup.bandwidth_priority[0, 0])]
+    priority = BANDWIDTH_PRIORITIES[int(design.working.bandwidth_priority[0])]
     share = MATRIX_SHARE[priority]
-    if options.bandwidth_sharing == "shared" or share is None:
+    if design.options.bandwidth_sharing == "shared" or share is None:
         return "weights, KV cache and activations share the off-chip bandwidth freely"
     return (
         f"bandwidth priority {priority}: weights and KV cache have {share:.0%} of the usable "
@@ -365,34 +354,33 @@ def _sharing(design: DesignMetrics, options: NpuOptions) -> str:
     )
 
 
-def _batch(design: DesignMetrics, workload: Request, designs: Columns) -> str:
+def _batch(design: DesignMetrics) -> str:
     """How the batch size came about, and what would fit."""
-    batch, size, part = design.batch, design.batch_size[0], design.part
-    room = float(design.memory_capacity_bytes[0] / part.n_devices - batch.weight_bytes[0])
+    prepared, size, part = design.working, design.batch_size[0], design.part
+    room = float(design.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0])
     fits = ""
-    if batch.kv_bytes[0]:
-        many = max(room, 0.0) / batch.kv_bytes[0] * part.n_batches
+    if prepared.kv_request_bytes[0]:
+        many = max(room, 0.0) / prepared.kv_request_bytes[0] * part.n_batches
         fits = f"; the memory holds the weights and {many:.4g} requests"
-    rule = workload.batch or design.options.batch
+    rule = design.workload.batch or design.options.batch
     words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
-    if BATCH_SIZE in designs:
+    if BATCH_SIZE in prepared.columns:
         words = "stated by the design"
     each = f", {design.stage_requests[0]:g} in each of {part.n_batches} groups of requests"
     return f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"
 
 
-def notes(
-    design: DesignMetrics, options: NpuOptions, workload: Request, designs: Columns
-) -> list[str]:
+def notes(design: DesignMetrics) -> list[str]:
     """The assumptions that limit the numbers, for the options in force."""
-    organization = ORGANIZATIONS[int(design.batch.setup.organization[0, 0])]
+    options, workload = design.options, design.workload
+    organization = ORGANIZATIONS[int(design.working.organization[0])]
+    topology = "staged" if design.working.preparation.modelling.is_staged else "parallel"
     sentences = [
         f"profile {options.profile}: {options.blocking} blocking, vector work {options.vector}, "
         f"softmax {options.softmax}, {options.offchip_efficiency:.0%} of the off-chip peak "
-        f"usable, {'staged' if design.batch.setup.modelling.is_staged else 'parallel'} memory, "
-        f"{organization} array",
-        _sharing(design, options),
-        _batch(design, workload, designs),
+        f"usable, {topology} memory, {organization} array",
+        _sharing(design),
+        _batch(design),
         "a cycle of the array costs the energy of all its MACs, padding included",
         "the energies of operators leave out background power",
         "an operand's bytes are interleaved over the levels that hold it",

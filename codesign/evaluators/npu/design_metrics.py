@@ -2,84 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
-from codesign.evaluators.npu.footprint import PreparedBatch, requests_that_fit
-from codesign.evaluators.npu.npu_options import NpuOptions, link_time
+from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
-from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
-from codesign.evaluators.npu.stage_records import Moved, PassTimes
+from codesign.evaluators.npu.preparation import requests_that_fit
+from codesign.evaluators.npu.prepared_designs import PreparedDesigns
+from codesign.evaluators.npu.stage_records import Moved, PassTimes, PassTotals
 from codesign.hardware.hierarchy import inverse
-from codesign.workload import Request
-
-
-@dataclass(frozen=True)
-class PowerAndTraffic:
-    """Totals of one pass; every array is (n,) or (l, n).
-
-    Attributes:
-        reads: (l, n) bytes read at each level's port.
-        writes: (l, n) bytes written at it.
-        array_joules: Energy of the matrix array.
-        vector_joules: Energy of the vector unit.
-    """
-
-    reads: FloatArray
-    writes: FloatArray
-    array_joules: FloatArray
-    vector_joules: FloatArray
 
 
 class DesignMetrics(CostMetrics):
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
     Attributes are named as in ``codesign.metrics``, where each is defined. Tables by operator are
-    of the ``r`` designs that are distinct to the operator stage (see ``PreparedBatch``).
+    of the ``r`` designs that are distinct to the operator stage (see ``Chosen``).
     """
 
-    def __init__(
-        self,
-        chosen: Chosen,
-        pass_: Pass,
-        workload: Request,
-        options: NpuOptions,
-        part: ModelPart,
-    ) -> None:
+    def __init__(self, chosen: Chosen, pass_: Pass) -> None:
+        preparation = chosen.designs.preparation
         self.chosen = chosen
-        self.part = part
-        self._link = link_time(part, options)
-        self.options = options
-        self._hardware = chosen.footprint.hardware
+        self.part = preparation.part
+        self.options = preparation.options
+        self.workload = preparation.workload
+        self.pass_ = pass_
+        self._link = link_time(self.part, self.options)
+        self._hardware = chosen.designs.listed
         self._levels = self._hardware.levels
-        self._pass = pass_
-        self._workload = workload
-        self._modelling = modelling_of(options, workload.phase)
+        self._modelling = preparation.modelling
 
     @property
-    def batch(self) -> PreparedBatch:
-        """The designs that are distinct to the operators."""
-        return self.chosen.batch
+    def working(self) -> PreparedDesigns:
+        """The designs that are distinct to the operators, as they work."""
+        return self.chosen.working
+
+    @property
+    def totals(self) -> PassTotals:
+        """Of a pass of these designs."""
+        return self.chosen.totals
 
     @cached_property
     def _stage(self) -> Stage:
-        return Stage(self._pass, self.batch.setup)
-
-    def _each(self, values: FloatArray) -> FloatArray:
-        """(..., n) of every design what the stage has for the distinct ones, (..., r)."""
-        repeats = self.chosen.repeats
-        return values if repeats is None else np.take(values, repeats, axis=-1)
+        return Stage(self.pass_, self.working)
 
     def at_places(self, name: str) -> FloatArray:
         """(l, n) a property of the levels, the tiers in the order in which they are used."""
-        return self._each(getattr(self.chosen.levels, name))
+        return self.chosen.each(getattr(self.working.accelerators.levels, name))
 
     @property
     def moved(self) -> Moved:
@@ -94,19 +68,19 @@ class DesignMetrics(CostMetrics):
     @property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass; longer than operators where a memory waits for power."""
-        return self._each(self.chosen.totals.time_s)
+        return self.chosen.each(self.totals.time_s)
 
     @property
     def operators_s(self) -> FloatArray:
         """All operators of one pass on array and memories, one after the other."""
-        return self._each(self._stage.operator_sums[0])
+        return self.chosen.each(self._stage.operator_sums[0])
 
     @property
     def power_limits_s(self) -> FloatArray:
         """(l, n) least time of a pass in which each memory level keeps its TDP."""
         return level_at_power_limit_s(
-            self.activity.reads,
-            self.activity.writes,
+            self.reads,
+            self.writes,
             self.at_places("bandwidth_bytes_per_s"),
             self.at_places("write_energy_ratio"),
         )
@@ -114,13 +88,13 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def requests_in_pass(self) -> FloatArray:
         """Requests processed together in one pass."""
-        is_decode = self._workload.phase == "decode"
+        is_decode = self.workload.phase == "decode"
         return self.stage_requests if is_decode else np.ones_like(self.stage_requests)
 
     @cached_property
     def vector_s(self) -> FloatArray:
         """Vector unit in one pass."""
-        return self._pass.vector_s(self.requests_in_pass, self._hardware)
+        return self.pass_.vector_s(self.requests_in_pass, self._hardware)
 
     @cached_property
     def message_s(self) -> FloatArray:
@@ -131,7 +105,7 @@ class DesignMetrics(CostMetrics):
 
     @property
     def _activation_bytes(self) -> FloatArray:
-        return self._each(self.batch.setup.activation_bytes[:, 0])
+        return self.chosen.each(self.working.activation_bytes)
 
     @cached_property
     def pass_s(self) -> FloatArray:
@@ -141,8 +115,8 @@ class DesignMetrics(CostMetrics):
     @property
     def n_passes(self) -> FloatArray:
         """Passes of the phase: requests are prefilled one after the other (MemExplorer §4.3)."""
-        per_request = self._pass.table.n_passes
-        if self._workload.phase == "prefill":
+        per_request = self.pass_.table.n_passes
+        if self.workload.phase == "prefill":
             return per_request * self.stage_requests
         return np.full_like(self.stage_requests, per_request)
 
@@ -161,7 +135,7 @@ class DesignMetrics(CostMetrics):
 
     @cached_property
     def tokens(self) -> FloatArray:
-        return self.batch_size * float(self._workload.tokens_of_phase)
+        return self.batch_size * float(self.workload.tokens_of_phase)
 
     @cached_property
     def throughput_tokens_per_s(self) -> FloatArray:
@@ -173,13 +147,13 @@ class DesignMetrics(CostMetrics):
 
     @property
     def time_per_output_token_s(self) -> FloatArray:
-        return self.phase_time_s / float(self._workload.tokens_of_phase)
+        return self.phase_time_s / float(self.workload.tokens_of_phase)
 
     @property
     def tokens_per_s_per_user(self) -> FloatArray:
-        if self._workload.phase == "prefill":
-            return float(self._workload.tokens_of_phase) / self.time_to_first_token_s
-        return float(self._workload.tokens_of_phase) / self.phase_time_s
+        if self.workload.phase == "prefill":
+            return float(self.workload.tokens_of_phase) / self.time_to_first_token_s
+        return float(self.workload.tokens_of_phase) / self.phase_time_s
 
     @property
     def tdp_by_component(self) -> dict[str, FloatArray]:
@@ -197,20 +171,29 @@ class DesignMetrics(CostMetrics):
         return self.tdp_by_component["array"] / self._hardware.clock_hz
 
     @cached_property
-    def activity(self) -> PowerAndTraffic:
-        """Bytes at every port and energy of the compute in one pass."""
-        totals = self.chosen.totals
-        operations = self._pass.vector_operations(self.requests_in_pass)
-        return PowerAndTraffic(
-            self._each(totals.reads),
-            self._each(totals.writes),
-            self._each(totals.cycles) * self.cycle_joules,
-            operations * self.silicon.constants.lane_energy_joules,
-        )
+    def reads(self) -> FloatArray:
+        """(l, n) bytes read at each level's port in one pass."""
+        return self.chosen.each(self.totals.reads)
+
+    @cached_property
+    def writes(self) -> FloatArray:
+        """(l, n) bytes written there."""
+        return self.chosen.each(self.totals.writes)
+
+    @cached_property
+    def array_joules(self) -> FloatArray:
+        """Energy of the matrix array in one pass."""
+        return self.chosen.each(self.totals.cycles) * self.cycle_joules
+
+    @cached_property
+    def vector_joules(self) -> FloatArray:
+        """Energy of the vector unit in one pass."""
+        operations = self.pass_.vector_operations(self.requests_in_pass)
+        return operations * self.silicon.constants.lane_energy_joules
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
-        return self.batch.setup.port_traffic(self.moved)
+        return self.working.port_traffic(self.moved)
 
     def operator_cycles(self) -> FloatArray:
         """(r, o) cycles of the array in one instance of each operator."""
@@ -219,20 +202,20 @@ class DesignMetrics(CostMetrics):
     @property
     def kv_held_share(self) -> FloatArray:
         """(l, n) part of the KV cache that each level keeps, in the order of their use."""
-        return self._each(self.chosen.totals.kv_held)
+        return self.chosen.each(self.totals.kv_held)
 
     @cached_property
     def level_joules(self) -> FloatArray:
         """(l, n) dynamic energy of each memory level in one pass."""
-        reads = self.activity.reads * self.at_places("read_energy_joules_per_byte")
-        writes = self.activity.writes * self.at_places("write_energy_joules_per_byte")
+        reads = self.reads * self.at_places("read_energy_joules_per_byte")
+        writes = self.writes * self.at_places("write_energy_joules_per_byte")
         return np.asarray(reads + writes)
 
     @cached_property
     def pass_joules(self) -> FloatArray:
         """Energy of one pass of all devices and links, background power included."""
         dynamic = self.level_joules.sum(axis=0)
-        compute = self.activity.array_joules + self.activity.vector_joules
+        compute = self.array_joules + self.vector_joules
         background = self._levels.background_watts.sum(axis=0) * self.pass_s
         of_device = dynamic + compute + background + self.link_joules
         return np.asarray(of_device * self.part.n_devices)
@@ -245,14 +228,14 @@ class DesignMetrics(CostMetrics):
     @property
     def held_requests(self) -> FloatArray:
         """Requests whose KV cache fits next to the weights; infinite where there is none."""
-        footprint = self.chosen.footprint
-        room = self._levels.capacity_bytes.sum(axis=0) - footprint.weight_bytes
-        return requests_that_fit(room, footprint.kv_bytes, self.part.n_batches)
+        designs = self.chosen.designs
+        room = self._levels.capacity_bytes.sum(axis=0) - designs.all_weight_bytes
+        return requests_that_fit(room, designs.kv_request_bytes, self.part.n_batches)
 
     @property
     def dynamic_joules_per_token(self) -> FloatArray:
         """Energy of the phase per token, without the power that the devices draw at rest."""
-        compute = self.activity.array_joules + self.activity.vector_joules
+        compute = self.array_joules + self.vector_joules
         of_device = self.level_joules.sum(axis=0) + compute + self.link_joules
         passes = self.n_passes * (self.part.n_stages * self.part.n_devices)
         return np.asarray(of_device * passes / self.tokens)
@@ -289,15 +272,15 @@ class DesignMetrics(CostMetrics):
     @property
     def compute_utilization(self) -> FloatArray:
         hardware = self._hardware
-        useful = self._pass.multiply_accumulates(self.requests_in_pass)
+        useful = self.pass_.multiply_accumulates(self.requests_in_pass)
         return useful / (self.pass_s * hardware.macs_per_cycle * hardware.clock_hz)
 
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory of one device in one pass."""
-        moved = self.chosen.totals.moved
+        moved = self.totals.moved
         reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
-        return self._each(reads + moved.kv_writes + moved.activation_writes)
+        return self.chosen.each(reads + moved.kv_writes + moved.activation_writes)
 
     @property
     def bandwidth_utilization(self) -> FloatArray:
@@ -315,8 +298,8 @@ class DesignMetrics(CostMetrics):
 
     @property
     def memory_used_bytes(self) -> FloatArray:
-        footprint = self.chosen.footprint
-        of_device = footprint.weight_bytes + self.stage_requests * footprint.kv_bytes
+        designs = self.chosen.designs
+        of_device = designs.all_weight_bytes + self.stage_requests * designs.kv_request_bytes
         return of_device * self.part.n_devices
 
     @property

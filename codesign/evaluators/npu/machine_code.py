@@ -14,14 +14,53 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
+from inspect import isfunction
 from pathlib import Path
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from codesign.columns import FloatArray, IntArray
 from codesign.hardware import formula_operations
 
 _INLINE: Any = {"forceinline": True}
+
+
+Record = TypeVar("Record", bound=tuple[Any, ...])
+
+
+def fields_at(record: type[Record], values: FloatArray, first: int, step: int) -> Record:
+    """The record whose fields lie in ``values``, one every ``step``."""
+    return record(*values[first::step])
+
+
+def design_at(record: Record, i: int, order: IntArray, places: tuple[int, ...]) -> Record:
+    """The record of one design.
+
+    Args:
+        record: Of arrays (n,), and (t, n) for its tiers.
+        i: Position of the design.
+        order: (t,) which tier comes at each place.
+        places: The numbers from 0 to t.
+    """
+    return type(record)(
+        *(
+            of[i] if of.ndim == 1 else tuple(of[order[place], i] for place in places)
+            for of in record
+        )
+    )
+
+
+def functions_of(*modules: ModuleType) -> tuple[Callable[..., Any], ...]:
+    """The formulas of modules, which loops share with the NumPy path, each once.
+
+    Args:
+        modules: With formulas of one another only, those of ``formula_operations.py`` apart.
+    """
+    names = {module.__name__ for module in modules}
+    known = [item for module in modules for item in vars(module).values() if isfunction(item)]
+    return tuple(dict.fromkeys(item for item in known if item.__module__ in names))
 
 
 def compile_loop(
@@ -69,6 +108,22 @@ def _define_operations() -> None:
         _define_on_tuples(function)
     overload(formula_operations.running_sums, strict=False, jit_options=_INLINE)(_running_sums)
     register_jitable(forceinline=True)(formula_operations.sum_of)
+    overload(fields_at, strict=False, jit_options=_INLINE)(_fields_at)
+    overload(design_at, strict=False, jit_options=_INLINE)(_design_at)
+
+
+def _fields_at(record: Any, values: Any, first: Any, step: Any) -> Callable[..., Any]:
+    own = record.instance_class
+    parts = [f"values[first + {place} * step]" for place in range(len(own._fields))]
+    return _function_of(["record", "values", "first", "step"], f"own({', '.join(parts)})", own=own)
+
+
+def _design_at(record: Any, i: Any, order: Any, places: Any) -> Callable[..., Any]:
+    own, parts = record.instance_class, []
+    for name, of in zip(own._fields, record, strict=True):
+        tiers = [f"record.{name}[order[{place}], i]," for place in range(len(places))]
+        parts.append(f"record.{name}[i]" if of.ndim == 1 else f"({' '.join(tiers)})")
+    return _function_of(["record", "i", "order", "places"], f"own({', '.join(parts)})", own=own)
 
 
 def _define_on_tuples(function: Any) -> None:
@@ -90,18 +145,18 @@ def _written_out(formula: Callable[..., Any], *types: Any) -> Callable[..., Any]
         parts = zip(names, types, strict=True)
         values = [f"{name}[{place}]" if isinstance(of, BaseTuple) else name for name, of in parts]
         calls.append(f"formula({', '.join(values)}),")
-    return _function_of(names, calls, formula=formula)
+    return _function_of(names, f"({' '.join(calls)})", formula=formula)
 
 
 def _running_sums(values: Any) -> Callable[..., Any]:
     sums = [" + ".join(f"values[{i}]" for i in range(place + 1)) for place in range(len(values))]
-    return _function_of(["values"], [f"{total}," for total in sums])
+    return _function_of(["values"], f"({', '.join(sums)},)")
 
 
-def _function_of(names: list[str], parts: list[str], **known: Any) -> Callable[..., Any]:
-    """A function of these arguments that gives a tuple of these expressions."""
+def _function_of(names: list[str], result: str, **known: Any) -> Callable[..., Any]:
+    """A function of these arguments that gives a tuple, written out."""
     # numba has no tuple whose length its code does not state; the text is all our own.
-    function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: ({' '.join(parts)})", known)
+    function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {result}", known)
     return function
 
 

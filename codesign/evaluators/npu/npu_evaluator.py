@@ -177,12 +177,9 @@ class NpuEvaluator:
         self.preparation = Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )
-        self._choice = BatchAndOrderChoice(
-            self.pass_, self.preparation, self.options, self._longest_pass_s()
-        )
-        self._best_case = BestCase(
-            self.pass_, self.preparation, self.workload, self.options, self._library
-        )
+        longest_pass_s = self._longest_pass_s()
+        self._choice = BatchAndOrderChoice(self.pass_, self.preparation, longest_pass_s)
+        self._best_case = BestCase(self.pass_, self.preparation)
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         return self._library
@@ -272,7 +269,7 @@ class NpuEvaluator:
         """
         if has_degrees(designs):
             return self._by_group(designs, NpuEvaluator._violations_of_group)
-        return self.preparation.violations(designs)
+        return self.preparation.prepared(designs).violations
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         declared = [metric.name for metric in self.metrics]
@@ -299,7 +296,7 @@ class NpuEvaluator:
             result = self.metrics_of(chosen)
             for name in names:
                 values[name][part] = getattr(result, name)[each]
-            for name, excess in chosen.footprint.violations.items():
+            for name, excess in chosen.designs.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
         return Evaluation(values | of_formats, violations)
 
@@ -311,12 +308,11 @@ class NpuEvaluator:
         if number is None:
             return self._choice.choose(designs, is_compiled)
         chosen = self._choice.choose(few, is_compiled)
-        footprint = self.preparation.spread(chosen.footprint, number, designs)
-        return chosen.spread(footprint, number)
+        return replace(chosen, designs=self.preparation.prepared(designs), repeats=number)
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""
-        return DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
+        return DesignMetrics(chosen, self.pass_)
 
     def explain(self, designs: Columns) -> Explanation:
         of_formats = {} if self._accuracy is None else self._accuracy.declared
@@ -330,9 +326,7 @@ class NpuEvaluator:
         chosen = self.choose(designs)
         absent = self.absent_metrics({name: item.to_list() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(
-            self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
-        )
+        account = explain(self.metrics_of(chosen), names, absent)
         return account if self._accuracy is None else self._accuracy.added_to(account, designs)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
@@ -344,10 +338,9 @@ class NpuEvaluator:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
         if has_degrees(designs):
             return self._by_group(designs, NpuEvaluator.features)
-        footprint = self.preparation.footprint(designs)
-        batch = self.preparation.batch(designs, footprint)
+        prepared = self.preparation.prepared(designs)
         energies = account_constants(self.options).operation_energies
-        known = features(footprint, batch, self.part, energies)
+        known = features(prepared, self.part, energies)
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 
@@ -393,7 +386,7 @@ class NpuEvaluator:
         return values
 
     def _violations_of_group(self, designs: Columns) -> Mapping[str, FloatArray]:
-        known = self.preparation.violations(designs)
+        known = self.preparation.prepared(designs).violations
         return {**known, "devices": np.full(len(designs["pe_array"]), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:

@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
-from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
+from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import OperationEnergies, thermal_design_watts
 
@@ -21,11 +21,11 @@ BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 BOUNDED_ALIKE = frozenset({"lifetime_years"})
 """Metrics whose bound is the same for every design, so that it predicts nothing."""
 _KV, _WEIGHTS = 1, 2
-"""Positions in a setup's ``pinned`` and ``tails``."""
+"""Positions in ``pinned`` and ``tails`` of designs."""
 
 
 def features(
-    footprint: Footprint, batch: PreparedBatch, part: ModelPart, energies: OperationEnergies
+    designs: PreparedDesigns, part: ModelPart, energies: OperationEnergies
 ) -> dict[str, FloatArray]:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
@@ -34,15 +34,15 @@ def features(
     takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
     deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
     """
-    hardware, n_devices = footprint.accelerators, part.n_devices
+    hardware, n_devices = designs.accelerators, part.n_devices
     levels = hardware.levels
-    first_bits, second_bits = footprint.operand_bits
+    first_bits, second_bits = designs.operand_bits
     parts = thermal_design_watts(hardware, first_bits, second_bits, energies)
     watts = sum(parts.values(), start=np.zeros(1))
-    off_chip = 1.0 - batch.setup.pinned
-    kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
-    weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]
-    tails = batch.setup.tails
+    off_chip = 1.0 - designs.pinned
+    kv_bytes = designs.kv_request_bytes * designs.batch_size * off_chip[_KV]
+    weight_bytes = designs.all_weight_bytes * off_chip[_WEIGHTS]
+    tails = designs.tails
     through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
     tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
     return {
@@ -52,7 +52,7 @@ def features(
         "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,
         "onchip_capacity_bytes": levels.capacity_bytes[0],
         "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * n_devices,
-        "batch_size": batch.batch_size * part.n_batches,
+        "batch_size": designs.batch_size * part.n_batches,
         "resident_bytes": kv_bytes + weight_bytes,
         "slowest_tier_s": tier_s.max(axis=0),
         "all_tiers_s": tier_s.sum(axis=0),

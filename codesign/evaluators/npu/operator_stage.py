@@ -7,7 +7,8 @@ that go in and out are in ``stage_records.py``.
 from __future__ import annotations
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.calibrated import calibrated_bytes, calibrated_times
+from codesign.evaluators.npu.calibrated import calibrated_cost
+from codesign.evaluators.npu.npu_options import TILE_BUFFER_SHARE
 from codesign.evaluators.npu.placement import (
     Levels,
     Tails,
@@ -21,11 +22,10 @@ from codesign.evaluators.npu.placement import (
     tier_tails,
 )
 from codesign.evaluators.npu.stage_records import (
-    DesignInputs,
     Modelling,
     Moved,
     PassTimes,
-    Ports,
+    PlacedDesign,
     Shape,
     StageDesign,
     StageOperator,
@@ -33,7 +33,6 @@ from codesign.evaluators.npu.stage_records import (
 from codesign.evaluators.npu.traffic import (
     array_streams,
     blocked_passes,
-    buffer_of,
     read_off_chip_bytes,
     stationary_operand_bytes,
 )
@@ -52,73 +51,53 @@ from codesign.hardware.hierarchy import (
 )
 
 
-def design_of(inputs: DesignInputs, modelling: Modelling) -> StageDesign:
-    """Placement and ports of a design."""
-    held = on_chip_bytes(inputs.sizes, inputs.data_capacity_bytes, inputs.storage)
-    tails = tails_of(inputs, modelling)
-    return StageDesign(
-        inputs=inputs,
-        held=held,
-        pinned=pinned_shares(held, inputs.sizes),
+def resident_bytes(design: StageDesign, in_pass: FloatArray, held: FloatArray) -> Three:
+    """Bytes of each kind of data that a pass needs in memory.
+
+    Args:
+        in_pass: Requests processed together.
+        held: Requests whose KV cache is in memory.
+    """
+    return (
+        design.activation_request_bytes * in_pass,
+        design.kv_request_bytes * held,
+        design.all_weight_bytes,
+    )
+
+
+def place(
+    design: StageDesign, batch_size: FloatArray, sizes: Three, modelling: Modelling
+) -> PlacedDesign:
+    """The design with so many requests in the pass, and so many bytes of each kind of data."""
+    held_bytes = on_chip_bytes(sizes, design.data_capacity_bytes, design.storage)
+    tails = tails_of(design, sizes, modelling)
+    usable = modelling.offchip_efficiency
+    sustained = _sustained_bandwidth(design, modelling)
+    return PlacedDesign(
+        design=design,
+        batch_size=batch_size,
+        held_bytes=held_bytes,
+        pinned=pinned_shares(held_bytes, sizes),
         activation_tails=tails[0],
         kv_tails=tails[1],
         weight_tails=tails[2],
-        ports=_ports(inputs, modelling),
-        buffer=buffer_of(inputs.on_chip_capacity_bytes),
-        cycle_s=inverse(inputs.clock_hz),
+        buffer_bytes=larger(TILE_BUFFER_SHARE * design.on_chip_capacity_bytes, 1.0),
+        cycle_s=inverse(design.clock_hz),
+        on_chip_byte_s=inverse(design.on_chip_bandwidth_bytes_per_s),
+        first_byte_s=inverse(usable * design.tier_bandwidth_bytes_per_s[0]),
+        first_latency_s=_first_latency_s(design, modelling),
+        matrix_byte_s=_inverse_product(sustained, usable * design.matrix_share),
+        vector_byte_s=_inverse_product(sustained, usable * (1.0 - design.matrix_share)),
     )
 
 
-def with_weight_bytes(design: StageDesign, weight_bytes: FloatArray) -> StageDesign:
-    """The design as layers see it whose weights have a format of their own.
-
-    Placement and ports stay: they are those of all layers together, and of chunks of average size.
-    """
-    inputs = design.inputs
-    return StageDesign(
-        DesignInputs(
-            inputs.batch_size,
-            weight_bytes,
-            inputs.activation_bytes,
-            inputs.kv_bytes,
-            inputs.dataflow,
-            inputs.depth,
-            inputs.width,
-            inputs.clock_hz,
-            inputs.matrix_share,
-            inputs.is_shared,
-            inputs.storage,
-            inputs.sizes,
-            inputs.data_capacity_bytes,
-            inputs.on_chip_capacity_bytes,
-            inputs.on_chip_bandwidth_bytes_per_s,
-            inputs.on_chip_latency_s,
-            inputs.tier_capacity_bytes,
-            inputs.tier_bandwidth_bytes_per_s,
-            inputs.tier_latency_s,
-            inputs.write_energy_ratio,
-        ),
-        design.held,
-        design.pinned,
-        design.activation_tails,
-        design.kv_tails,
-        design.weight_tails,
-        design.ports,
-        design.buffer,
-        design.cycle_s,
-    )
-
-
-def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Tails, Tails, Tails]:
+def tails_of(design: StageDesign, sizes: Three, modelling: Modelling) -> tuple[Tails, Tails, Tails]:
     """Share of each kind's off-chip bytes in each deeper tier and below."""
     if modelling.is_staged:
-        return tier_tails(inputs.sizes, inputs.tier_capacity_bytes, inputs.storage)
-    size = inputs.sizes[0] + inputs.sizes[1] + inputs.sizes[2]
-    bandwidth = _sustained_bandwidth(inputs, modelling)
-    of_all = balanced_tails(size, inputs.tier_capacity_bytes, bandwidth)
-    # Calibrated, a prefill knows the fastest tier alone.
-    counted = 1.0 if modelling.blocks_for_capacity or modelling.is_series else 0.0
-    tails = products(of_all, counted)
+        return tier_tails(sizes, design.tier_capacity_bytes, design.storage)
+    size = sizes[0] + sizes[1] + sizes[2]
+    bandwidth = _sustained_bandwidth(design, modelling)
+    tails = balanced_tails(size, design.tier_capacity_bytes, bandwidth)
     return tails, tails, tails
 
 
@@ -142,28 +121,13 @@ def kv_held_shares(pinned_share: FloatArray, tails: Tails) -> Levels:
     return (pinned_share, *products(tier_shares(tails), off_chip))
 
 
-def _sustained_bandwidth(inputs: DesignInputs, modelling: Modelling) -> Tiers:
+def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
     """Of each tier, for requests of one chunk: what the array takes in one cycle."""
-    bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
+    bandwidth, latency = design.tier_bandwidth_bytes_per_s, design.tier_latency_s
     if not modelling.requests_in_flight > 0:
         return bandwidth
-    chunk_bytes = inputs.depth * inputs.width * inputs.weight_bytes
-    many = modelling.requests_in_flight
-    return _in_flight_bandwidth(bandwidth, latency, chunk_bytes, many)
-
-
-def _ports(inputs: DesignInputs, modelling: Modelling) -> Ports:
-    """How fast the ports are."""
-    usable = modelling.offchip_efficiency
-    sustained = _sustained_bandwidth(inputs, modelling)
-    matrix, vector = usable * inputs.matrix_share, usable * (1.0 - inputs.matrix_share)
-    return Ports(
-        on_chip=inverse(inputs.on_chip_bandwidth_bytes_per_s),
-        first_tier=inverse(usable * inputs.tier_bandwidth_bytes_per_s[0]),
-        first_latency_s=_first_latency_s(inputs, modelling),
-        matrix=_inverse_product(sustained, matrix),
-        vector=_inverse_product(sustained, vector),
-    )
+    chunk_bytes = design.depth * design.width * design.weight_bytes
+    return _in_flight_bandwidth(bandwidth, latency, chunk_bytes, modelling.requests_in_flight)
 
 
 _in_flight_bandwidth = place_by_place(in_flight_bandwidth_bytes_per_s)
@@ -174,8 +138,8 @@ def _inverse_product(first: FloatArray, second: FloatArray) -> FloatArray:
     return inverse(first * second)
 
 
-def _first_latency_s(inputs: DesignInputs, modelling: Modelling) -> FloatArray:
-    latency, bandwidth = inputs.tier_latency_s, inputs.tier_bandwidth_bytes_per_s
+def _first_latency_s(design: StageDesign, modelling: Modelling) -> FloatArray:
+    latency, bandwidth = design.tier_latency_s, design.tier_bandwidth_bytes_per_s
     if modelling.is_staged:
         return latency[0]
     least = latency[0]
@@ -184,97 +148,109 @@ def _first_latency_s(inputs: DesignInputs, modelling: Modelling) -> FloatArray:
     return least
 
 
-def moved_bytes(
-    operator: StageOperator, shape: Shape, design: StageDesign, modelling: Modelling
+def operator_cost(
+    operator: StageOperator,
+    shape: Shape,
+    placed: PlacedDesign,
+    weight_bytes: FloatArray,
+    modelling: Modelling,
+) -> tuple[Moved, PassTimes]:
+    """What one instance of an operator moves, and how long it takes.
+
+    Args:
+        weight_bytes: Of a weight in the layers at hand; placement, ports and chunks are those of
+            all layers together.
+    """
+    if modelling.is_calibrated:
+        return calibrated_cost(operator, shape, placed, weight_bytes, modelling)
+    moved = _moved_bytes(operator, shape, placed, weight_bytes)
+    tile = _tile_bytes(operator, shape, placed.design, weight_bytes)
+    return moved, _operator_times(shape, placed, moved, tile, modelling)
+
+
+def _moved_bytes(
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Moved:
-    """What one instance of an operator moves with the best blocks for the on-chip memory."""
-    if not modelling.blocks_for_capacity:
-        return calibrated_bytes(operator, shape, design, modelling)
-    resources = design.inputs
-    batch = resources.batch_size
-    near_reads, near_writes = array_streams(operator, shape, design)
-    per_activation = batch * resources.activation_bytes
+    """With the best blocks for the on-chip memory."""
+    design, batch = placed.design, placed.batch_size
+    per_activation = batch * design.activation_bytes
+    near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
     inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
-    far = blocked_passes(
+    stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
+    re_read, re_read_inputs = blocked_passes(
         shape.rows,
         operator.n,
-        stationary_operand_bytes(operator, shape, design) * shape.per_product,
+        stationary * shape.per_product,
         inputs * shape.per_product,
-        design.buffer,
-        resources.dataflow,
+        placed.buffer_bytes,
+        design.dataflow,
     )
-    spilled = 1.0 - smaller(design.held[0] / larger(inputs + outputs, 1.0), 1.0)
-    kept = operator.kv_read * resources.kv_bytes + operator.state_read
-    appended = operator.kv_written * resources.kv_bytes + operator.state_written
+    held, pinned = placed.held_bytes, placed.pinned
+    spilled = 1.0 - smaller(held[0] / larger(inputs + outputs, 1.0), 1.0)
+    kept = operator.kv_read * design.kv_bytes + operator.state_read
+    appended = operator.kv_written * design.kv_bytes + operator.state_written
+    weights = shape.weights_read * weight_bytes
     return Moved(
         array_reads=near_reads,
         array_writes=near_writes,
-        weight_reads=read_off_chip_bytes(
-            shape.weights_read * resources.weight_bytes,
-            far.stationary,
-            design.pinned[2],
-            design.held[2],
-        ),
-        kv_reads=batch
-        * read_off_chip_bytes(kept, far.stationary, design.pinned[1], design.held[1]),
-        kv_writes=appended * (batch * (1.0 - design.pinned[1])),
-        activation_reads=inputs * far.inputs * spilled,
+        weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], held[2]),
+        kv_reads=batch * read_off_chip_bytes(kept, re_read, pinned[1], held[1]),
+        kv_writes=appended * (batch * (1.0 - pinned[1])),
+        activation_reads=inputs * re_read_inputs * spilled,
         activation_writes=outputs * spilled,
     )
 
 
-def operator_times(
-    operator: StageOperator, shape: Shape, design: StageDesign, moved: Moved, modelling: Modelling
+def _operator_times(
+    shape: Shape, placed: PlacedDesign, moved: Moved, tile: FloatArray, modelling: Modelling
 ) -> PassTimes:
-    """How long one instance of an operator takes."""
-    if not modelling.blocks_for_capacity:
-        return calibrated_times(shape, design, moved, modelling)
-    inputs = design.inputs
-    port = design.ports.on_chip
-    compute = shape.cycles * design.cycle_s
+    design, port = placed.design, placed.on_chip_byte_s
+    compute = shape.cycles * placed.cycle_s
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
-    tile = _tile_bytes(operator, shape, design)
-    matrix, vector = _stream_times(design, moved, tile, modelling)
+    matrix, vector = _stream_times(placed, moved, tile, modelling)
     transfer = larger(matrix, vector)
     # The first chunk is no larger than all that comes.
-    near_fill = inputs.on_chip_latency_s + smaller(tile, moved.array_reads) * port
-    first_tier = design.ports.first_latency_s + smaller(tile, from_tiers) * design.ports.first_tier
+    near_fill = design.on_chip_latency_s + smaller(tile, moved.array_reads) * port
+    first_tier = placed.first_latency_s + smaller(tile, from_tiers) * placed.first_byte_s
     exposed = near_fill + where(from_tiers > 0, first_tier, 0.0)
     is_active = on_chip > 0
-    through_port = where(is_active, on_chip + inputs.on_chip_latency_s, 0.0)
+    through_port = where(is_active, on_chip + design.on_chip_latency_s, 0.0)
     time = larger(compute + where(is_active, exposed, 0.0), larger(through_port, transfer))
     return PassTimes(compute, through_port, transfer, time)
 
 
-def _tile_bytes(operator: StageOperator, shape: Shape, design: StageDesign) -> FloatArray:
+def _tile_bytes(
+    operator: StageOperator, shape: Shape, design: StageDesign, weight_bytes: FloatArray
+) -> FloatArray:
     """What the array holds of an operator's weights or of its keys or values."""
-    inputs = design.inputs
-    element = where(operator.is_attention, inputs.kv_bytes, inputs.weight_bytes)
-    columns = smaller(shape.slots * inputs.width, operator.n)
-    clipped = smaller(inputs.depth, operator.k) * columns * element
-    chunk = inputs.depth * inputs.width * inputs.weight_bytes
+    element = where(operator.is_attention, design.kv_bytes, weight_bytes)
+    columns = smaller(shape.slots * design.width, operator.n)
+    clipped = smaller(design.depth, operator.k) * columns * element
+    chunk = design.depth * design.width * weight_bytes
     return where(operator.has_rows, clipped, chunk)
 
 
-def _stream_times(design: StageDesign, moved: Moved, tile: FloatArray, modelling: Modelling) -> Two:
+def _stream_times(
+    placed: PlacedDesign, moved: Moved, tile: FloatArray, modelling: Modelling
+) -> Two:
     """Time of the matrix stream and of the vector stream; of both as one, then of nothing."""
-    inputs = design.inputs
     kv = moved.kv_reads + moved.kv_writes
     activations = moved.activation_reads + moved.activation_writes
-    vector = (activations, *products(design.activation_tails, activations))
+    vector = (activations, *products(placed.activation_tails, activations))
     matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
     # Streams without shares of their own are one stream.
-    joined, apart = where(inputs.is_shared, 1.0, 0.0), where(inputs.is_shared, 0.0, 1.0)
+    is_shared = placed.design.is_shared
+    joined, apart = where(is_shared, 1.0, 0.0), where(is_shared, 0.0, 1.0)
     weights = moved.weight_reads
-    deeper = _joined(weights, design.weight_tails, kv, design.kv_tails, vector[1:], joined)
+    deeper = _joined(weights, placed.weight_tails, kv, placed.kv_tails, vector[1:], joined)
     matrix = (weights + kv + vector[0] * joined, *deeper)
     vector = products(vector, apart)
     matrix_reads, vector_reads = matrix_reads + vector_reads * joined, vector_reads * apart
     return (
-        stream_time_s(design, matrix, matrix_reads, design.ports.matrix, tile, modelling),
-        stream_time_s(design, vector, vector_reads, design.ports.vector, tile, modelling),
+        stream_time_s(placed, matrix, matrix_reads, placed.matrix_byte_s, tile, modelling),
+        stream_time_s(placed, vector, vector_reads, placed.vector_byte_s, tile, modelling),
     )
 
 
@@ -292,7 +268,7 @@ def _joined(
 
 
 def stream_time_s(
-    design: StageDesign,
+    placed: PlacedDesign,
     crossing: Tiers,
     reads: FloatArray,
     seconds_per_byte: Tiers,
@@ -300,13 +276,13 @@ def stream_time_s(
     modelling: Modelling,
 ) -> FloatArray:
     """Time of one stream through the tiers and into on-chip memory; 0 without any bytes."""
-    inputs = design.inputs
+    design = placed.design
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)
-    latency = products(inputs.tier_latency_s, waits)
+    latency = products(design.tier_latency_s, waits)
     if modelling.is_staged:
         time = staged_time_s_at(crossing, seconds_per_byte, latency, tile)
     else:
         time = parallel_time_s_at(own_parts(crossing), seconds_per_byte, latency)
-    landing = smaller(tile, crossing[0]) * design.ports.on_chip
-    return time + landing + inputs.on_chip_latency_s * waits
+    landing = smaller(tile, crossing[0]) * placed.on_chip_byte_s
+    return time + landing + design.on_chip_latency_s * waits

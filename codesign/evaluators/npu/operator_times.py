@@ -6,7 +6,6 @@ Arrays are (n, o) unless said otherwise; what depends on the design alone is (n,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,25 +13,18 @@ import numpy as np
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.evaluators.npu.operator_stage import (
-    design_of,
-    kv_held_shares,
-    moved_bytes,
-    operator_times,
-    with_weight_bytes,
-)
-from codesign.evaluators.npu.pass_setup import ArrayKind, ArrayShape, PassSetup
+from codesign.evaluators.npu.operator_stage import kv_held_shares, operator_cost
 from codesign.evaluators.npu.pass_time import power_limited_s
+from codesign.evaluators.npu.prepared_designs import ArrayKind, ArrayShape, PreparedDesigns
 from codesign.evaluators.npu.stage_records import (
     N_SUMS,
     LeastWork,
     Moved,
     PassTimes,
     Shape,
-    StageDesign,
     StageOperator,
 )
-from codesign.evaluators.npu.traffic import Passes, array_passes
+from codesign.evaluators.npu.traffic import array_passes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
@@ -59,27 +51,6 @@ def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
     for i, times in enumerate(count.tolist()):
         total = total + values[:, i] * times
     return total
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """What depends on array, dataflow and batch size alone; arrays are (u, o).
-
-    Attributes:
-        cycles: Of the matrix array, for one instance of each operator.
-        rows: Rows of each product.
-        per_product: Share of one instance that a product is.
-        weights_read: Weight elements of one instance.
-        slots: Columns of a product side by side in the array's depth.
-        near: How often the array streams each operand from on-chip memory.
-    """
-
-    cycles: FloatArray
-    rows: FloatArray
-    per_product: FloatArray
-    weights_read: FloatArray
-    slots: FloatArray
-    near: Passes
 
 
 class Pass:
@@ -172,9 +143,7 @@ class Pass:
         """(8, o) the fields of ``Shape`` of one array with one batch size."""
         depth, width, organization, dataflow = (np.array([[value]]) for value in array)
         shapes = self.shapes_of(depth, width, organization, dataflow, np.array([[size]]))
-        own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read)
-        fields = np.stack(np.broadcast_arrays(*own, shapes.slots, *shapes.near))
-        return np.asarray(fields[:, 0])
+        return np.asarray(np.stack(np.broadcast_arrays(*shapes))[:, 0])
 
     def least_work(self, wanted: tuple[ArrayShape, ...]) -> LeastWork:
         """(u,) what passes of arrays with batch sizes need at least, wherever data live."""
@@ -191,6 +160,8 @@ class Pass:
             return np.asarray((values * table.count)[..., which].sum(axis=-1))
 
         everywhere = np.ones_like(own)
+        if self.options.blocking == "array":  # calibrated, only cycles are surely needed
+            everywhere = reads_weights = reads_kv = np.zeros_like(own)
         return LeastWork(
             shared_cycles=total(shapes.cycles, ~own),
             own_cycles=total(shapes.cycles, own),
@@ -209,21 +180,25 @@ class Pass:
         organization: IntArray,
         dataflow: IntArray,
         batch: FloatArray,
-    ) -> Shapes:
-        """Cycles and streams of ``u`` arrays; every argument is (u, 1)."""
+    ) -> Shape:
+        """(u, o) cycles and streams of ``u`` arrays; every argument is (u, 1)."""
         table = self.table
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
         slots = column_slots(table.k, depth, organization, self.is_per_head)
         cycles = self._cycles_per_product(m, depth, width, organization, dataflow, slots)
-        near = array_passes(m, table.k, table.n, depth, width, dataflow, organization, slots)
-        return Shapes(
+        near_stationary, near_inputs, near_spills = array_passes(
+            m, table.k, table.n, depth, width, dataflow, organization, slots
+        )
+        return Shape(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),
             rows=np.broadcast_to(m, cycles.shape),
             per_product=np.broadcast_to(1.0 / np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
             slots=np.broadcast_to(slots, cycles.shape),
-            near=near,
+            near_stationary=near_stationary,
+            near_inputs=near_inputs,
+            near_spills=near_spills,
         )
 
     def _cycles_per_product(
@@ -253,34 +228,23 @@ class Pass:
 class Stage:
     """What the operators of a pass move and take on ``n`` designs, each computed when asked for."""
 
-    def __init__(self, pass_: Pass, setup: PassSetup) -> None:
+    def __init__(self, pass_: Pass, designs: PreparedDesigns) -> None:
         self._pass = pass_
-        self._setup = setup
-
-    @cached_property
-    def _design(self) -> StageDesign:
-        return design_of(self._setup.inputs((-1, 1)), self._setup.modelling)
-
-    @cached_property
-    def _shapes(self) -> FloatArray:
-        """(8, u, o) the fields of :class:`Shape`."""
-        return self._pass.shapes(self._setup.shapes)
+        self._designs = designs
 
     @cached_property
     def _shape(self) -> Shape:
-        return Shape(*self._shapes[:, self._setup.shape])
+        return Shape(*self._pass.shapes(self._designs.shapes)[:, self._designs.shape])
 
     @cached_property
     def _of_groups(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
         """Of each group of layers its (n,) share, and (n, o) what its operators move and take."""
-        operators, shape, modelling = self._pass.operators, self._shape, self._setup.modelling
-        of_groups = []
-        for share, weight_bytes in zip(*self._setup.weight_groups, strict=True):
-            design = with_weight_bytes(self._design, weight_bytes[:, None])
-            moved = moved_bytes(operators, shape, design, modelling)
-            times = operator_times(operators, shape, design, moved, modelling)
-            of_groups.append((share, moved, times))
-        return of_groups
+        operators, placed = self._pass.operators, self._designs.placed
+        modelling = self._designs.preparation.modelling
+        return [
+            (share, *operator_cost(operators, self._shape, placed, width[:, None], modelling))
+            for share, width in zip(*self._designs.weight_groups, strict=True)
+        ]
 
     @property
     def moved(self) -> Moved:
@@ -296,7 +260,7 @@ class Stage:
         """(n, o) means of every field over the groups, weighted by their shares."""
         if len(of_groups) == 1:
             return list(of_groups[0])
-        shares = self._setup.weight_groups.shares[:, :, None]
+        shares = self._designs.weight_groups.shares[:, :, None]
         fields = [np.stack(np.broadcast_arrays(*values)) for values in zip(*of_groups, strict=True)]
         return [np.asarray((shares * values).sum(axis=0)) for values in fields]
 
@@ -309,22 +273,23 @@ class Stage:
     def operator_sums(self) -> FloatArray:
         """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
         count = self._pass.table.count
-        sums = np.zeros((N_SUMS, len(self._setup.storage)))
+        sums = np.zeros((N_SUMS, len(self._designs)))
         for share, moved, times in self._of_groups:
             tables = (times.time_s, self.cycles, *moved)
             sums += share * np.stack([sum_over_operators(values, count) for values in tables])
         return sums
 
-    @cached_property
+    @property
     def totals(self) -> FloatArray:
         """(s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`.
 
         The seconds are longer than those of the operators where a memory is at its power limit.
         """
-        sums, setup = self.operator_sums.copy(), self._setup
-        reads, writes = setup.port_traffic(Moved(*sums[2:]))
-        levels = setup.accelerators.levels
+        sums, placed = self.operator_sums.copy(), self._designs.placed
+        moved = Moved(*sums[2:, :, None])
+        reads, writes = (traffic[..., 0] for traffic in self._designs.port_traffic(moved))
+        levels = self._designs.accelerators.levels
         bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
         sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
-        held = kv_held_shares(setup.pinned[_KV], tuple(setup.tails[_KV, 1:]))
-        return np.concatenate([sums, reads, writes, np.stack(held)])
+        held = kv_held_shares(placed.pinned[_KV], placed.kv_tails)
+        return np.concatenate([sums, reads, writes, np.stack(held)[..., 0]])

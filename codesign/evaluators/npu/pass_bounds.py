@@ -25,23 +25,24 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
+from codesign.evaluators.npu.calibrated import (
+    busiest_s,
+    known_tiers,
+    off_chip_passes,
+    scale_bytes,
+)
 from codesign.evaluators.npu.npu_options import (
     ACCUMULATOR_BYTES,
-    TILE_BUFFER_SHARE,
-    NpuOptions,
     account_constants,
     link_time,
 )
 from codesign.evaluators.npu.operator_stage import pinned_shares
 from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.hardware.accelerator import AcceleratorBatch, take
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.tier_order import worth_trying
-from codesign.workload.lowering import Phase
 
 _WIDEST_BYTES = 4.0
 """No number format is wider."""
@@ -127,15 +128,14 @@ class PassBounds:
 
     Args:
         preparation: The part of the model on a device, and its largest activations.
-        phase: ``prefill`` or ``decode``.
     """
 
-    def __init__(
-        self, pass_: Pass, preparation: Preparation, options: NpuOptions, phase: Phase
-    ) -> None:
-        self.modelling = modelling_of(options, phase)
+    def __init__(self, pass_: Pass, preparation: Preparation) -> None:
+        options = preparation.options
+        self.modelling = preparation.modelling
         self._pass = pass_
         self._part = preparation.part
+        self._data_share = preparation.data_share
         self._largest_activations = preparation.largest_activations
         self._options = options
         self._link = link_time(preparation.part, options)
@@ -166,10 +166,7 @@ class PassBounds:
         on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
         compute = totals.cycles / hardware.clock_hz
         off_chip = self._off_chip_s(case, totals, moved, in_pass, held)
-        if self.modelling.is_series:
-            matrix = np.maximum(compute + off_chip, on_chip)
-        else:
-            matrix = np.maximum(np.maximum(compute, on_chip), off_chip)
+        matrix = busiest_s(compute, on_chip, off_chip, self.modelling)
         requests = np.full(len(case.array), in_pass)
         operations = self._pass.vector_operations(requests)
         vector_s = self._pass.vector_s(requests, hardware)
@@ -191,14 +188,12 @@ class PassBounds:
         self, case: BestInputs, totals: _Totals, held: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Least bytes of weights and KV cache read, and of KV cache written, in a pass."""
-        for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
-        room = (1.0 - for_tiles) * case.hardware.levels.capacity_bytes[0]
+        room = self._data_share * case.hardware.levels.capacity_bytes[0]
         weights, kv = self._resident_bytes(case, held)
         # Each has all of the room, so what is off chip is so in any placement.
         _, pinned_kv, pinned_weights = pinned_shares((room, room, room), (kv, kv, weights))
         loose_weights, loose_kv = 1.0 - pinned_weights, 1.0 - pinned_kv
-        # Calibrated, an element takes more in a decode on its way from memory.
-        scale = SCALE_BYTES if self.modelling.is_series else 0.0
+        scale = scale_bytes(self.modelling)
         kv_read = totals.far_kv * (case.kv_bytes + scale) + totals.far_state
         kv_written = totals.written_kv * (case.kv_bytes + scale) + totals.written_state
         return (
@@ -218,12 +213,10 @@ class PassBounds:
         """Least time of the busiest off-chip port."""
         levels, modelling = case.hardware.levels, self.modelling
         usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
-        rates = usable * levels.bandwidth_bytes_per_s[1:]
+        rates = usable * known_tiers(levels.bandwidth_bytes_per_s[1:], modelling)
         weights, kv = self._resident_bytes(case, held)
         beyond = np.maximum(weights + kv - levels.capacity_bytes[1], 0.0)
         if not modelling.is_staged:
-            if not (modelling.blocks_for_capacity or modelling.is_series):
-                return moved * inverse(rates[0])  # calibrated, a prefill knows the fastest tier
             elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1:].sum(axis=0))
             return np.asarray(np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere))
         per_byte = self._least_reads(case, totals, held)
@@ -283,12 +276,8 @@ class PassBounds:
         d, w, b = (np.array([[value]]) for value in (depth, width, batch))
         flow, kind = np.array([[dataflow]]), np.array([[organization]])
         shapes = pass_.shapes_of(d, w, kind, flow, b)
-        far = np.ones((1, 1))
-        if not self.modelling.blocks_for_capacity and not self.modelling.is_series:
-            far = np.where(table.m_per_request > 0, weight_passes(shapes.rows, w, flow), 0.0)
-        # Calibrated, the attention of a prefill moves nothing off chip.
-        far_kv = 1.0 if self.modelling.blocks_for_capacity or self.modelling.is_series else 0.0
-        near, kv = shapes.near, table.kv_read_elements_per_request * batch
+        far, far_kv = off_chip_passes(shapes.rows, table.m_per_request > 0, w, flow, self.modelling)
+        kv = table.kv_read_elements_per_request * batch
         state = table.state_read_bytes_per_request * batch
         inputs = table.input_elements_per_request * pass_.moves_activations * batch
         outputs = table.output_elements_per_request * pass_.moves_activations * batch
@@ -298,12 +287,12 @@ class PassBounds:
 
         return _Totals(
             cycles=total(shapes.cycles),
-            near_weights=total(shapes.weights_read * near.stationary),
-            near_kv=total(kv * near.stationary),
-            near_inputs=total(inputs * near.inputs),
+            near_weights=total(shapes.weights_read * shapes.near_stationary),
+            near_kv=total(kv * shapes.near_stationary),
+            near_inputs=total(inputs * shapes.near_inputs),
             outputs=total(outputs),
-            sums=total(outputs * near.spills),
-            near_state=total(state * near.stationary),
+            sums=total(outputs * shapes.near_spills),
+            near_state=total(state * shapes.near_stationary),
             far_weights=total(shapes.weights_read * far),
             far_kv=far_kv * total(kv),
             far_state=far_kv * total(state),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from codesign.columns import FloatArray
 from codesign.evaluators.npu.operator_stage import pinned_shares
 from codesign.evaluators.npu.placement import Levels, Three, Tiers, Two
-from codesign.evaluators.npu.stage_records import DesignInputs, LeastWork, Modelling
+from codesign.evaluators.npu.stage_records import LeastWork, Modelling, StageDesign
 from codesign.hardware.formula_operations import inverse, larger, sum_of, where
 
 ROUNDING = 1.0 - 1e-9
@@ -79,41 +79,48 @@ def score(
     return where(pass_s <= longest_s, requests / busy_s, -pass_s)
 
 
-def least_pass_s(inputs: DesignInputs, work: LeastWork, modelling: Modelling) -> FloatArray:
+def least_pass_s(
+    design: StageDesign, sizes: Three, work: LeastWork, modelling: Modelling
+) -> FloatArray:
     """What array and memories need at least for a pass, batch size and order of the tiers given.
 
     Operators with shared weights and those with keys and values of each request follow each other.
     Both take the array for their cycles and a first tile, the on-chip port for what they read and
     for what comes from off chip before, and the first tier for the latter (or, in parallel, all
     tiers together). Activations and what is deeper count as nothing.
+
+    Args:
+        sizes: Bytes of each kind of data.
     """
-    cycle_s = inverse(inputs.clock_hz)
-    shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
-    if modelling.blocks_for_capacity:
-        weight_bytes, kv_bytes = inputs.weight_bytes, inputs.kv_bytes
-        room = inputs.data_capacity_bytes
-        pinned = pinned_shares((room, room, room), inputs.sizes)
-        shared_s = _least_s(
-            inputs,
-            modelling,
-            shared_s,
-            1.0 - pinned[2],
-            (work.weight_operators, work.weight_tiles * weight_bytes),
-            work.weight_elements * weight_bytes,
-        )
-        own_s = _least_s(
-            inputs,
-            modelling,
-            own_s,
-            1.0 - pinned[1],
-            (work.kv_operators, work.kv_tiles * kv_bytes),
-            work.kv_elements * kv_bytes,
-        )
+    cycle_s = inverse(design.clock_hz)
+    pinned = _most_pinned(design, sizes)
+    shared_s = _least_s(
+        design,
+        modelling,
+        work.shared_cycles * cycle_s,
+        1.0 - pinned[2],
+        (work.weight_operators, work.weight_tiles * design.weight_bytes),
+        work.weight_elements * design.weight_bytes,
+    )
+    own_s = _least_s(
+        design,
+        modelling,
+        work.own_cycles * cycle_s,
+        1.0 - pinned[1],
+        (work.kv_operators, work.kv_tiles * design.kv_bytes),
+        work.kv_elements * design.kv_bytes,
+    )
     return (shared_s + own_s) * ROUNDING
 
 
+def _most_pinned(design: StageDesign, sizes: Three) -> Three:
+    """Each kind with all of the room for data."""
+    room = design.data_capacity_bytes
+    return pinned_shares((room, room, room), sizes)
+
+
 def _least_s(
-    inputs: DesignInputs,
+    design: StageDesign,
     modelling: Modelling,
     compute_s: FloatArray,
     loose: FloatArray,
@@ -128,11 +135,11 @@ def _least_s(
         first: How many operators wait for a first tile, and the bytes of these tiles.
         moved: Bytes that they read.
     """
-    bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
-    near_s = inverse(inputs.on_chip_bandwidth_bytes_per_s)
-    far_s = fastest_byte_s(bandwidth, inputs.matrix_share, modelling)
+    bandwidth = design.tier_bandwidth_bytes_per_s
+    near_s = inverse(design.on_chip_bandwidth_bytes_per_s)
+    far_s = fastest_byte_s(bandwidth, design.matrix_share, modelling)
     first_s = fastest_byte_s(bandwidth, 1.0, modelling)
-    waits = where(loose > 0, latency[0], 0.0) if modelling.is_staged else 0.0 * loose
+    waits = where(loose > 0, design.tier_latency_s[0], 0.0) if modelling.is_staged else 0.0 * loose
     operators, tiles = first
     exposed_s = operators * waits + tiles * (near_s + loose * first_s)
     on_chip_s = moved * (1.0 + loose) * near_s
@@ -141,7 +148,7 @@ def _least_s(
 
 
 def fastest_byte_s(bandwidth: Tiers, share: FloatArray | float, modelling: Modelling) -> FloatArray:
-    """Seconds that a byte of the matrix stream takes at least; 0 where memories are not counted.
+    """Seconds that a byte of the matrix stream takes at least.
 
     Args:
         bandwidth: Of the tiers, the fastest first.
@@ -149,30 +156,21 @@ def fastest_byte_s(bandwidth: Tiers, share: FloatArray | float, modelling: Model
     """
     together = sum_of(bandwidth)
     rate = bandwidth[0] if modelling.is_staged else together
-    counted = 1.0 if modelling.blocks_for_capacity else 0.0
-    return counted * inverse(modelling.offchip_efficiency * share * rate)
+    return inverse(modelling.offchip_efficiency * share * rate)
 
 
 def least_in_any_order_s(
-    work: LeastWork,
-    element_bytes: Two,
-    sizes: Three,
-    capacity_bytes: FloatArray,
-    cycle_s: FloatArray,
-    byte_s: FloatArray,
+    design: StageDesign, sizes: Three, work: LeastWork, byte_s: FloatArray
 ) -> FloatArray:
     """No more than :func:`least_pass_s` of any order of the tiers, and quicker to work out.
 
     Args:
-        work: Of the batch size.
-        element_bytes: Of a weight, and of a key or value.
         sizes: Bytes of each kind of data.
-        capacity_bytes: On-chip bytes for data.
-        cycle_s: Of the array.
+        work: Of the batch size.
         byte_s: :func:`fastest_byte_s`.
     """
-    pinned = pinned_shares((capacity_bytes, capacity_bytes, capacity_bytes), sizes)
-    weights_s = work.weight_elements * element_bytes[0] * (1.0 - pinned[2]) * byte_s
-    kv_s = work.kv_elements * element_bytes[1] * (1.0 - pinned[1]) * byte_s
+    pinned, cycle_s = _most_pinned(design, sizes), inverse(design.clock_hz)
+    weights_s = work.weight_elements * design.weight_bytes * (1.0 - pinned[2]) * byte_s
+    kv_s = work.kv_elements * design.kv_bytes * (1.0 - pinned[1]) * byte_s
     shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
     return (larger(shared_s, weights_s) + larger(own_s, kv_s)) * ROUNDING

@@ -50,52 +50,17 @@ _TINY = float(np.finfo(float).tiny)
 _ALL: Any = np.float64(1.0)
 
 
-def resident_bytes(
-    activation_elements: float,
-    requests_in_pass: FloatArray,
-    activation_bytes: FloatArray,
-    requests_held: FloatArray,
-    kv_request_bytes: FloatArray,
-    weight_bytes: FloatArray,
-) -> Three:
-    """Bytes of each kind that a pass needs in memory.
-
-    Args:
-        activation_elements: Of one request's largest operator, read and written.
-        requests_in_pass: Processed together.
-        activation_bytes: Of an element.
-        requests_held: Those whose KV cache is in memory.
-        kv_request_bytes: KV cache and recurrent state of one request at its end.
-    """
-    return (
-        activation_elements * requests_in_pass * activation_bytes,
-        kv_request_bytes * requests_held,
-        weight_bytes,
-    )
-
-
-def share_on_chip(
-    needs_bytes: FloatArray, capacity_bytes: FloatArray, priority: IntArray
-) -> FloatArray:
+def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
     """Bytes of each kind that live on chip.
 
     The preferred kind takes what it needs; the others share what is left evenly, and none more
     than it needs. Under ``equal`` and ``written`` all three share evenly.
 
     Args:
-        needs_bytes: (3, n) bytes of each kind, in the order of ``KINDS``.
-        capacity_bytes: (n,) on-chip bytes to give away.
-        priority: (n,) positions in ``PRIORITIES``.
-
-    Returns:
-        (3, n) bytes.
+        needs: Bytes of each kind.
+        capacity: On-chip bytes to give away.
+        priority: Position in ``PRIORITIES``.
     """
-    activation, kv, weight = needs_bytes
-    return np.stack(on_chip_bytes((activation, kv, weight), capacity_bytes, priority))
-
-
-def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
-    """:func:`share_on_chip` with one value per kind, in and out."""
     held = (
         where(priority == _ACTIVATION, smaller(needs[0], capacity), 0.0),
         where(priority == _KV, smaller(needs[1], capacity), 0.0),

@@ -10,27 +10,43 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.placement import Levels, Tails, Three, Tiers
+from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.evaluators.npu.placement import Tails, Three, Tiers
+from codesign.workload.lowering import Phase
 
 
 class Modelling(NamedTuple):
     """The options that the stage depends on.
 
     Attributes:
-        blocks_for_capacity: Blocking ``capacity``; else ``array`` (see ``calibrated.py``).
-        is_series: Array and memory work one after the other: decode under ``array``.
+        is_calibrated: Blocking ``array`` (see ``calibrated.py``); else ``capacity``.
+        is_series: Array and memory work one after the other: a calibrated decode.
         is_staged: Topology ``staged``; else ``parallel``.
         is_vector_serial: The vector unit works after array and memories; else beside them.
         offchip_efficiency: Share of the off-chip peak that streams can use.
         requests_in_flight: Chunks that a tier can have outstanding; 0 for no limit.
     """
 
-    blocks_for_capacity: bool
+    is_calibrated: bool
     is_series: bool
     is_staged: bool
     is_vector_serial: bool
     offchip_efficiency: float
     requests_in_flight: float
+
+
+def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
+    """Resolved options as numbers."""
+    is_calibrated = options.blocking == "array"
+    return Modelling(
+        is_calibrated=is_calibrated,
+        is_series=is_calibrated and phase == "decode",
+        # Calibrated, every tier feeds the array side by side, whatever the topology.
+        is_staged=options.topology == "staged" and not is_calibrated,
+        is_vector_serial=options.vector == "serial",
+        offchip_efficiency=options.offchip_efficiency or 1.0,
+        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
+    )
 
 
 class StageOperator(NamedTuple):
@@ -87,13 +103,16 @@ class Shape(NamedTuple):
     near_spills: FloatArray
 
 
-class DesignInputs(NamedTuple):
-    """What is known of a design before placement.
+class StageDesign(NamedTuple):
+    """What is known of a design before its batch size is chosen.
 
     Attributes:
-        batch_size: Requests processed together in the pass.
         weight_bytes: Bytes of a weight, on average over layers of several formats.
+        activation_bytes: Bytes of an activation.
         kv_bytes: Bytes of an element of the KV cache.
+        all_weight_bytes: All weights.
+        kv_request_bytes: KV cache and recurrent state of one request at its end.
+        activation_request_bytes: Activations of one request's largest operator, in and out.
         dataflow: Position in ``DATAFLOWS``.
         depth: MLEN.
         width: BLEN.
@@ -101,17 +120,19 @@ class DesignInputs(NamedTuple):
         matrix_share: Share of the off-chip bandwidth for weights and KV cache; 1 if shared.
         is_shared: Whether the two streams share the off-chip bandwidth freely.
         storage: Position in ``PRIORITIES``.
-        sizes: Bytes of each kind of data.
         data_capacity_bytes: On-chip bytes for data that stay.
         on_chip_capacity_bytes: All of the on-chip memory.
-        write_energy_ratio: Energy of a byte written over that of one read, on chip and of each
-            tier.
+        on_chip_write_ratio: Energy of a byte written over that of one read.
+        tier_capacity_bytes: Of each tier, in the order of their use; likewise the others.
+        tier_write_ratio: Energy of a byte written over that of one read.
     """
 
-    batch_size: FloatArray
     weight_bytes: FloatArray
     activation_bytes: FloatArray
     kv_bytes: FloatArray
+    all_weight_bytes: FloatArray
+    kv_request_bytes: FloatArray
+    activation_request_bytes: FloatArray
     dataflow: IntArray
     depth: FloatArray
     width: FloatArray
@@ -119,15 +140,54 @@ class DesignInputs(NamedTuple):
     matrix_share: FloatArray
     is_shared: BoolArray
     storage: IntArray
-    sizes: Three
     data_capacity_bytes: FloatArray
     on_chip_capacity_bytes: FloatArray
     on_chip_bandwidth_bytes_per_s: FloatArray
     on_chip_latency_s: FloatArray
+    on_chip_write_ratio: FloatArray
     tier_capacity_bytes: Tiers
     tier_bandwidth_bytes_per_s: Tiers
     tier_latency_s: Tiers
-    write_energy_ratio: Levels
+    tier_write_ratio: Tiers
+
+
+class PlacedDesign(NamedTuple):
+    """A design with a batch size: where its data live, and how fast they come.
+
+    Seconds per byte are 0 where there is no such port.
+
+    Attributes:
+        design: What it was before.
+        batch_size: Requests processed together in the pass.
+        held_bytes: On-chip bytes of each kind of data.
+        pinned: The share of all data of each kind that this is.
+        activation_tails: Share of the activations in each deeper tier and below.
+        kv_tails: Of the KV cache.
+        weight_tails: Of the weights.
+        buffer_bytes: On-chip memory for the tiles of the running operator.
+        cycle_s: Seconds of a cycle of the array.
+        on_chip_byte_s: Seconds per byte of the on-chip memory.
+        first_byte_s: Of the usable bandwidth of the tier that serves the first chunk: tier 1 if
+            data pass from tier to tier, else the fastest.
+        first_latency_s: Seconds until that chunk comes; else the least of all tiers.
+        matrix_byte_s: Seconds per byte of each tier, for weights and KV cache.
+        vector_byte_s: Of each tier, for activations.
+    """
+
+    design: StageDesign
+    batch_size: FloatArray
+    held_bytes: Three
+    pinned: Three
+    activation_tails: Tails
+    kv_tails: Tails
+    weight_tails: Tails
+    buffer_bytes: FloatArray
+    cycle_s: FloatArray
+    on_chip_byte_s: FloatArray
+    first_byte_s: FloatArray
+    first_latency_s: FloatArray
+    matrix_byte_s: Tiers
+    vector_byte_s: Tiers
 
 
 class WeightGroups(NamedTuple):
@@ -175,10 +235,8 @@ class Choices(NamedTuple):
         most_size: (n,) position of the largest.
         orders: (p, t) orders of the tiers.
         allowed: (p, n) those that may be the fastest: 2, or 1 if for their latencies alone; else 0.
-        kv_request_bytes: (n,) KV cache and state of one request.
         lane_rate: (n,) cycles of all lanes of the vector unit in a second.
         lane_cycles: Of one request, in a pass.
-        largest_activations: Elements of one request's largest operator.
         is_prefill: Whether a pass has one request, however many are held.
         longest_pass_s: Longest pass within the limits on latency.
         message_fixed_s: Time of a pass's messages between devices, whatever their bytes.
@@ -190,71 +248,12 @@ class Choices(NamedTuple):
     most_size: IntArray
     orders: IntArray
     allowed: IntArray
-    kv_request_bytes: FloatArray
     lane_rate: FloatArray
     lane_cycles: float
-    largest_activations: float
     is_prefill: bool
     longest_pass_s: float
     message_fixed_s: float
     message_byte_s: float
-
-
-class StageDesign(NamedTuple):
-    """What a design brings to every operator.
-
-    Attributes:
-        held: On-chip bytes of each kind of data.
-        pinned: The share of all data of each kind that this is.
-        activation_tails: Share of the activations in each deeper tier and below.
-        kv_tails: Of the KV cache.
-        ports: How fast its ports are.
-        buffer: How large its tiles can be.
-        cycle_s: Seconds of a cycle of the array.
-    """
-
-    inputs: DesignInputs
-    held: Three
-    pinned: Three
-    activation_tails: Tails
-    kv_tails: Tails
-    weight_tails: Tails
-    ports: Ports
-    buffer: Buffer
-    cycle_s: FloatArray
-
-
-class Buffer(NamedTuple):
-    """The on-chip memory for the tiles of the running operator, as inverse sizes.
-
-    Attributes:
-        per_byte: Share of it that a byte takes.
-        per_sum: Share of it that a partial sum takes.
-        per_row: Share of a square tile of partial sums that one row or column takes.
-    """
-
-    per_byte: FloatArray
-    per_sum: FloatArray
-    per_row: FloatArray
-
-
-class Ports(NamedTuple):
-    """Seconds per byte; 0 where there is no such port.
-
-    Attributes:
-        on_chip: Of the on-chip memory.
-        first_tier: Of the usable bandwidth of the tier that serves the first chunk: tier 1 if
-            data pass from tier to tier, else the fastest.
-        first_latency_s: Seconds until that chunk comes; else the least of all tiers.
-        matrix: Of each tier, for weights and KV cache.
-        vector: Of each tier, for activations.
-    """
-
-    on_chip: FloatArray
-    first_tier: FloatArray
-    first_latency_s: FloatArray
-    matrix: Tiers
-    vector: Tiers
 
 
 class Moved(NamedTuple):

@@ -7,14 +7,12 @@ the best tiles for the on-chip memory, in ``calibrated.py`` anew for every tile 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
-from codesign.evaluators.npu.placement import Levels, Tails, Two, own_parts
-from codesign.evaluators.npu.stage_records import Buffer, Moved, Shape, StageDesign, StageOperator
+from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES
+from codesign.evaluators.npu.placement import Levels, Three, Two, own_parts
+from codesign.evaluators.npu.stage_records import Moved, PlacedDesign, Shape, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.formula_operations import (
     inverse,
@@ -31,20 +29,6 @@ _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 _SYSTOLIC = ORGANIZATIONS.index("systolic")
 
 
-class Passes(NamedTuple):
-    """How often each operand of a product is streamed; (n, o).
-
-    Attributes:
-        stationary: Times the weights or keys and values are read.
-        inputs: Times the input activations are read.
-        spills: Times the partial sums are written and read again.
-    """
-
-    stationary: FloatArray
-    inputs: FloatArray
-    spills: FloatArray
-
-
 def array_passes(
     m: FloatArray,
     k: FloatArray,
@@ -54,8 +38,8 @@ def array_passes(
     dataflow: IntArray,
     organization: IntArray,
     slots: FloatArray,
-) -> Passes:
-    """What the array streams from on-chip memory, tile by tile.
+) -> Three:
+    """Times that the array streams the stationary operand, the inputs, and partial sums again.
 
     A weight-stationary array keeps (depth x width) weights while all rows stream past;
     an input-stationary one the same of the inputs; both hand partial sums of the other
@@ -76,38 +60,31 @@ def array_passes(
     spills = _at_least_one(k / depth) - 1.0
     has_rows_in_depth = (organization == _SYSTOLIC) & (dataflow == _OS)
     row_tiles = _at_least_one(m / np.where(has_rows_in_depth, depth, width))
-    return Passes(
-        stationary=np.where(dataflow == _WS, 1.0, row_tiles),
-        inputs=np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
-        spills=np.where(dataflow == _OS, 0.0, spills),
+    return (
+        np.where(dataflow == _WS, 1.0, row_tiles),
+        np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
+        np.where(dataflow == _OS, 0.0, spills),
     )
 
 
-def array_streams(operator: StageOperator, shape: Shape, design: StageDesign) -> Two:
+def array_streams(
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
+) -> Two:
     """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
-    inputs = design.inputs
-    per_activation = inputs.batch_size * inputs.activation_bytes
-    stationary = stationary_operand_bytes(operator, shape, design)
+    per_activation = placed.batch_size * placed.design.activation_bytes
+    stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
     outputs = operator.outputs * per_activation
-    sums = outputs * (ACCUMULATOR_BYTES / inputs.activation_bytes) * shape.near_spills
+    sums = outputs * (ACCUMULATOR_BYTES / placed.design.activation_bytes) * shape.near_spills
     streamed = operator.inputs * per_activation * shape.near_inputs
     return stationary * shape.near_stationary + streamed + sums, outputs + sums
 
 
 def stationary_operand_bytes(
-    operator: StageOperator, shape: Shape, design: StageDesign
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> FloatArray:
     """Weights, and keys, values and states of all requests, each once."""
-    inputs = design.inputs
-    kept = operator.kv_read * inputs.kv_bytes + operator.state_read
-    return shape.weights_read * inputs.weight_bytes + kept * inputs.batch_size
-
-
-def buffer_of(on_chip_bytes: FloatArray) -> Buffer:
-    """Room for the tiles of the running operator in an on-chip memory of this capacity."""
-    buffer = larger(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
-    sums = buffer / ACCUMULATOR_BYTES
-    return Buffer(inverse(buffer), inverse(sums), inverse(square_root(sums)))
+    kept = operator.kv_read * placed.design.kv_bytes + operator.state_read
+    return shape.weights_read * weight_bytes + kept * placed.batch_size
 
 
 def blocked_passes(
@@ -115,10 +92,10 @@ def blocked_passes(
     n: FloatArray,
     stationary_bytes: FloatArray,
     input_bytes: FloatArray,
-    buffer: Buffer,
+    buffer_bytes: FloatArray,
     dataflow: IntArray,
-) -> Passes:
-    """Off-chip streams with the largest tiles that the on-chip memory holds.
+) -> Two:
+    """Times that the stationary operand and the inputs come from off chip with the largest tiles.
 
     The stationary operand is cut into blocks of the buffer's size and the other is streamed
     once per block; outputs are cut into square blocks of partial sums. If either operand fits
@@ -129,23 +106,24 @@ def blocked_passes(
         n: (o,) columns.
         stationary_bytes: (n, o) weights, or keys or values, of a product.
         input_bytes: (n, o) activations that a product reads.
-        buffer: (n, 1) room for tiles.
+        buffer_bytes: (n, 1) room for tiles.
         dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
-    by_stationary = _at_least_one(stationary_bytes * buffer.per_byte)
-    by_inputs = _at_least_one(input_bytes * buffer.per_byte)
+    room = buffer_bytes / ACCUMULATOR_BYTES
+    per_byte, per_row = inverse(buffer_bytes), inverse(square_root(room))
+    by_stationary = _at_least_one(stationary_bytes * per_byte)
+    by_inputs = _at_least_one(input_bytes * per_byte)
     fits = smaller(by_stationary, by_inputs) <= 1.0
     # A product narrower than the square tile leaves room for a longer one.
-    tiles = m * n * buffer.per_sum
-    row_blocks = _at_least_one(smaller(m * buffer.per_row, tiles))
-    column_blocks = _at_least_one(smaller(n * buffer.per_row, tiles))
+    tiles = m * n * inverse(room)
+    row_blocks = _at_least_one(smaller(m * per_row, tiles))
+    column_blocks = _at_least_one(smaller(n * per_row, tiles))
     is_os = dataflow == _OS
     re_read = where(is_os, row_blocks, by_inputs)
     re_read_inputs = where(is_os, column_blocks, by_stationary)
-    return Passes(
-        stationary=where(fits | (dataflow == _WS), 1.0, re_read),
-        inputs=where(fits | (dataflow == _IS), 1.0, re_read_inputs),
-        spills=0.0 * by_inputs,
+    return (
+        where(fits | (dataflow == _WS), 1.0, re_read),
+        where(fits | (dataflow == _IS), 1.0, re_read_inputs),
     )
 
 
@@ -177,9 +155,7 @@ def read_off_chip_bytes(
     return smaller(by_pinning, by_caching)
 
 
-def port_bytes(
-    moved: Moved, tails: tuple[Tails, Tails, Tails], is_staged: bool
-) -> tuple[Levels, Levels]:
+def port_bytes(moved: Moved, placed: PlacedDesign, is_staged: bool) -> tuple[Levels, Levels]:
     """Bytes read and written at every level's port, on chip first.
 
     Staged, a byte owned by a level is read there, and written and read again at every level
@@ -187,10 +163,11 @@ def port_bytes(
 
     Args:
         moved: Bytes by kind.
-        tails: Share of the activations, KV cache and weights in each deeper tier and below.
+        placed: Gives the share of each kind in each deeper tier and below.
         is_staged: Whether bytes pass from tier to tier.
     """
-    of_activations, of_kv, of_weights = tails
+    of_activations, of_kv = placed.activation_tails, placed.kv_tails
+    of_weights = placed.weight_tails
     weights, kv, activations = moved.weight_reads, moved.kv_reads, moved.activation_reads
     deeper = _crossing(weights, of_weights, kv, of_kv, activations, of_activations)
     up = (weights + kv + activations, *deeper)

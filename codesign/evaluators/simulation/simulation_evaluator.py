@@ -17,20 +17,18 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.columns import Columns, FloatArray, Value, taken
-from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.explanation_rows import OperatorRow
 from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_explanation import explain
-from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
-from codesign.evaluators.npu.footprint import PreparedBatch
+from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
-from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
-from codesign.evaluators.npu.stage_records import PassTimes
+from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES, PreparedDesigns
+from codesign.evaluators.npu.stage_records import PassTimes, PassTotals
 from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
@@ -75,16 +73,16 @@ class Simulator:
     """Runs single operators of single designs of a batch.
 
     Args:
-        batch: The designs, prepared as for ``npu``.
+        designs: As they work for ``npu``.
     """
 
-    def __init__(self, batch: PreparedBatch, pass_: Pass, options: SimulationOptions) -> None:
-        self.batch = batch
+    def __init__(self, designs: PreparedDesigns, pass_: Pass, options: SimulationOptions) -> None:
+        self.designs = designs
         self.pass_ = pass_
         self.options = options
-        self._weight_elements = pass_.table.weights_read(batch.setup.batch_size)
-        self._rows = pass_.table.rows_per_product(batch.setup.batch_size)
-        self._n_products = pass_.table.n_products(batch.setup.batch_size)
+        self._weight_elements = pass_.table.weights_read(designs.in_pass[:, None])
+        self._rows = pass_.table.rows_per_product(designs.in_pass[:, None])
+        self._n_products = pass_.table.n_products(designs.in_pass[:, None])
 
     def run(
         self,
@@ -108,10 +106,10 @@ class Simulator:
 
     def work(self, design: int, operator: int) -> OperatorWork:
         """Sizes and bytes of the operator on the design."""
-        table, setup = self.pass_.table, self.batch.setup
-        requests = float(setup.batch_size[design, 0])
-        activation = float(setup.activation_bytes[design, 0])
-        kv = float(setup.kv_bytes[design, 0]) * requests
+        table, designs = self.pass_.table, self.designs
+        requests = float(designs.in_pass[design])
+        activation = float(designs.activation_bytes[design])
+        kv = float(designs.kv_bytes[design]) * requests
         moves = float(self.pass_.moves_activations[operator]) * activation * requests
         return OperatorWork(
             n_products=float(self._n_products[design, operator]),
@@ -120,7 +118,7 @@ class Simulator:
             inner=float(table.k[operator]),
             columns=float(table.n[operator]),
             weight_bytes=float(
-                self._weight_elements[design, operator] * setup.weight_bytes[design, 0]
+                self._weight_elements[design, operator] * designs.weight_bytes[design]
             ),
             kv_bytes=float(table.kv_read_elements_per_request[operator]) * kv
             + float(table.state_read_bytes_per_request[operator]) * requests,
@@ -134,49 +132,49 @@ class Simulator:
 
     def tiling(self, design: int) -> Tiling:
         """Array, on-chip memory and dataflow by which the design cuts an operator."""
-        setup, options = self.batch.setup, self.options
-        hardware = setup.accelerators
-        held, pinned = setup.on_chip_bytes[:, design], setup.pinned[:, design]
+        designs, options = self.designs, self.options
+        hardware = designs.accelerators
+        held, pinned = designs.on_chip_bytes[:, design], designs.pinned[:, design]
         return Tiling(
             depth=float(hardware.array_depth[design]),
             width=float(hardware.array_width[design]),
-            dataflow=DATAFLOWS[int(setup.dataflow[design, 0])],
-            organization=ORGANIZATIONS[int(setup.organization[design, 0])],
+            dataflow=DATAFLOWS[int(designs.dataflow[design])],
+            organization=ORGANIZATIONS[int(designs.organization[design])],
             on_chip_bytes=float(hardware.levels.capacity_bytes[0, design]),
             held_bytes=(float(held[0]), float(held[1]), float(held[2])),
             pinned=(float(pinned[0]), float(pinned[1]), float(pinned[2])),
-            tile_bytes=float(hardware.macs_per_cycle[design] * setup.weight_bytes[design, 0]),
+            tile_bytes=float(hardware.macs_per_cycle[design] * designs.weight_bytes[design]),
             is_paced=options.demand == "paced",
         )
 
     def machine(self, design: int) -> SimulatedNpu:
         """The array and the memory ports of the design."""
-        setup, options = self.batch.setup, self.options
-        levels = setup.accelerators.levels
+        designs, options = self.designs, self.options
+        levels = designs.accelerators.levels
         n_levels = int(levels.exists[:, design].sum())
         latency = levels.latency_s[:n_levels, design].tolist()
         bandwidth = levels.bandwidth_bytes_per_s[:n_levels, design].tolist()
         for tier in range(1, n_levels):
             bandwidth[tier] = self._usable(design, bandwidth[tier], latency[tier])
-        tails = setup.tails[:, : n_levels - 1, design]
-        matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]] or 1.0
-        is_shared = bool(setup.is_shared_freely[design, 0])
+        tails = designs.tails[:, : n_levels - 1, design]
+        matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(designs.bandwidth_priority[design])]] or 1.0
+        is_shared = bool(designs.is_shared_freely[design])
         return SimulatedNpu(
-            clock_hz=float(setup.accelerators.clock_hz[design]),
+            clock_hz=float(designs.accelerators.clock_hz[design]),
             bandwidth_bytes_per_s=bandwidth,
             latency_s=latency,
             stream_share=(1.0, 1.0) if is_shared else (matrix, 1.0 - matrix),
             has_one_port=is_shared,
-            is_staged=setup.modelling.is_staged,
+            is_staged=designs.preparation.modelling.is_staged,
             own=tails - np.concatenate([tails[:, 1:], np.zeros((len(tails), 1))], axis=1),
             landing_steps=options.landing_steps,
         )
 
     def _usable(self, design: int, bandwidth: float, latency: float) -> float:
         """Bandwidth that a tier's port sustains: a request stays for latency and transfer."""
-        options, hardware = self.options, self.batch.setup.accelerators
+        options, hardware = self.options, self.designs.accelerators
         if options.requests_in_flight is not None:
-            weight = float(self.batch.setup.weight_bytes[design, 0])
+            weight = float(self.designs.weight_bytes[design])
             chunk = float(hardware.macs_per_cycle[design]) * weight
             stay = latency + chunk / bandwidth
             bandwidth = min(bandwidth, options.requests_in_flight * chunk / stay)
@@ -186,16 +184,14 @@ class Simulator:
 class SimulatedMetrics(DesignMetrics):
     """The metrics of ``npu``, from simulated times and traffic."""
 
-    def __init__(
-        self, simulator: Simulator, chosen: Chosen, workload: Request, part: ModelPart
-    ) -> None:
-        super().__init__(chosen, simulator.pass_, workload, simulator.options, part)
+    def __init__(self, simulator: Simulator, chosen: Chosen) -> None:
+        super().__init__(chosen, simulator.pass_)
         self._simulator = simulator
 
     @cached_property
     def runs(self) -> list[list[SimulatedOperator]]:
         """(n,) lists of (o,) simulated operators."""
-        n_operators = len(self._pass.table)
+        n_operators = len(self.pass_.table)
         return [
             [self._simulator.run(design, operator) for operator in range(n_operators)]
             for design in range(len(self.batch_size))
@@ -215,7 +211,7 @@ class SimulatedMetrics(DesignMetrics):
 
     @property
     def operators_s(self) -> FloatArray:
-        return sum_over_operators(self.times.time_s, self._pass.table.count)
+        return sum_over_operators(self.times.time_s, self.pass_.table.count)
 
     @property
     def matrix_s(self) -> FloatArray:
@@ -226,7 +222,7 @@ class SimulatedMetrics(DesignMetrics):
         return reads, writes
 
     def _by_level(self, name: str) -> FloatArray:
-        moved = np.zeros((len(self._levels.exists), len(self.runs), len(self._pass.table)))
+        moved = np.zeros((len(self._levels.exists), len(self.runs), len(self.pass_.table)))
         for design, row in enumerate(self.runs):
             for operator, run in enumerate(row):
                 at_level = getattr(run, name)
@@ -234,25 +230,19 @@ class SimulatedMetrics(DesignMetrics):
         return moved
 
     def operator_cycles(self) -> FloatArray:
-        return self.times.compute_s * self.batch.setup.accelerators.clock_hz[:, None]
+        return self.times.compute_s * self.working.accelerators.clock_hz[:, None]
 
     @cached_property
-    def activity(self) -> PowerAndTraffic:
-        count = self._pass.table.count
+    def totals(self) -> PassTotals:
+        count = self.pass_.table.count
         reads, writes = (np.einsum("lno,o->ln", moved, count) for moved in self.operator_traffic())
         cycles = sum_over_operators(self.operator_cycles(), count)
-        operations = self._pass.vector_operations(self.requests_in_pass)
-        return PowerAndTraffic(
-            reads,
-            writes,
-            cycles * self.cycle_joules,
-            operations * self.silicon.constants.lane_energy_joules,
-        )
+        return self.chosen.totals._replace(cycles=cycles, reads=reads, writes=writes)
 
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory in one pass."""
-        return sum_over_operators(self._of_runs("off_chip_bytes"), self._pass.table.count)
+        return sum_over_operators(self._of_runs("off_chip_bytes"), self.pass_.table.count)
 
 
 class SimulationEvaluator:
@@ -351,7 +341,7 @@ class SimulationEvaluator:
             results = self._results(column)
             for name, excess in self.known_violations(column).items():
                 violations.setdefault(name, np.empty(n))[i] = excess[0]
-            if results.chosen.footprint.violations["levels"][0] > 0:
+            if results.chosen.designs.violations["levels"][0] > 0:
                 failures[i] = "there is no on-chip or no off-chip memory to stream through"
                 continue
             for name in names:
@@ -364,7 +354,7 @@ class SimulationEvaluator:
         names = [metric.name for metric in self.metrics if metric.name not in of_formats]
         absent = self.absent_metrics({name: item.values for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(results, self.pass_, self.workload, designs, names, absent)
+        account = explain(results, names, absent)
         if self._accuracy is not None:
             account = self._accuracy.added_to(account, designs)
         steps_of = {
@@ -400,7 +390,7 @@ class SimulationEvaluator:
     def simulator(self, designs: Columns) -> Simulator:
         """Single operators of single designs of a batch, on one device each."""
         _check_formats(designs)
-        return Simulator(self.analytical.choose(designs).batch, self.pass_, self.options)
+        return Simulator(self.analytical.choose(designs).working, self.pass_, self.options)
 
     def _results(self, designs: Columns) -> SimulatedMetrics:
         """The metrics of one design."""
@@ -408,8 +398,8 @@ class SimulationEvaluator:
         ((parallelism, _, columns),) = groups(designs)
         analytical = self.analytical.of(parallelism)
         chosen = analytical.choose(columns)
-        simulator = Simulator(chosen.batch, analytical.pass_, self.options)
-        return SimulatedMetrics(simulator, chosen, self.workload, analytical.part)
+        simulator = Simulator(chosen.working, analytical.pass_, self.options)
+        return SimulatedMetrics(simulator, chosen)
 
 
 def _check_formats(designs: Columns) -> None:

@@ -64,7 +64,7 @@ def _operators(effort: Effort, way: str) -> Iterator[Point]:
     designs = benchmark_space().columns(random_rows(n))
     for count in range(2, len(table) + 1, 4):
         few = Pass(table.take(np.arange(count)), npu.options, npu.workload.phase)
-        choice = BatchAndOrderChoice(few, npu.preparation, npu.options)
+        choice = BatchAndOrderChoice(few, npu.preparation)
         call = partial(choice.choose, designs, way == "compiled")
         yield "operators", len(few.table), n, best_seconds(call, effort.repeats)
 

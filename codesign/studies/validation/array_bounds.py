@@ -151,9 +151,9 @@ def run(seed: int = 0, size: int | None = None) -> Study:
 def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[BoundedProduct]:
     """Every operator of a pass that multiplies, on the distinct arrays and batch sizes."""
     evaluator = NpuEvaluator(Request(model=model, trace="osworld", phase=phase))
-    pass_, setup = evaluator.pass_, evaluator.choose(designs).batch.setup
-    shapes = Shape(*pass_.shapes(setup.shapes))
-    depth, width = np.array([array[:2] for array, _ in setup.shapes]).T
+    pass_, working = evaluator.pass_, evaluator.choose(designs).working
+    shapes = Shape(*pass_.shapes(working.shapes))
+    depth, width = np.array([array[:2] for array, _ in working.shapes]).T
     table = pass_.table
     for i in np.flatnonzero(table.m_per_request > 0).tolist():
         yield BoundedProduct(

@@ -192,7 +192,7 @@ def _transfer_times(closed: DesignMetrics) -> FloatArray:
     The tiers, or the on-chip port where it is too slow for what comes from them.
     """
     off_chip = _off_chip_bytes(closed.moved)
-    landing = off_chip / closed.batch.setup.accelerators.levels.bandwidth_bytes_per_s[0][:, None]
+    landing = off_chip / closed.working.accelerators.levels.bandwidth_bytes_per_s[0][:, None]
     return np.where(off_chip > 0, np.maximum(closed.times.off_chip_s, landing), 0.0)
 
 

@@ -91,7 +91,7 @@ def test_several_designs_differ_from_a_single_one_in_no_bit() -> None:
                 for item in fields(HARDWARE)
                 if item.name != "levels"
             },
-            levels=HARDWARE.levels.taken(few, None),
+            levels=HARDWARE.levels.taken(few),
         )
         alone = compiled_cheapest_unit(hardware, BITS[:, few], 0.0, N7)
         np.testing.assert_array_equal(alone.usd[0], unit.usd[i])

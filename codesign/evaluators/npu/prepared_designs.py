@@ -1,0 +1,394 @@
+"""Designs on their way through the evaluator, from their parameters to the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from codesign.columns import (
+    BoolArray,
+    Columns,
+    FloatArray,
+    IntArray,
+    combined,
+    distinct,
+    taken,
+)
+from codesign.errors import InputError, check_known
+from codesign.evaluators.npu.calibrated import known_tiers
+from codesign.evaluators.npu.format_widths import (
+    element_bytes,
+    groups_of_weights,
+    widths_of_operands,
+)
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE
+from codesign.evaluators.npu.operator_stage import place, resident_bytes
+from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN
+from codesign.evaluators.npu.stage_records import Moved, PlacedDesign, StageDesign, WeightGroups
+from codesign.evaluators.npu.traffic import port_bytes
+from codesign.evaluators.phase_machine import BATCH_SIZE
+from codesign.hardware.accelerator import AcceleratorBatch, in_order, take
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
+from codesign.hardware.tier_order import fastest_first
+
+if TYPE_CHECKING:
+    from codesign.evaluators.npu.preparation import Preparation
+
+BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
+"""Bandwidth priorities; a code is the position here."""
+ArrayKind: TypeAlias = tuple[float, float, int, int]
+"""Depth, width, organization and dataflow of an array."""
+ArrayShape: TypeAlias = tuple[ArrayKind, float]
+"""An array with a batch size."""
+
+
+@dataclass(frozen=True)
+class PreparedDesigns:
+    """``n`` designs with a batch size and an order of their tiers.
+
+    What follows from these is worked out when it is first asked for; arrays are (n,) unless said
+    otherwise.
+
+    Attributes:
+        preparation: What all designs have in common.
+        columns: Their parameters.
+        listed: Their hardware, the tiers in the order in which the designs list them, so that a sum
+            over them does not depend on the order in which they are used.
+        chosen_order: (t, n) ``tier_order``, where it has been chosen.
+        chosen_size: (n,) ``batch_size``, where it has been chosen.
+    """
+
+    preparation: Preparation
+    columns: Columns
+    listed: AcceleratorBatch
+    chosen_order: IntArray | None = None
+    chosen_size: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns["pe_array"])
+
+    def working(
+        self, sizes: FloatArray, order: IntArray, positions: IntArray | None = None
+    ) -> PreparedDesigns:
+        """The designs with other batch sizes and other orders of their tiers.
+
+        Args:
+            sizes: (p,) requests held.
+            order: (t, p) which of the tiers, as they stand here, comes at each place.
+            positions: (p,) the designs wanted; all of them if None.
+        """
+        columns, listed, tier_order = self.columns, self.listed, self.tier_order
+        if positions is not None:
+            columns, listed = taken(columns, positions), take(listed, positions)
+            tier_order = tier_order[:, positions]
+        tier_order = np.take_along_axis(tier_order, order, axis=0)
+        return PreparedDesigns(self.preparation, columns, listed, tier_order, sizes)
+
+    # --- hardware ----------------------------------------------------------------------------
+
+    @cached_property
+    def tier_order(self) -> IntArray:
+        """(t, n) which tier of the design, from 0, stands at each place; the fastest comes first.
+
+        Raises:
+            InputError: Tiers that wear shall stand last, and bytes do not pass from tier to tier.
+        """
+        if self.chosen_order is not None:
+            return self.chosen_order
+        levels, spares = self.listed.levels, self._spares_wear()
+        wearing = (levels.wear_per_byte[1:] > 0) & spares if spares.any() else None
+        sustained = self._sustained(self.listed)
+        order = fastest_first(sustained, levels.capacity_bytes[1:], wearing)
+        if order is None:
+            return np.repeat(np.arange(len(sustained))[:, None], len(self), axis=1)
+        return order
+
+    @cached_property
+    def accelerators(self) -> AcceleratorBatch:
+        """The hardware, the tiers in the order in which they are used."""
+        order = self.tier_order
+        is_as_listed = (order == np.arange(len(order))[:, None]).all()
+        return self.listed if is_as_listed else in_order(self.listed, order)
+
+    @property
+    def tier_bytes_per_s(self) -> FloatArray:
+        """(t, n) what each tier sustains."""
+        return self._sustained(self.accelerators)
+
+    def _sustained(self, accelerators: AcceleratorBatch) -> FloatArray:
+        """(t, n) of each tier: the peak, unless requests in flight are limited."""
+        levels, many = accelerators.levels, self.preparation.modelling.requests_in_flight
+        if not many > 0:
+            return levels.bandwidth_bytes_per_s[1:]
+        chunk_bytes = accelerators.macs_per_cycle * self.weight_bytes
+        return in_flight_bandwidth_bytes_per_s(
+            levels.bandwidth_bytes_per_s[1:], levels.latency_s[1:], chunk_bytes, many
+        )
+
+    def _spares_wear(self) -> BoolArray:
+        """Whether tiers that wear stand behind all others; a partial design has no say yet."""
+        if "storage_priority" not in self.columns:
+            return np.zeros(len(self), dtype=bool)
+        spares, options = self.storage == WRITTEN, self.preparation.options
+        if spares.any() and (options.topology, options.blocking) != ("staged", "capacity"):
+            raise InputError(
+                "storage_priority 'written' needs topology staged and blocking capacity, as of "
+                f"profile plain; got {options.topology} and {options.blocking}. "
+                "Nearest: kv"
+            )
+        return np.asarray(spares)
+
+    # --- formats and strategies --------------------------------------------------------------
+
+    def _bytes(self, parameter: str) -> FloatArray:
+        return self.columns[parameter].lookup(element_bytes(parameter, self.preparation.convention))
+
+    @cached_property
+    def weight_bytes(self) -> FloatArray:
+        """Bytes of a weight, on average over layers of several formats."""
+        return self._bytes("weight_format")
+
+    @cached_property
+    def weight_groups(self) -> WeightGroups:
+        """Layers by the format of their weights."""
+        return groups_of_weights(self.columns["weight_format"], self.preparation.convention)
+
+    @cached_property
+    def activation_bytes(self) -> FloatArray:
+        """Bytes of an activation."""
+        return self._bytes("activation_format")
+
+    @cached_property
+    def kv_bytes(self) -> FloatArray:
+        """Bytes of an element of the KV cache."""
+        return self._bytes("kv_format")
+
+    @cached_property
+    def operand_bits(self) -> FloatArray:
+        """(2, n) widths of the array's two operands: activations, and the wider of the others."""
+        return widths_of_operands(self.columns)
+
+    @cached_property
+    def storage(self) -> IntArray:
+        """Positions in ``PRIORITIES``."""
+        return self._codes("storage_priority", PRIORITIES)
+
+    @cached_property
+    def dataflow(self) -> IntArray:
+        """Positions in ``DATAFLOWS``."""
+        return self._codes("dataflow", DATAFLOWS)
+
+    @cached_property
+    def bandwidth_priority(self) -> IntArray:
+        """Positions in ``BANDWIDTH_PRIORITIES``."""
+        return self._codes("bandwidth_priority", BANDWIDTH_PRIORITIES)
+
+    @cached_property
+    def organization(self) -> IntArray:
+        """Positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""
+        if "array_organization" in self.columns:
+            return self._codes("array_organization", ORGANIZATIONS)
+        code = ORGANIZATIONS.index(self.preparation.options.array)
+        return np.full(len(self), code, dtype=np.int64)
+
+    def _codes(self, parameter: str, known: tuple[str, ...]) -> IntArray:
+        def position(value: str) -> float:
+            check_known(parameter, value, known)
+            return float(known.index(value))
+
+        return self.columns[parameter].lookup(position).astype(np.int64)
+
+    @cached_property
+    def is_shared_freely(self) -> BoolArray:
+        """Whether weights, KV cache and activations have no fixed shares of bandwidth."""
+        by_design = self.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
+        return np.asarray(by_design | (self.preparation.options.bandwidth_sharing == "shared"))
+
+    @property
+    def matrix_share(self) -> FloatArray:
+        """Share of the off-chip bandwidth for weights and KV cache; 1 if they share it freely."""
+        return self.columns["bandwidth_priority"].lookup(self.preparation.matrix_share)
+
+    # --- memory and batch size ---------------------------------------------------------------
+
+    @cached_property
+    def all_weight_bytes(self) -> FloatArray:
+        """All weights of one device."""
+        return self.preparation.part.weight_elements * self.weight_bytes
+
+    @cached_property
+    def kv_request_bytes(self) -> FloatArray:
+        """KV cache and recurrent state of one request at its end."""
+        part = self.preparation.part
+        return part.kv_elements_per_request * self.kv_bytes + part.state_bytes_per_request
+
+    @cached_property
+    def capacity_bytes(self) -> FloatArray:
+        """Of all memory levels."""
+        return np.asarray(self.listed.levels.capacity_bytes.sum(axis=0))
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """(s,) batch sizes, ascending."""
+        if BATCH_SIZE in self.columns:
+            return np.unique(self.columns[BATCH_SIZE].lookup(float))
+        fixed = self.preparation.fixed_batches
+        return self.preparation.powers_of_two if fixed is None else fixed
+
+    @property
+    def least_size(self) -> IntArray:
+        """Position of the smallest that each may choose."""
+        is_stated = BATCH_SIZE in self.columns or self.preparation.batch_policy == "capacity"
+        return self.most_size if is_stated else np.zeros(len(self), dtype=np.int64)
+
+    @cached_property
+    def most_size(self) -> IntArray:
+        """Position of the largest, with which the choice begins."""
+        if BATCH_SIZE in self.columns:
+            return np.searchsorted(self.sizes, self.columns[BATCH_SIZE].lookup(float))
+        preparation = self.preparation
+        weights, kv, capacity = self.all_weight_bytes, self.kv_request_bytes, self.capacity_bytes
+        if preparation.batch_policy == "capacity":
+            return np.searchsorted(self.sizes, preparation.largest_batch(capacity, weights, kv))
+        if preparation.phase == "prefill" or len(self.sizes) == 1:
+            # Requests are prefilled one after the other: holding more of them speeds up none.
+            return np.zeros(len(self), dtype=np.int64)
+        fits = weights + self.sizes[1:, None] * kv <= capacity
+        return np.asarray(fits.sum(axis=0))
+
+    @cached_property
+    def batch_size(self) -> FloatArray:
+        """Requests whose KV cache is held; the largest allowed, until it is chosen."""
+        return self.sizes[self.most_size] if self.chosen_size is None else self.chosen_size
+
+    @cached_property
+    def in_pass(self) -> FloatArray:
+        """Requests processed together in the pass."""
+        is_decode = self.preparation.phase == "decode"
+        return self.batch_size if is_decode else np.ones_like(self.batch_size)
+
+    @cached_property
+    def violations(self) -> Mapping[str, FloatArray]:
+        """``capacity``, ``shoreline`` and ``levels``, as relative excess."""
+        levels = self.listed.levels
+        needed = self.all_weight_bytes + self.sizes[self.least_size] * self.kv_request_bytes
+        edge_m = self.preparation.options.memory_edge_m
+        missing = ~(levels.exists[0] & levels.exists[1])
+        return {
+            "capacity": needed / np.maximum(self.capacity_bytes, 1.0) - 1.0,
+            "shoreline": levels.shoreline_m.sum(axis=0) / edge_m - 1.0,
+            # Without memory on chip or off chip there is no port to stream through.
+            "levels": np.where(missing, 1.0, 0.0),
+        }
+
+    # --- what the operators see --------------------------------------------------------------
+
+    @cached_property
+    def arrays(self) -> tuple[ArrayKind, ...]:
+        """(k,) the distinct combinations of array and dataflow."""
+        hardware, few = self.listed, self._kinds[1]
+        columns = (
+            hardware.array_depth[few],
+            hardware.array_width[few],
+            self.organization[few],
+            self.dataflow[few],
+        )
+        return tuple(zip(*(column.tolist() for column in columns), strict=True))
+
+    @property
+    def kind(self) -> IntArray:
+        """Which of ``arrays`` each design has."""
+        return self._kinds[0]
+
+    @cached_property
+    def _kinds(self) -> tuple[IntArray, IntArray]:
+        flow = self.dataflow * len(ORGANIZATIONS) + self.organization
+        return distinct(*combined(self.columns["pe_array"].codes, flow))
+
+    @property
+    def shapes(self) -> tuple[ArrayShape, ...]:
+        """(u,) the distinct combinations of array, dataflow and batch size."""
+        return self._shapes[1]
+
+    @property
+    def shape(self) -> IntArray:
+        """Which of ``shapes`` each design has."""
+        return self._shapes[0]
+
+    @cached_property
+    def _shapes(self) -> tuple[IntArray, tuple[ArrayShape, ...]]:
+        number, first = distinct(*combined(self.kind, self.in_pass.astype(np.int64)))
+        kinds, sizes = self.kind[first].tolist(), self.in_pass[first].tolist()
+        return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
+
+    def stage_design(self, shape: tuple[int, ...]) -> StageDesign:
+        """What the formulas need of designs; every array in this shape, (n,) or (n, 1)."""
+        preparation, hardware = self.preparation, self.accelerators
+        levels = hardware.levels
+        activations = preparation.largest_activations * self.activation_bytes
+        capacity = known_tiers(levels.capacity_bytes[1:], preparation.modelling)
+        bandwidth = known_tiers(levels.bandwidth_bytes_per_s[1:], preparation.modelling)
+        return StageDesign(
+            weight_bytes=self.weight_bytes.reshape(shape),
+            activation_bytes=self.activation_bytes.reshape(shape),
+            kv_bytes=self.kv_bytes.reshape(shape),
+            all_weight_bytes=self.all_weight_bytes.reshape(shape),
+            kv_request_bytes=self.kv_request_bytes.reshape(shape),
+            activation_request_bytes=activations.reshape(shape),
+            dataflow=self.dataflow.reshape(shape),
+            depth=hardware.array_depth.reshape(shape),
+            width=hardware.array_width.reshape(shape),
+            clock_hz=hardware.clock_hz.reshape(shape),
+            matrix_share=self.matrix_share.reshape(shape),
+            is_shared=self.is_shared_freely.reshape(shape),
+            storage=self.storage.reshape(shape),
+            data_capacity_bytes=(preparation.data_share * levels.capacity_bytes[0]).reshape(shape),
+            on_chip_capacity_bytes=levels.capacity_bytes[0].reshape(shape),
+            on_chip_bandwidth_bytes_per_s=levels.bandwidth_bytes_per_s[0].reshape(shape),
+            on_chip_latency_s=levels.latency_s[0].reshape(shape),
+            on_chip_write_ratio=levels.write_energy_ratio[0].reshape(shape),
+            tier_capacity_bytes=tuple(of.reshape(shape) for of in capacity),
+            tier_bandwidth_bytes_per_s=tuple(of.reshape(shape) for of in bandwidth),
+            tier_latency_s=tuple(of.reshape(shape) for of in levels.latency_s[1:]),
+            tier_write_ratio=tuple(of.reshape(shape) for of in levels.write_energy_ratio[1:]),
+        )
+
+    @cached_property
+    def placed(self) -> PlacedDesign:
+        """Where the data live and how fast they come; every array is (n, 1)."""
+        design, shape = self.stage_design((-1, 1)), (-1, 1)
+        in_pass = self.in_pass.reshape(shape)
+        sizes = resident_bytes(design, in_pass, self.batch_size.reshape(shape))
+        return place(design, in_pass, sizes, self.preparation.modelling)
+
+    @property
+    def on_chip_bytes(self) -> FloatArray:
+        """(3, n) what each kind of data has on chip."""
+        return np.stack(self.placed.held_bytes)[..., 0]
+
+    @property
+    def pinned(self) -> FloatArray:
+        """(3, n) the share of all data of each kind that this is."""
+        return np.stack(self.placed.pinned)[..., 0]
+
+    @property
+    def tails(self) -> FloatArray:
+        """(3, t, n) share of each kind's off-chip bytes in tier t or deeper; the first is 1."""
+        placed = self.placed
+        all_bytes = np.ones((len(self), 1))
+        return np.stack(
+            [
+                np.stack(np.broadcast_arrays(all_bytes, *of_kind))[..., 0]
+                for of_kind in (placed.activation_tails, placed.kv_tails, placed.weight_tails)
+            ]
+        )
+
+    def port_traffic(self, moved: Moved) -> tuple[FloatArray, FloatArray]:
+        """(l, n, ...) bytes read and written at every level's port, of (n, ...) moved bytes."""
+        reads, writes = port_bytes(moved, self.placed, self.preparation.modelling.is_staged)
+        return np.stack(reads), np.stack(writes)

@@ -1,0 +1,37 @@
+"""The way of one design through the evaluator, as ``docs/npu.md`` tells it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from dataclasses import is_dataclass
+from pathlib import Path
+
+from codesign.evaluators import npu
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "npu.md"
+
+
+def definitions() -> dict[str, object]:
+    """What the modules of the evaluator define, by name."""
+    names = [f"{npu.__name__}.{item.name}" for item in pkgutil.iter_modules(npu.__path__)]
+    modules = [vars(importlib.import_module(name)) for name in names]
+    return {
+        name: value
+        for known in modules
+        for name, value in known.items()
+        if getattr(value, "__module__", None) == known["__name__"]
+    }
+
+
+def is_record(value: object) -> bool:
+    return isinstance(value, type) and (is_dataclass(value) or issubclass(value, tuple))
+
+
+def test_the_documented_way_of_a_design_names_every_record() -> None:
+    section = DOCUMENT.read_text("utf-8").split("## The way of one design")[1].split("\n## ")[0]
+    named, defined = set(re.findall(r"`(\w+)`", section)), definitions()
+    assert named <= set(defined)
+    records = {name for name, value in defined.items() if is_record(value)}
+    assert {name for name in records if not name.startswith("_")} <= named

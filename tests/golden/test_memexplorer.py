@@ -9,7 +9,7 @@ import pytest
 
 from codesign.columns import FloatArray
 from codesign.evaluators.npu import operator_times
-from codesign.evaluators.npu.calibrated import calibrated_cycles
+from codesign.machines.npu.calibrated import calibrated_cycles
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.studies.validation import memexplorer_study

@@ -15,9 +15,9 @@ from scipy.optimize import linprog
 from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of, taken
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operator_times import Stage
-from codesign.evaluators.npu.placement import PRIORITIES, balanced_tails, tier_shares, tier_tails
 from codesign.hardware.hierarchy import inverse, staged_time_s_at
 from codesign.hardware.tier_order import fastest_first, orders_of, worth_trying
+from codesign.machines.npu.placement import PRIORITIES, balanced_tails, tier_shares, tier_tails
 from codesign.memtech import load_library
 from codesign.problem_builder import build_problem
 from codesign.resources import find

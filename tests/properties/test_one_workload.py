@@ -67,11 +67,11 @@ from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.operator_work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.pass_messages import list_messages
 from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.machines.npu.placement import KINDS
 from codesign.workload import list_models, load_model, parameter_count
 from codesign.workload.model import describe_unlike_attention
 from codesign.workload.model_size import kv_elements, state_bytes

@@ -14,7 +14,7 @@ from codesign.enumeration.decomposition import Decomposition, Part
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.operator_stage import resident_bytes
+from codesign.machines.npu.operator_stage import resident_bytes
 from codesign.memtech import load_library
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem

@@ -33,7 +33,6 @@ from codesign.evaluators.npu.npu_options import account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
-from codesign.evaluators.npu.pass_time import ROUNDING
 from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
@@ -41,6 +40,7 @@ from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 from codesign.hardware.tier_order import fastest_first
+from codesign.machines.npu.pass_time import ROUNDING
 from codesign.workload.precision import FORMAT_KEYS
 
 UNDECIDED_PARAMETERS = (

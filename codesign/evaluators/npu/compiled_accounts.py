@@ -18,9 +18,9 @@ import numpy as np
 from codesign.accounts import area, dies, price
 from codesign.accounts.account_constants import CONSTANTS, Constants
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.machine_code import compile_loop, functions_of
 from codesign.hardware import formula_operations
 from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.machines.npu.machine_code import compile_loop, functions_of
 
 _LEVELS = ("interface_area_mm2", "price_usd", "package_area_mm2", "packaged_units")
 _ROUNDING = 1.0 - 1e-9

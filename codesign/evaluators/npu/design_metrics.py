@@ -11,11 +11,11 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
 from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
-from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.evaluators.npu.stage_records import Moved, PassTimes, PassTotals
 from codesign.hardware.hierarchy import inverse
+from codesign.machines.npu.pass_time import level_at_power_limit_s, whole_pass_s
+from codesign.machines.npu.stage_records import Moved, PassTimes, PassTotals
 
 
 class DesignMetrics(CostMetrics):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray
-from codesign.evaluators.npu.stage_records import WeightGroups
+from codesign.machines.npu.stage_records import WeightGroups
 from codesign.workload import (
     bits_per_element,
     bits_per_weight,

@@ -19,16 +19,13 @@ from codesign.errors import describe_unknown
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.hardware.array import Organization
 from codesign.hardware.collective_times import Link
+from codesign.machines.npu.stage_records import Modelling
 from codesign.memtech import Level
 from codesign.schema import quantity, unstored_at
+from codesign.workload.lowering import Phase
 
 Blocking: TypeAlias = Literal["capacity", "array"]
 
-TILE_BUFFER_SHARE = 0.5
-"""Share of the on-chip memory that holds the tiles of the running operator under ``capacity``
-blocking; the rest holds what stays resident [our choice: an even split]."""
-ACCUMULATOR_BYTES = 4.0
-"""A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
 MATRIX_SHARE: dict[str, float | None] = {
     "matrix": 0.75,
     "vector": 0.25,
@@ -149,3 +146,17 @@ def link_time(part: ModelPart, options: NpuOptions) -> LinkTime:
     """Time of the messages of a pass over the links that the options state."""
     link = Link(options.link_bandwidth, options.link_latency)
     return part.messages.on(link, options.link_warm_up)
+
+
+def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
+    """Resolved options as numbers."""
+    is_calibrated = options.blocking == "array"
+    return Modelling(
+        is_calibrated=is_calibrated,
+        is_series=is_calibrated and phase == "decode",
+        # Calibrated, every tier feeds the array side by side, whatever the topology.
+        is_staged=options.topology == "staged" and not is_calibrated,
+        is_vector_serial=options.vector == "serial",
+        offchip_efficiency=options.offchip_efficiency or 1.0,
+        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
+    )

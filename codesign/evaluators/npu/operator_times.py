@@ -11,20 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.evaluators.npu.operator_stage import kv_held_shares, operator_cost
-from codesign.evaluators.npu.pass_time import power_limited_s
 from codesign.evaluators.npu.prepared_designs import ArrayKind, ArrayShape, PreparedDesigns
-from codesign.evaluators.npu.stage_records import (
-    N_SUMS,
-    LeastWork,
-    Moved,
-    PassTimes,
-    Shape,
-    StageOperator,
-)
-from codesign.evaluators.npu.traffic import array_passes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
@@ -34,6 +22,18 @@ from codesign.hardware.array import (
     ideal_cycles,
     systolic_cycles,
 )
+from codesign.machines.npu.calibrated import calibrated_cycles
+from codesign.machines.npu.operator_stage import kv_held_shares, operator_cost
+from codesign.machines.npu.pass_time import power_limited_s
+from codesign.machines.npu.stage_records import (
+    N_SUMS,
+    LeastWork,
+    Moved,
+    PassTimes,
+    Shape,
+    StageOperator,
+)
+from codesign.machines.npu.traffic import array_passes
 from codesign.workload.lowering import Phase
 from codesign.workload.operators import OperatorTable
 
@@ -281,7 +281,7 @@ class Stage:
 
     @property
     def totals(self) -> FloatArray:
-        """(s, n) the numbers of :class:`codesign.evaluators.npu.stage_records.PassTotals`.
+        """(s, n) the numbers of :class:`codesign.machines.npu.stage_records.PassTotals`.
 
         The seconds are longer than those of the operators where a memory is at its power limit.
         """

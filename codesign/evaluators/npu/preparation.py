@@ -20,11 +20,9 @@ from codesign.columns import (
     taken,
 )
 from codesign.deployments import ModelPart
-from codesign.evaluators.npu.calibrated import shared_evenly
 from codesign.evaluators.npu.format_widths import meaning
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, TILE_BUFFER_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, modelling_of
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.evaluators.npu.stage_records import modelling_of
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
@@ -33,6 +31,8 @@ from codesign.hardware.accelerator import (
     build_accelerators,
 )
 from codesign.hardware.hierarchy import inverse
+from codesign.machines.npu.calibrated import shared_evenly
+from codesign.machines.npu.operator_stage import TILE_BUFFER_SHARE
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request
 from codesign.workload.lowering import Phase

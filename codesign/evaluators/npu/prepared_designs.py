@@ -19,22 +19,22 @@ from codesign.columns import (
     taken,
 )
 from codesign.errors import InputError, check_known
-from codesign.evaluators.npu.calibrated import known_tiers
 from codesign.evaluators.npu.format_widths import (
     element_bytes,
     groups_of_weights,
     widths_of_operands,
 )
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE
-from codesign.evaluators.npu.operator_stage import place, resident_bytes
-from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN
-from codesign.evaluators.npu.stage_records import Moved, PlacedDesign, StageDesign, WeightGroups
-from codesign.evaluators.npu.traffic import port_bytes
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.hardware.accelerator import AcceleratorBatch, in_order, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
 from codesign.hardware.tier_order import fastest_first
+from codesign.machines.npu.calibrated import known_tiers
+from codesign.machines.npu.operator_stage import place, resident_bytes
+from codesign.machines.npu.placement import PRIORITIES, WRITTEN
+from codesign.machines.npu.stage_records import Moved, PlacedDesign, StageDesign, WeightGroups
+from codesign.machines.npu.traffic import port_bytes
 
 if TYPE_CHECKING:
     from codesign.evaluators.npu.preparation import Preparation

@@ -1,4 +1,4 @@
-"""The transaction-level simulator as an evaluator; see ``evaluator.py``."""
+"""The transaction-level simulator as an evaluator; see ``simulation_evaluator.py``."""
 
 from codesign.evaluators.simulation.simulation_evaluator import (
     SimulationEvaluator,

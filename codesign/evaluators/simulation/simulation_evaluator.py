@@ -28,11 +28,11 @@ from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES, PreparedDesigns
-from codesign.evaluators.npu.stage_records import PassTimes, PassTotals
 from codesign.evaluators.phase_machine import PoolPrices
-from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
-from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.machines.npu.stage_records import PassTimes, PassTotals
+from codesign.machines.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
+from codesign.machines.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.memtech import MemoryTechnology
 from codesign.metrics import FOR_POOLS, chosen_metrics
 from codesign.schema import Record

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.evaluators.npu.calibrated import TILE_SHARE
-from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
+from codesign.machines.npu.calibrated import TILE_SHARE
+from codesign.machines.npu.operator_stage import TILE_BUFFER_SHARE
+from codesign.machines.npu.traffic import ACCUMULATOR_BYTES
 from codesign.memtech import MemoryTechnology, load_library
 from codesign.workload import Request
 from codesign.workload.lowering import Phase

@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.stage_records import Shape
+from codesign.machines.npu.stage_records import Shape
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.studies.validation.study import Study, comparison, promise, summarize

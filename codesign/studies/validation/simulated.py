@@ -19,11 +19,11 @@ import numpy as np
 from codesign.columns import Columns, FloatArray, IntArray
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.stage_records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.simulation_evaluator import DemandTiming, Simulator
 from codesign.hardware.array import ORGANIZATIONS, Organization
+from codesign.machines.npu.stage_records import Moved
+from codesign.machines.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
 from codesign.studies.validation.study import Study, comparison, promise, summarize

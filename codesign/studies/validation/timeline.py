@@ -12,8 +12,8 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.simulation import SimulationEvaluator
-from codesign.evaluators.simulation.simulated_npu import Transaction
 from codesign.files import write_text
+from codesign.machines.simulation.simulated_npu import Transaction
 from codesign.studies.validation.simulated import block_instances
 
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from codesign.columns import Column, Columns, combined, distinct, taken
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
-from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled, machine_code
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.npu_evaluator import LARGEST_CHUNK
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.hardware import formula_operations
+from codesign.machines.npu import machine_code
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request
@@ -300,7 +301,8 @@ def test_one_design_is_evaluated_without_loading_numba() -> None:
 
 
 LOOP = """
-from codesign.evaluators.npu import compiled, machine_code
+from codesign.evaluators.npu import compiled
+from codesign.machines.npu import machine_code
 print(machine_code.cache_folder() is None, type(compiled.loop()._cache).__name__)
 """
 

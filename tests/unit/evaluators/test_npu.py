@@ -12,13 +12,13 @@ from codesign.columns import FloatArray, column_of
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.evaluators.npu.placement import PRIORITIES, on_chip_bytes, tier_tails
-from codesign.evaluators.npu.traffic import (
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.machines.npu.placement import PRIORITIES, on_chip_bytes, tier_tails
+from codesign.machines.npu.traffic import (
     array_passes,
     blocked_passes,
     read_off_chip_bytes,
 )
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request

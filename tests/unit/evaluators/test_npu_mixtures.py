@@ -16,11 +16,11 @@ from codesign.errors import InputError, UnusableValueError
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operator_times import Stage
-from codesign.evaluators.npu.stage_records import WeightGroups
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.machines.npu.stage_records import WeightGroups
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
 from codesign.problem_builder import build_problem

@@ -8,14 +8,19 @@ import re
 from dataclasses import is_dataclass
 from pathlib import Path
 
-from codesign.evaluators import npu
+from codesign.evaluators import npu as evaluator
+from codesign.machines import npu as machine
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "npu.md"
 
 
 def definitions() -> dict[str, object]:
-    """What the modules of the evaluator define, by name."""
-    names = [f"{npu.__name__}.{item.name}" for item in pkgutil.iter_modules(npu.__path__)]
+    """What the modules of the evaluator and of its machine define, by name."""
+    names = [
+        f"{package.__name__}.{item.name}"
+        for package in (evaluator, machine)
+        for item in pkgutil.iter_modules(package.__path__)
+    ]
     modules = [vars(importlib.import_module(name)) for name in names]
     return {
         name: value

@@ -11,11 +11,12 @@ import pytest
 from codesign.columns import Columns, column_of
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
-from codesign.evaluators.npu.traffic import array_passes, blocked_passes
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.evaluators.simulation.events import Schedule
-from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, simulate
-from codesign.evaluators.simulation.tiles import (
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.machines.npu.traffic import array_passes, blocked_passes
+from codesign.machines.simulation.events import Schedule
+from codesign.machines.simulation.simulated_npu import SimulatedNpu, simulate
+from codesign.machines.simulation.tiles import (
     OperatorWork,
     Steps,
     Tiling,
@@ -23,7 +24,6 @@ from codesign.evaluators.simulation.tiles import (
     steps,
     tiles,
 )
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.space import load_space
 from codesign.workload import Request

@@ -22,8 +22,9 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.hardware.array import Dataflow, Organization
+from codesign.machines.npu.operator_stage import TILE_BUFFER_SHARE
+from codesign.machines.npu.traffic import ACCUMULATOR_BYTES
 
 MOST_VISITS = 1 << 18
 """Visits of one product that are told apart; beyond, the innermost loop is taken as one visit."""

@@ -6,10 +6,10 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 from __future__ import annotations
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.operator_stage import pinned_shares
-from codesign.evaluators.npu.placement import Levels, Three, Tiers, Two
-from codesign.evaluators.npu.stage_records import LeastWork, Modelling, StageDesign
 from codesign.hardware.formula_operations import inverse, larger, sum_of, where
+from codesign.machines.npu.operator_stage import pinned_shares
+from codesign.machines.npu.placement import Levels, Three, Tiers, Two
+from codesign.machines.npu.stage_records import LeastWork, Modelling, StageDesign
 
 ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""

@@ -10,9 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES
-from codesign.evaluators.npu.placement import Levels, Three, Two, own_parts
-from codesign.evaluators.npu.stage_records import Moved, PlacedDesign, Shape, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.formula_operations import (
     inverse,
@@ -24,7 +21,11 @@ from codesign.hardware.formula_operations import (
     sums,
     where,
 )
+from codesign.machines.npu.placement import Levels, Three, Two, own_parts
+from codesign.machines.npu.stage_records import Moved, PlacedDesign, Shape, StageOperator
 
+ACCUMULATOR_BYTES = 4.0
+"""A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 _SYSTOLIC = ORGANIZATIONS.index("systolic")
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.evaluators.npu.placement import Tails, Three, Tiers
-from codesign.workload.lowering import Phase
+from codesign.machines.npu.placement import Tails, Three, Tiers
 
 
 class Modelling(NamedTuple):
@@ -33,20 +31,6 @@ class Modelling(NamedTuple):
     is_vector_serial: bool
     offchip_efficiency: float
     requests_in_flight: float
-
-
-def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
-    """Resolved options as numbers."""
-    is_calibrated = options.blocking == "array"
-    return Modelling(
-        is_calibrated=is_calibrated,
-        is_series=is_calibrated and phase == "decode",
-        # Calibrated, every tier feeds the array side by side, whatever the topology.
-        is_staged=options.topology == "staged" and not is_calibrated,
-        is_vector_serial=options.vector == "serial",
-        offchip_efficiency=options.offchip_efficiency or 1.0,
-        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
-    )
 
 
 class StageOperator(NamedTuple):

@@ -24,8 +24,10 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.placement import PRIORITIES, tier_shares
-from codesign.evaluators.npu.stage_records import (
+from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.formula_operations import inverse, larger, smaller, where
+from codesign.machines.npu.placement import PRIORITIES, tier_shares
+from codesign.machines.npu.stage_records import (
     Modelling,
     Moved,
     PassTimes,
@@ -34,9 +36,7 @@ from codesign.evaluators.npu.stage_records import (
     StageDesign,
     StageOperator,
 )
-from codesign.evaluators.npu.traffic import array_streams
-from codesign.hardware.array import DATAFLOWS
-from codesign.hardware.formula_operations import inverse, larger, smaller, where
+from codesign.machines.npu.traffic import array_streams
 from codesign.workload.operators import OperatorTable
 
 _WS, _IS = DATAFLOWS.index("ws"), DATAFLOWS.index("is")

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
-from codesign.evaluators.simulation.events import Schedule
-from codesign.evaluators.simulation.tiles import Steps
+from codesign.machines.simulation.events import Schedule
+from codesign.machines.simulation.tiles import Steps
 
 ARRAY = 0
 ON_CHIP = 1

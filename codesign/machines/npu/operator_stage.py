@@ -7,35 +7,6 @@ that go in and out are in ``stage_records.py``.
 from __future__ import annotations
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.calibrated import calibrated_cost
-from codesign.evaluators.npu.npu_options import TILE_BUFFER_SHARE
-from codesign.evaluators.npu.placement import (
-    Levels,
-    Tails,
-    Three,
-    Tiers,
-    Two,
-    balanced_tails,
-    on_chip_bytes,
-    own_parts,
-    tier_shares,
-    tier_tails,
-)
-from codesign.evaluators.npu.stage_records import (
-    Modelling,
-    Moved,
-    PassTimes,
-    PlacedDesign,
-    Shape,
-    StageDesign,
-    StageOperator,
-)
-from codesign.evaluators.npu.traffic import (
-    array_streams,
-    blocked_passes,
-    read_off_chip_bytes,
-    stationary_operand_bytes,
-)
 from codesign.hardware.formula_operations import (
     inverse,
     larger,
@@ -49,6 +20,39 @@ from codesign.hardware.hierarchy import (
     parallel_time_s_at,
     staged_time_s_at,
 )
+from codesign.machines.npu.calibrated import calibrated_cost
+from codesign.machines.npu.placement import (
+    Levels,
+    Tails,
+    Three,
+    Tiers,
+    Two,
+    balanced_tails,
+    on_chip_bytes,
+    own_parts,
+    tier_shares,
+    tier_tails,
+)
+from codesign.machines.npu.stage_records import (
+    Modelling,
+    Moved,
+    PassTimes,
+    PlacedDesign,
+    Shape,
+    StageDesign,
+    StageOperator,
+)
+from codesign.machines.npu.traffic import (
+    array_streams,
+    blocked_passes,
+    read_off_chip_bytes,
+    stationary_operand_bytes,
+)
+
+TILE_BUFFER_SHARE = 0.5
+"""Share of the on-chip memory that holds the tiles of the running operator, unless operands are
+streamed anew for every tile of the array; the rest holds what stays resident [our choice: an even
+split]."""
 
 
 def resident_bytes(design: StageDesign, in_pass: FloatArray, held: FloatArray) -> Three:

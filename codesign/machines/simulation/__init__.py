@@ -1,0 +1,1 @@
+"""The same machine, transaction by transaction."""

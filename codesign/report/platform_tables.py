@@ -14,7 +14,6 @@ from codesign.metrics import PLATFORM_METRICS
 from codesign.report.labels import format_metric, metric_title
 from codesign.report.tables import (
     format_cell,
-    let_break,
     pairs_table,
     plain_table,
     rows_table,
@@ -216,7 +215,6 @@ def _starred(row: Mapping[str, Any]) -> str:
 def _devices_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     columns = ["device", *_BOUNDS.values(), "devices", "split", "first token", "output token"]
     table = plain_table("The smallest number of each known device", columns, columns[1:])
-    let_break(table.columns[0])
     for row in rows:
         bounds = [f"{row[name]:,}" for name in _BOUNDS]
         split = "x".join(str(row[degree]) for degree in SEARCHED_DEGREES)

@@ -396,15 +396,13 @@ class Problem:
         )
 
     def _checked(self, name: str, values: object, n: int) -> FloatArray:
+        returned = f"evaluator {self.evaluator_name!r} returned {name}"
         try:
             array = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            array = np.empty(())
+        except (TypeError, ValueError) as error:
+            raise JobError(f"{returned}, but not as numbers: {error}") from error
         if array.shape != (n,):
-            raise JobError(
-                f"evaluator {self.evaluator_name!r} returned {name} with shape {array.shape}, "
-                f"but expected ({n},) numbers"
-            )
+            raise JobError(f"{returned} with shape {array.shape}, but expected ({n},) numbers")
         return array
 
     def _find_failures(

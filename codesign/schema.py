@@ -41,6 +41,8 @@ _MOST_FALLBACK_CHARACTERS = 50_000
 """A longer text is not read a second time by the slow parser for the wording of its mistake."""
 _MOST_PROBLEMS = 50
 _LARGEST_INTEGER = 2**63 - 1
+_LONGEST_GOT = 80
+"""Characters of a value that an error repeats."""
 
 
 class Record(BaseModel):
@@ -515,8 +517,10 @@ def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
         message = f"expected a list of at least {least}"
     # Pydantic's own sentences name limits, which may look like what was got.
     is_said = "got" in message or (kind == "value_error" and repr(got) in message)
-    got_said = is_said or isinstance(got, dict)
-    return message + ("" if got_said else f", got {got!r}")
+    # A mapping that a check of a whole record refused is all of the record.
+    got_said = is_said or (isinstance(got, dict) and not kind.endswith("_type"))
+    words = repr(got) if len(repr(got)) <= _LONGEST_GOT else f"{repr(got)[:_LONGEST_GOT]}…"
+    return message + ("" if got_said else f", got {words}")
 
 
 def sentence_of(item: Any) -> str:

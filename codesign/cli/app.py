@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
-        say(f"error: unexpected {type(error).__name__}: {error}")
+        say(" ".join(f"error: unexpected {type(error).__name__}: {error}".split()))
         from codesign.plugins import defective
 
         say(f"This is a defect of {defective(error) or 'codesign'}; {_DEBUG}=1 shows where.")

@@ -51,7 +51,9 @@ def compare(
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing; report on what is complete.")
     ] = False,
-    form: Annotated[str, typer.Option("--format", help="Of the figures: png or svg.")] = "png",
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the figures: png or svg.")
+    ] = "png",
     width: Annotated[
         str | None,
         typer.Option(

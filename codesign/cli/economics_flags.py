@@ -34,9 +34,9 @@ class OfferFlags:
 class OperandFlags:
     """Number formats."""
 
-    weight_format: str | None = flag("Of the weights, such as bf16, int8, int4. [bf16]")
-    activation_format: str | None = flag("Of the activations. [bf16]")
-    kv_format: str | None = flag("Of the KV cache. [as the activations]")
+    weight_format: str | None = flag("Number format of the weights, such as fp8 or int4. [bf16]")
+    activation_format: str | None = flag("Number format of the activations. [bf16]")
+    kv_format: str | None = flag("Number format of the KV cache. [as the activations]")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class DraftFlags:
         "Draft tokens ahead with a smaller model where it is faster. [not under fitted]", key=""
     )
     draft: str | None = flag()
-    draft_kv_heads: int | None = flag("Its key and value heads, instead of its own.", key="")
+    draft_kv_heads: int | None = flag(
+        "Key and value heads of the model that drafts, instead of its own.", key=""
+    )
     acceptance: float | None = flag()
 
 

@@ -280,7 +280,9 @@ def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dic
         for part in outer:
             inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
         if not isinstance(inner, dict) or last in inner:
-            raise InputError(f"{key.strip()!r} is given twice", name)
+            is_outer = not isinstance(inner, dict) or isinstance(inner[last], dict)
+            reason = ", with a value and with keys inside" if is_outer else ""
+            raise InputError(f"{key.strip()!r} is given twice{reason}", name)
         inner[last] = _read(name, value.strip()) if as_yaml else value.strip()
     return pairs
 

@@ -63,7 +63,7 @@ def arrivals(
     design: Annotated[
         str | None,
         typer.Option(
-            help="Its number on the front, or its name in the space.",
+            help="Number of a design on the front of --campaign, or its name in the space.",
             autocompletion=completion.designs,
         ),
     ] = None,
@@ -110,7 +110,8 @@ def arrivals(
         fleet = _designs(chosen, n_machines, stream, limits, engine.memory_fraction)
     level = _service_level(tokens.use_case, times)
     pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
-    with mistakes_at("--requests-per-s" if requests.trace is None else str(requests.trace)):
+    drawn = "--at-once" if requests.at_once else "--requests-per-s"
+    with mistakes_at(str(requests.trace or drawn)):
         served = simulate(Fleet(pools, fleet.link, routing), stream)
     if level is not None:
         level.check_that_any_meets(served)

@@ -29,7 +29,7 @@ class StreamFlags:
         "CSV file of requests, with columns arrival_s, prompt_tokens and generated_tokens, instead "
         "of drawn ones."
     )
-    seed: int = flag("Of the arrivals that are drawn.", 0, min=0)
+    seed: int = flag("Seed of the arrivals that are drawn.", 0, min=0)
 
 
 @dataclass(frozen=True)

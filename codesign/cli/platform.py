@@ -81,8 +81,8 @@ def _requests(evaluator: PlatformEvaluator | None, design: Mapping[str, Any], ba
         with naming(FLAGS):
             return max(evaluator.most_requests(design), 1)
     if not batch.lstrip("+-").isdigit():
-        most = "" if evaluator is None else " or max"
-        raise InputError(f"expected a whole number{most}, got {batch!r}", "--batch")
+        expected = "with --devices" if evaluator is None else "or max"
+        raise InputError(f"expected a whole number {expected}, got {batch!r}", "--batch")
     return count("--batch", int(batch))
 
 

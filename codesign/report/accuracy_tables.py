@@ -25,7 +25,7 @@ from codesign.quantization.published import (
     PublishedScore,
     scores_of,
 )
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import let_break, plain_table, text_line
 from codesign.workload import Request, bits_per_weight, parameter_count
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _in_one_cell(formats: Mapping[str, Any]) -> str:
 def _formats_table(title: str, columns: Sequence[str], numbers: Sequence[str]) -> Table:
     """An empty table whose first column has formats, which may be broken over lines."""
     table = plain_table(title, [_IN_ONE_COLUMN, *columns], numbers)
-    table.columns[0].no_wrap = False
+    let_break(table.columns[0])
     return table
 
 
@@ -243,7 +243,7 @@ def _measured_table(report: AccuracyReport, measured: MeasuredTable) -> Renderab
     if not measured.is_of(report.n_parameters):
         title += f", which is not {report.model}: {measured.n_parameters:.4g} parameters"
     table = _formats_table(title, [*numbers, "basis"], numbers)
-    table.columns[1 + numbers.index("95 %")].no_wrap = False
+    let_break(table.columns[1 + numbers.index("95 %")])
     for row in report.measured():
         ratio = row["perplexity_ratio"]
         beside = [row[key] for key in ("published_ratio", "ratio_of_rule", "log_error_of_rule")]

@@ -10,7 +10,7 @@ from rich.table import Table
 from codesign.problems.problem_records import ProblemRecord
 from codesign.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 from codesign.report.labels import format_value
-from codesign.report.tables import pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import let_break, pairs_table, plain_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,6 +35,7 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
     """One line per problem, those of a kind together."""
     numbers = ["designs", "feasible", "objectives", "limits", "front", "hypervolume"]
     table = plain_table("Problems with proven fronts", ["problem", "kind", *numbers], numbers)
+    let_break(table.columns[0])
     for record in records.values():
         table.add_row(
             record.label,

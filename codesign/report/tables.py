@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value
@@ -24,9 +24,11 @@ def plain_table(
 ) -> Table:
     """A table of rows; the columns named in ``numbers`` are aligned to the right.
 
-    Numbers, and names before several columns, are never broken over lines; headers are.
+    Numbers, and names before columns of text, are never broken over lines; headers are. Where a
+    terminal is too narrow for one, it ends in an ellipsis, so that nobody reads a part as a number.
     """
     right = set(numbers)
+    has_texts = len(columns) > 2 and not right.issuperset(columns[1:])
     table = Table(
         title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
         pad_edge=False, show_edge=False, header_style="bold", caption_justify="left",
@@ -34,15 +36,21 @@ def plain_table(
     )  # fmt: skip
     for position, column in enumerate(columns):
         is_number = column in right
+        is_whole = is_number or (position == 0 and has_texts)
         table.add_column(
             header_lines(column) if is_number else column,
             justify="right" if is_number else "left",
-            no_wrap=is_number or (position == 0 and len(columns) > 2),
-            overflow="fold",
+            no_wrap=is_whole,
+            overflow="ellipsis" if is_whole else "fold",
         )
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def let_break(column: Column) -> None:
+    """Let the cells of a column be broken over lines where the table does not fit."""
+    column.no_wrap, column.overflow = False, "fold"
 
 
 def header_lines(header: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.text import Text
 
 from codesign.files import write_text
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import let_break, plain_table, text_line
 from codesign.text import markdown_table
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class TextTable:
         drawn = plain_table(self.title, self.header, self._right)
         for position, column in enumerate(drawn.columns):
             if self.folds == ("numbers" if position else "names"):
-                column.no_wrap = False
+                let_break(column)
         for row in self.rows:
             styles = ["bold" if isinstance(cell, BestCell) else "" for cell in row]
             drawn.add_row(*map(Text, (cell.replace("± ", "±") for cell in row), styles))

@@ -91,7 +91,7 @@ _LATENT = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 NUMBERS = frozenset(
     name
     for key in (*_DIMENSIONS, "num_key_value_heads", "head_dim", *EXPERTS, "n_shared_experts",
-                "shared_expert_intermediate_size")
+                "shared_expert_intermediate_size", *_LATENT, "q_lora_rank", *INDEX_KEYS)
     for name in ALIASES.get(key, (key,))
 )  # fmt: skip
 """Keys of a file that are one number, which some files repeat for every layer."""

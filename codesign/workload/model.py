@@ -321,6 +321,7 @@ class LanguageModel(Record):
         self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
         self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
         self._check_together("linear attention", LINEAR_KEYS, ())
+        self._check_indexer()
         self._check_latent()
         self._check_layers()
         self._check_linear()
@@ -344,9 +345,20 @@ class LanguageModel(Record):
             message = f"required for {component}, since {used[0]} is given"
             raise KeyedValueError(missing[0], message)
 
-    def _check_latent(self) -> None:
-        if self.is_sparse and (not self.is_latent or self.q_lora_rank is None):
+    def _check_indexer(self) -> None:
+        if not self.is_sparse:
+            return
+        if not self.is_latent or self.q_lora_rank is None:
             raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
+        width, rotated = self.index_dims.head_dim, self.latent_dims.qk_rope_head_dim
+        if width < rotated:
+            message = f"expected at least the {rotated} rotated (qk_rope_head_dim), got {width}"
+            raise KeyedValueError("index_head_dim", message)
+        if self.indexer_types and self.indexer_types[0] == "shared":
+            message = "expected full in the first layer, which has none before it, got 'shared'"
+            raise KeyedValueError("indexer_types", message)
+
+    def _check_latent(self) -> None:
         if not self.is_latent:
             return
         if (self.position, self.qk_norm) != ("rotary", False):

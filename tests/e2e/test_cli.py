@@ -284,6 +284,7 @@ def test_a_pipe_closed_while_printing_gives_the_code_of_sigpipe(monkeypatch, cap
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (KeyboardInterrupt("stopped; 'codesign run x' goes on"), 130, "'codesign run x' goes on"),
         (RuntimeError("boom"), 1, "error: unexpected RuntimeError: boom\n"),
+        (OSError("no key\nask\tus"), 1, "error: unexpected OSError: no key ask us\n"),
     ],
 )
 def test_exit_codes(error, code, said, monkeypatch, capsys):

@@ -12,6 +12,7 @@ from codesign.cli import main
 
 MACHINE = ["--model", "llama-3-8b", "--device", "h100-sxm"]
 TOKENS = ["--prompt-tokens", "500", "--generated-tokens", "20"]
+LONG = ["--prompt-tokens", "1000000", "--generated-tokens", "1"]
 DRAWN = [*TOKENS, "--requests-per-s", "5", "--requests", "40"]
 LIMITS = ["--first-token", "1 s", "--output-token", "50 ms"]
 
@@ -144,6 +145,7 @@ FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm
         (["arrivals", *MACHINE, *DRAWN, "--routing", "random"], "unknown routing 'random'"),
         (["arrivals", *MACHINE, *DRAWN, "--machines", "0"], "--machines: expected a whole number"),
         (["arrivals", *MACHINE, *DRAWN, "--at-once"], "or else --at-once with the tokens"),
+        (["arrivals", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
         (["arrivals", *MACHINE, *DRAWN, "--prefill-tp", "2"], "expected --prefill-machines with"),
         (["arrivals", *MACHINE, *DRAWN, *SPLIT, "--link-bandwidth", "0 GB/s"], "above 0"),
         (["arrivals", *MACHINE, *DRAWN, *SPLIT, "--link-latency", "-1 s"], "a time from 0"),

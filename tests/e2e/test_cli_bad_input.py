@@ -373,7 +373,13 @@ CASES = {
         ["--option: pools: decode.machin: unknown key 'machin'. Did you mean 'machine'? "]),
     "an option of a pool given twice": Case(
         [*_POOLS, "--option", "pools=1", "--option", "pools.decode.machine=npu"],
-        ["--option: 'pools.decode.machine' is given twice"]),
+        ["--option: 'pools.decode.machine' is given twice, with a value and with keys inside"]),
+    "an option of a pool given before its keys": Case(
+        [*_POOLS, "--option", "pools.decode.machine=npu", "--option", "pools=1"],
+        ["--option: 'pools' is given twice, with a value and with keys inside"]),
+    "keys inside a number": Case(
+        [*_EVALUATE, "--request", "prompt_tokens.x=1"],
+        ["--request: prompt_tokens: input should be a valid integer, got {'x': 1}"]),
     "1e12 tokens of a prompt": Case(
         [*_EVALUATE, "--prompt-tokens", "9" * 12, "--generated-tokens", "1"],
         ["--prompt-tokens: input should be less than or equal to 1000000000"]),

@@ -66,7 +66,7 @@ def test_the_largest_batch_is_found_and_a_batch_that_is_no_number_is_one_line(ca
         assert main([*words, "--batch", bad]) == 2
         assert f"--batch: expected a whole number{expected}" in capsys.readouterr().err
     assert main([*words, "--devices", "8", "--batch", "max"]) == 2
-    assert "--batch: expected a whole number, got 'max'" in capsys.readouterr().err
+    assert "--batch: expected a whole number with --devices, got 'max'" in capsys.readouterr().err
 
 
 def test_one_platform_is_a_table_that_names_its_assumptions(capsys: Any) -> None:

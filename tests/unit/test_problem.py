@@ -179,6 +179,7 @@ def test_what_the_evaluator_tells_in_advance_is_handed_on(monkeypatch):
     [
         (lambda self, designs: 1 / 0, "'toy' failed on features: ZeroDivisionError"),
         (lambda self, designs: {"x": 1.0}, r"returned x with shape \(\), but expected"),
+        (lambda self, designs: {"x": ["a"]}, "returned x, but not as numbers: .* 'a'"),
     ],
 )
 def test_an_evaluator_that_tells_nonsense_in_advance_is_a_failed_job(tell, message, monkeypatch):

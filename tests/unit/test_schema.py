@@ -84,6 +84,14 @@ def test_an_unknown_key_is_named_whatever_it_looks_like(key):
     assert str(caught.value) == f"file:1: {key}: unknown key '{key}'. Known: size."
 
 
+def test_a_long_value_is_repeated_in_part():
+    class Disk(schema.Record):
+        size: int = 1
+
+    with pytest.raises(InputError, match=r"size: .*, got \[2048, 2048, [2048, ]{60,80}…$"):
+        schema.to_record(schema.parse_document(f"size: {[2048] * 61}", "file"), Disk)
+
+
 def test_of_many_problems_the_first_are_worded():
     class Disk(schema.Record):
         size: int = 1

@@ -321,7 +321,8 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     # Queries of a part of a prompt see as many keys on average as those of the whole.
     past = stream.past_tokens + (new - own_new) / 2
     past = past if stream.is_prefill else past / platform.sp
-    chooses = kernels.model.is_sparse and not is_whole
+    # Only prompts some of whose tokens choose are absorbed, by however little that is on average.
+    chooses = kernels.model.is_sparse and (is_absorbed if stream.is_prefill else not is_whole)
     is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
     is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp4) > 0)
     is_converted = np.zeros_like(is_narrow)

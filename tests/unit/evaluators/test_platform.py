@@ -239,6 +239,18 @@ def test_chunks_of_a_prompt_have_the_arithmetic_of_the_whole() -> None:
     assert macs(chunk_tokens=300) == pytest.approx(macs(), rel=1e-12)
 
 
+def test_attention_takes_the_kernels_for_chosen_tokens_from_the_first_that_is_chosen() -> None:
+    lengths = (2049, 2100)
+    few, more = (
+        metric(
+            build("deepseek-v3.2", {"profile": "fitted"}, prompt_tokens=n, generated_tokens=1),
+            "prefill_attention_s", device="h200-sxm", tensor_parallel=8, weight_format="fp8",
+        )
+        for n in lengths
+    )  # fmt: skip
+    assert more[0] / few[0] == pytest.approx(lengths[1] / lengths[0], rel=0.05)
+
+
 def test_a_mixed_pass_costs_less_than_a_chunk_and_a_step_apart() -> None:
     asked = {"chunk_tokens": 256}
     mixed = build(options=IDEAL, mixed=True, **asked)

@@ -100,6 +100,14 @@ def test_other_values_are_printed_plainly(name, value, text):
     assert format_cell(name, value) == text
 
 
+def test_names_are_broken_before_numbers_are_cut_and_a_cut_is_seen():
+    table = plain_table("", ["device", "split", "time"], ["split", "time"])
+    table.add_row("rtx-pro-6000-server", "1x1x128x10", "47.4 ms")
+    text = _printed(table, 30)
+    assert "1x1x128x10" in text and "47.4 ms" in text
+    assert "1x1x128… " in _printed(table, 17)
+
+
 def test_brackets_in_names_are_not_taken_for_markup():
     table = plain_table("", ["a", "b"])
     table.add_row("x", "[bold]")

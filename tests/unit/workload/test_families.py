@@ -375,6 +375,12 @@ def test_whole_numbers_may_be_written_as_floats_or_text(tmp_path: Path) -> None:
 def test_a_number_may_be_repeated_for_every_layer(tmp_path: Path) -> None:
     lists = {"num_key_value_heads": [2] * 4, "intermediate_size": [160.0] * 4}
     assert read(tmp_path, SHAPES | lists) == read(tmp_path, SHAPES)
+    latent = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+    index = {"q_lora_rank": 32, "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8}
+    experts = {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    sparse = SHAPES | latent | index | experts | {"model_type": "deepseek_v32"}
+    lists = {key: [sparse[key]] * 4 for key in ("index_topk", "q_lora_rank", "v_head_dim")}
+    assert read(tmp_path, sparse | lists) == read(tmp_path, sparse)
 
 
 def test_values_as_wide_as_keys_are_no_latent_attention(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def test_layers_that_share_a_choice_have_no_indexer() -> None:
         ({"index_topk": None}, "index_topk: required for sparse attention"),
         ({"q_lora_rank": None}, "index_topk: expected MLA whose queries have a latent"),
         ({"indexer_types": ["full"]}, "indexer_types: expected one kind per layer .61., got 1"),
+        ({"indexer_types": ["shared"] * 61}, "indexer_types: expected full in the first"),
+        ({"index_head_dim": 32}, "index_head_dim: expected at least the 64 rotated .* got 32"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:

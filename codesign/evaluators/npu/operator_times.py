@@ -100,12 +100,17 @@ class Pass:
 
     @cached_property
     def lane_cycles_per_request(self) -> FloatArray:
-        """(o,) of one instance of all operators: one per operation, or per score of a softmax."""
+        """(o,) of one instance of all operators: one per operation, or per score that goes through
+        the pipeline of a softmax, as those of each head of an indexer do."""
         table = self.all_operators
         if self.options.softmax == "unpipelined":
             return table.vector_ops_per_request
-        return np.where(
-            table.is_softmax, table.score_read_elements_per_request, table.vector_ops_per_request
+        scored = table.m_per_request * table.n * table.products_per_request
+        is_scored = table.is_kind("attention_qk") & (table.vector_ops_per_request > 0)
+        return np.select(
+            [table.is_softmax, is_scored],
+            [table.score_read_elements_per_request, scored],
+            table.vector_ops_per_request,
         )
 
     def multiply_accumulates(self, batch_size: FloatArray) -> FloatArray:

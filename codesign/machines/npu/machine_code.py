@@ -186,8 +186,8 @@ def cache_folder() -> Path | None:
     """
     content = hashlib.sha256()
     package = Path(__file__).parents[2]
-    for folder in ("hardware", "accounts", "machines/npu", "evaluators/npu"):
-        for path in sorted((package / folder).glob("*.py")):
+    for part in ("hardware", "accounts", "machines/npu", "evaluators/npu"):
+        for path in sorted((package / part).glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"

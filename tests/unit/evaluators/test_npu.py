@@ -374,3 +374,16 @@ def test_a_stated_power_replaces_the_modelled_one() -> None:
     base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
     base["stated_tdp_watts"] = column_of([123.0])
     assert evaluator("prefill").evaluate(base).metrics["tdp_watts"].tolist() == [123.0]
+
+
+@pytest.mark.parametrize(("softmax", "cycles"), [("pipelined", 1), ("unpipelined", 3)])
+def test_scores_of_an_indexer_go_through_the_pipeline_of_a_softmax(
+    softmax: str, cycles: int
+) -> None:
+    request = Request(
+        model="deepseek-v3.2", phase="decode", prompt_tokens=32768, generated_tokens=1
+    )
+    options = NpuOptions.model_validate({"softmax": softmax})
+    passed = NpuEvaluator(request, options).pass_
+    position = passed.all_operators.names.index("index_scores")
+    assert passed.lane_cycles_per_request[position] == cycles * 64 * 32769

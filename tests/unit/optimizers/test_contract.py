@@ -67,7 +67,9 @@ def test_every_registered_optimizer_keeps_the_contract(name):
 
 
 @pytest.mark.usefixtures("quick_peers")
-@pytest.mark.parametrize("method", ["optuna-nsga2", "pymoo-nsga3"])
+@pytest.mark.parametrize(
+    "method", ["optuna-nsga2", pytest.param("pymoo-nsga3", marks=pytest.mark.slow)]
+)
 def test_peers_that_keep_generations_keep_it_too(method):
     check_optimizer(peer.Peer, options=peer.Peer.Options(method=method, **QUICK["peer"]))
 

@@ -42,14 +42,7 @@ def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     rotated = tokens * (dims.n_heads + 1) * model.latent_dims.qk_rope_head_dim
     operators = [
         projection("index_projection", "attention", layers, tokens, model.hidden_size, width),
-        projection(
-            "index_query_projection",
-            "attention",
-            layers,
-            tokens,
-            rank,
-            dims.n_heads * dims.head_dim,
-        ),
+        projection("index_query_projection", "attention", layers, tokens, rank, query_width),
         Operator(
             "index_norm",
             "vector",

@@ -19,7 +19,7 @@ bias, residual    1  addition
 convolution    2c+3  per channel: c products, c - 1 sums, SiLU
 routing           6  per expert: softmax without scale, comparison for the choice of the best
 index score       3  per head of an indexer: comparison with 0, product with its weight, sum
-index selection   4  per score: digit of 8 of the 32 bits, in turn, as radix selection counts them
+index selection   4  per score: a digit of 8 of its 32 bits, in turn (radix selection) [ours]
 combination       2  per chosen expert: product with its weight, sum; a shared expert is added
 ==============  ===  ===========================================================================
 

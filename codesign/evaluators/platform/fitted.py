@@ -18,7 +18,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
-from codesign.evaluators.platform.device_work import DeviceWork
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.fitted_messages import (
     ROW_BITS,
     host_copy_s,
@@ -317,7 +317,7 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     is_whole = float(scores.columns[0]) >= reach - 0.5
     # Only absorbed attention reads the latents, as keys that are values too.
     is_absorbed = kernels.model.is_latent and float(scores.kv_bytes[0]) > 0
-    own_new = new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
+    own_new = _own_tokens(platform, stream)
     # Queries of a part of a prompt see as many keys on average as those of the whole.
     past = stream.past_tokens + (new - own_new) / 2
     past = past if stream.is_prefill else past / platform.sp
@@ -374,7 +374,7 @@ def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     stream = item.stream
     assert stream is not None  # keys belong to requests
     new = float(stream.table.tokens_per_request)
-    own_new = new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
+    own_new = _own_tokens(platform, stream)
     shape = Index(
         sequences=platform.own_requests(stream.attention_requests),
         new_tokens=own_new,
@@ -382,11 +382,11 @@ def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         heads=item.rows / new,
         head_dim=item.inner,
     )
-    attention = kernels.by_class(
+    scores_s = kernels.by_class(
         "mla", AttentionConstants,
         lambda constants: index_score_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
-    return attention + kernels.by_class(
+    return scores_s + kernels.by_class(
         "elementwise", ElementwiseConstants,
         lambda constants: selection_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
@@ -513,6 +513,12 @@ def _residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArr
         lambda constants: stream_time_s(moved, rates, constants)
         - stream_time_s(0.0, rates, constants),
     )  # fmt: skip
+
+
+def _own_tokens(platform: Platform, stream: Stream) -> FloatArray:
+    """(n,) tokens of each request that one rank brings: ranks of a sequence part a prompt's."""
+    new = float(stream.table.tokens_per_request)
+    return new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
 
 
 def _moved_bytes(kernels: FittedKernels, item: DeviceWork) -> FloatArray:

@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign import plugins
-from codesign.errors import InputError, JobError, check_known
-from codesign.evaluated_design import AssessedDesign, EvaluatedDesign
-from codesign.evaluators.base import Evaluator, Explains, Explanation
+from codesign.base import plugins
+from codesign.base.errors import InputError, JobError, check_known
+from codesign.base.evaluator import Evaluator, Explains, Explanation
+from codesign.base.metrics import chosen_metrics
+from codesign.base.schema import Document, to_record
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.compiled import load_now
 from codesign.evaluators.system import SystemEvaluator
-from codesign.memtech import load_library
-from codesign.metrics import chosen_metrics
-from codesign.problem import Problem
-from codesign.problem_builder import build_problem
+from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
+from codesign.models.memtech import load_library
+from codesign.models.workload import load_model
 from codesign.report.figures import MarkedDesigns
 from codesign.report.frames import to_frame
-from codesign.schema import Document, to_record
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace
 from codesign.space import load_space as _load_space
-from codesign.workload import load_model
 
 if TYPE_CHECKING:
-    from codesign.campaign import Campaign, Results
-    from codesign.columns import IntArray
+    from codesign.base.columns import IntArray
     from codesign.report.chosen import ChosenDesign
+    from codesign.search.campaign import Campaign, Results
 
 __all__ = [
     "EvaluatedDesign",
@@ -58,7 +58,7 @@ def load_campaign(name_or_path: str | Path, folder: Path | None = None) -> Campa
     Raises:
         InputError: The definition or the store cannot be used.
     """
-    from codesign.campaign import Campaign  # the optimizers' interface comes with it
+    from codesign.search.campaign import Campaign  # the optimizers' interface comes with it
 
     return Campaign.load(name_or_path, folder)
 
@@ -295,8 +295,8 @@ def design_of_campaign(campaign: Campaign, name: str) -> tuple[str, Mapping[str,
     Raises:
         InputError: No such design; no results yet; the definition is not that of the results.
     """
-    from codesign.campaign.stored_inputs import StoredEvaluator
     from codesign.report.chosen import PICK_KEYS, find_chosen, front_number
+    from codesign.search.campaign.stored_inputs import StoredEvaluator
 
     space = campaign.problem.space
     is_on_front = front_number(name) is not None or name in PICK_KEYS

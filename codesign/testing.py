@@ -1,6 +1,6 @@
 """Checks of the contracts, for our own optimizers and evaluators and for those of others.
 
->>> from codesign.optimizers.sampling import RandomSearch
+>>> from codesign.search.optimizers.sampling import RandomSearch
 >>> check_optimizer(RandomSearch)
 """
 
@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import IntArray
+from codesign.base.columns import IntArray
+from codesign.base.schema import Record
 from codesign.evaluators.conformance import check_evaluator
-from codesign.observations import Observations
-from codesign.optimizers.base import KeySet, KnowsPending, Optimizer, SearchSpace, initial_designs
-from codesign.schema import Record
+from codesign.search.observations import Observations
+from codesign.search.optimizers.base import (
+    KeySet,
+    KnowsPending,
+    Optimizer,
+    SearchSpace,
+    initial_designs,
+)
 from codesign.space import DesignSpace, parse_space
 
 __all__ = ["check_evaluator", "check_optimizer"]
@@ -72,7 +78,7 @@ def check_optimizer(
     seed: int = 0,
     options: Record | None = None,
 ) -> None:
-    """Hold an optimizer to its contract, :class:`codesign.optimizers.base.Optimizer`.
+    """Hold an optimizer to its contract, :class:`codesign.search.optimizers.base.Optimizer`.
 
     It proposes admissible designs in canonical form, none twice, at most as many as asked for
     and none only if there are no more; asking changes nothing; told the same history, at once

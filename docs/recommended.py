@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import codesign
-from codesign.analysis.insight.choices import knees_of
-from codesign.pareto import fold
+from codesign.insight.explanation.choices import knees_of
 from codesign.report.drawing import COLORS, drawing_style, label_objective, save_figure
 from codesign.report.labels import design_words, format_metric, metric_of
+from codesign.search.pareto import fold
 
 if TYPE_CHECKING:
-    from codesign.campaign import Campaign
+    from codesign.search.campaign import Campaign
 
 _RESULTS = ("throughput_tokens_per_s", "tdp_watts", "area_mm2", "unit_cost_usd")
 _PARTS = ("peak_flop_per_s", "offchip_bandwidth_bytes_per_s", "memory_capacity_bytes")

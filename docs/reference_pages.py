@@ -9,17 +9,18 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codesign import __version__, api, metrics, plugins, problems, testing
-from codesign.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
+from codesign import __version__, api, problems, testing
+from codesign.base import metrics, plugins
+from codesign.base.schema import Record, meanings
 from codesign.cli import documents
 from codesign.cli.app import command_tree
-from codesign.derived_metrics import MetricDefinition
-from codesign.memtech.technology import MemoryTechnology
-from codesign.schema import Record, meanings
+from codesign.models.memtech.technology import MemoryTechnology
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.request import Request
+from codesign.models.workload.traces import Trace
+from codesign.search.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
+from codesign.search.derived_metrics import MetricDefinition
 from codesign.space import pools, space_records
-from codesign.workload.model import LanguageModel
-from codesign.workload.request import Request
-from codesign.workload.traces import Trace
 
 _FILES: dict[str, tuple[type[Record], ...]] = {
     "A campaign: `runs/NAME.yaml`": (
@@ -176,7 +177,7 @@ def _schemas() -> Iterator[str]:
     )
     for label, file in documents.published().items():
         schema = documents.read_schema(file)
-        place = f"../../codesign/schemas/{file.path.name}"
+        place = f"../../codesign/answers/schemas/{file.path.name}"
         yield f"## {label}\n\n{schema['title']}. [The schema]({place}).\n\n"
         rows: list[tuple[object, ...]] = []
         for key, value in schema.get("properties", {}).items():

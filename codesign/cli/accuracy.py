@@ -22,8 +22,8 @@ def accuracy(
     as_json: AsJson = False,
 ) -> None:
     """Show what formats cost a model in accuracy: published, measured, and estimates as such."""
-    from codesign.quantization.measured import read_measured_table
-    from codesign.quantization.published import FormatChoice
+    from codesign.models.quantization.measured import read_measured_table
+    from codesign.models.quantization.published import FormatChoice
     from codesign.report import accuracy_tables as tables
 
     choices = tables.USUAL
@@ -51,9 +51,9 @@ def _n_parameters(model: str) -> float:
     Raises:
         UnknownNameError: Nobody knows it.
     """
-    from codesign.errors import UnknownNameError
-    from codesign.quantization.published import model_key, n_parameters_of, scored_models
-    from codesign.workload import list_models, load_model, parameter_count
+    from codesign.base.errors import UnknownNameError
+    from codesign.models.quantization.published import model_key, n_parameters_of, scored_models
+    from codesign.models.workload import list_models, load_model, parameter_count
 
     if model in list_models() or "/" in model:
         return float(parameter_count(load_model(model)))

@@ -17,6 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
+from codesign.base.errors import CodesignError, InfeasibleError, JobError, UnattainableError
+from codesign.base.text import printable
 from codesign.cli import (
     accuracy,
     campaigns,
@@ -51,8 +53,6 @@ from codesign.cli.flag_records import spread
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.cli.panels import PanelGroup
 from codesign.cli.termination import is_termination, stopped_by_sigterm
-from codesign.errors import CodesignError, InfeasibleError, JobError, UnattainableError
-from codesign.text import printable
 
 INTERRUPTED, TERMINATED = 130, 143
 _FAILED, _BAD_INPUT, _PIPE_CLOSED = 1, 2, 141
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(_DEBUG):
             raise
         say(" ".join(f"error: unexpected {type(error).__name__}: {error}".split()))
-        from codesign.plugins import defective
+        from codesign.base.plugins import defective
 
         say(f"This is a defect of {defective(error) or 'codesign'}; {_DEBUG}=1 shows where.")
         return _FAILED

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from codesign.base.errors import InputError, JobError
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say, terminal_width
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.cli.tolerance import Tolerance, share
-from codesign.errors import InputError, JobError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.analysis.uncertainty_results import RobustFront
-    from codesign.campaign import Campaign, CampaignStatus, Results
-    from codesign.campaign.execution_settings import Execution
+    from codesign.insight.uncertainty.uncertainty_results import RobustFront
+    from codesign.search.campaign import Campaign, CampaignStatus, Results
+    from codesign.search.campaign.execution_settings import Execution
 
 Name: TypeAlias = Annotated[
     str,
@@ -73,7 +73,7 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     """
     from pydantic import ValidationError
 
-    from codesign.schema import sentence_of
+    from codesign.base.schema import sentence_of
 
     values = {key: value for key, value in flags.items() if value is not None}
     try:
@@ -114,7 +114,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
-    from codesign.campaign import Campaign
+    from codesign.search.campaign import Campaign
 
     campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
     from codesign.cli.progress import CampaignBars
@@ -136,7 +136,7 @@ def run(
 def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
     """The files that every finished campaign has, as far as the libraries are there."""
     from codesign import api
-    from codesign.errors import MissingExtraError
+    from codesign.base.errors import MissingExtraError
     from codesign.report import exports, figures
 
     written = [
@@ -169,11 +169,11 @@ def _report_results(
     as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
-    from codesign.campaign.reference_range import reference_warnings
     from codesign.report import result_tables as results_report
     from codesign.report import uncertainty_tables
     from codesign.report.front_lines import front_lines
     from codesign.report.tables import pairs_table, spaced, text_line
+    from codesign.search.campaign.reference_range import reference_warnings
 
     paths = [shown_path(path) for path in written]
 
@@ -208,8 +208,8 @@ def _nothing_feasible(results: Results) -> str:
     """The limit that most designs break, and the design that comes nearest to all limits."""
     import numpy as np
 
-    from codesign.problem import most_broken, nearest_to_limits
     from codesign.report.labels import design_words
+    from codesign.search.problem import most_broken, nearest_to_limits
 
     problem = f"none of {len(results):,} evaluated designs keeps every limit"
     done = np.flatnonzero(~results.failed)
@@ -256,7 +256,7 @@ def pareto(
 
     The table folds plateaus; the JSON document has every design and says which are folded.
     """
-    from codesign.campaign import Campaign
+    from codesign.search.campaign import Campaign
 
     draws = sampling("--robust", robust, samples, seed)
     campaign = Campaign.load(name, folder)
@@ -264,7 +264,7 @@ def pareto(
     front = campaign.front_results(results)
     robust_analysis = None
     if robust:
-        from codesign.analysis.uncertainty import robust_front
+        from codesign.insight.uncertainty.uncertainty import robust_front
 
         robust_analysis = robust_front(front, **draws)
     listed = limit_of(limit, show_all)
@@ -282,7 +282,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show how far a campaign has come."""
-    from codesign.campaign import Campaign
+    from codesign.search.campaign import Campaign
 
     campaign = Campaign.load(name, folder)
     from codesign.report import progress_tables
@@ -310,8 +310,8 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the campaigns, also those not yet started."""
-    from codesign.campaign import list_campaigns
     from codesign.report import progress_tables
+    from codesign.search.campaign import list_campaigns
 
     listed = list_campaigns(folder)
     campaigns = [item for item in listed if show_all or not _is_unused_problem(item)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.errors import MissingExtraError
 from codesign.cli import completion
 from codesign.cli.campaigns import (
     AcceptChanges,
@@ -20,12 +21,11 @@ from codesign.cli.campaigns import (
     shown_path,
 )
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.analysis.comparison import Comparison, Outcome
+    from codesign.insight.comparison import Comparison, Outcome
 
 
 def compare(
@@ -68,9 +68,9 @@ def compare(
 
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """
-    from codesign.analysis.comparison import Comparison
     from codesign.cli.figure import parse_width
     from codesign.cli.progress import CampaignBars
+    from codesign.insight.comparison import Comparison
     from codesign.report.drawing import check_format
 
     check_format(form)

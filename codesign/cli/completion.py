@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codesign.resources import Kind, listed
+from codesign.base.resources import Kind, listed
 
 
 def campaigns(incomplete: str) -> list[str]:
@@ -48,9 +48,9 @@ def devices(incomplete: str) -> list[str]:
 
 def designs(incomplete: str) -> list[str]:
     """Recommended designs of a front, and those that the default space names."""
-    from codesign.errors import CodesignError
-    from codesign.resources import find
-    from codesign.schema import read_document
+    from codesign.base.errors import CodesignError
+    from codesign.base.resources import find
+    from codesign.base.schema import read_document
 
     try:
         named = read_document(find("spaces", "memexplorer")).data.get("designs", {})

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from codesign.base.errors import check_known
 from codesign.cli.campaigns import Folder, Workers
 from codesign.cli.output import AsJson
 from codesign.cli.study_page import Page, check_page, report_study
-from codesign.errors import check_known
 
 
 def conclusions(
@@ -31,11 +31,11 @@ def conclusions(
     Finds the exact fronts with and without what the paper recommends, under both profiles; they
     are kept in the folders of the campaigns osworld-*, so that a second look takes no time.
     """
-    from codesign.campaign.status import results_folder
+    from codesign.base.processes import n_cores
     from codesign.cli.progress import FrontsBar
-    from codesign.processes import n_cores
-    from codesign.studies.conclusions import CLAIMS, answer_claims, conclusions_page
-    from codesign.studies.conclusions.setting import FrontStore
+    from codesign.search.campaign.status import results_folder
+    from validation.conclusions import CLAIMS, answer_claims, conclusions_page
+    from validation.conclusions.setting import FrontStore
 
     check_page(output)
     claims = {claim.key: claim for claim in CLAIMS}

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from codesign.base.errors import check_known
 from codesign.cli.output import AsJson, say
 from codesign.cli.study_page import Page, check_page, report_study
-from codesign.errors import check_known
 
 
 def costs(
@@ -23,7 +23,7 @@ def costs(
 
     Takes ten minutes of a core.
     """
-    from codesign.studies import account_fronts
+    from validation import account_fronts
 
     check_page(output)
     for name in phases or ():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.economics_flags import (
     DEVICE,
     SPACE,
@@ -30,14 +31,13 @@ from codesign.cli.flag_records import filled_keys, flag_names, set_flags
 from codesign.cli.flags import check_figure, flag_by_key, naming
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import LimitFlags, Model
-from codesign.errors import InputError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
     from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.frontier import Grid, Points
     from codesign.evaluators.economics.serving_offer import DeviceServing, Formats, Offer
-    from codesign.hardware.accelerator import AcceleratorBatch
+    from codesign.models.hardware.accelerator import AcceleratorBatch
     from codesign.report.economics_tables import EconomicsReport
 
 _FITTED = "fitted"
@@ -131,7 +131,7 @@ class _Study:
         from codesign.evaluators.economics.buildable import buildable_points
         from codesign.evaluators.economics.fitted_points import fitted_points
         from codesign.evaluators.economics.frontier import feasible_points
-        from codesign.hardware.device import load_device
+        from codesign.models.hardware.device import load_device
 
         decoding, workload = self.serving.decoding, self.workload
         rent, demand = self.serving.usd_per_hour, self.options.demand_tokens_per_s
@@ -151,8 +151,8 @@ class _Study:
 
     def report(self, points: Points, alpha: float) -> EconomicsReport:
         """What the points say, and what their numbers rest on."""
-        from codesign.hardware.device import load_device
-        from codesign.machines.device.expected_error import energy_range
+        from codesign.models.hardware.device import load_device
+        from codesign.models.machines.device.expected_error import energy_range
         from codesign.report import economics_words as words
         from codesign.report.economics_tables import EconomicsReport
 
@@ -203,8 +203,8 @@ def _is_fitted(
 
 
 def _options(owner: OwnershipFlags, rules: RuleFlags, is_fitted: bool) -> EconomicsOptions:
+    from codesign.base.schema import Document, to_record
     from codesign.evaluators.economics.economics_options import EconomicsOptions
-    from codesign.schema import Document, to_record
 
     named = filled_keys(owner, rules) | ({"profile": "plain"} if is_fitted else {})
     more = read_pairs("--option", rules.option, as_yaml=True)
@@ -224,8 +224,8 @@ def _options(owner: OwnershipFlags, rules: RuleFlags, is_fitted: bool) -> Econom
 def _workload(
     model: str, request: PromptFlags, tokens: RequestTokens | None, drafting: DraftFlags
 ) -> EconomicsWorkload:
+    from codesign.base.schema import Document, to_record
     from codesign.evaluators.economics.economics_options import EconomicsWorkload
-    from codesign.schema import Document, to_record
 
     context = tokens.prompt_tokens + tokens.generated_tokens if tokens else request.context_tokens
     inputs = {"model": model, "context_tokens": context or 0.0, **filled_keys(drafting)}
@@ -244,7 +244,7 @@ def _offer(offered: OfferFlags, options: EconomicsOptions) -> tuple[Offer, Mappi
     if offered.device is not None:
         raise InputError("expected --device or --design, got both")
     from codesign import api
-    from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
+    from codesign.models.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
 
     design_space = api.load_space(offered.space or SPACE)
     row = api.find_design(design_space, offered.design)
@@ -263,9 +263,9 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     """TDP of a design in its own formats (16 bits by default), stated or from its parts."""
     import numpy as np
 
-    from codesign.accounts.account_constants import constants_at
-    from codesign.hardware.power import thermal_design_watts
-    from codesign.workload.precision import DEFAULT_FORMAT, multiply_bits
+    from codesign.models.accounts.account_constants import constants_at
+    from codesign.models.hardware.power import thermal_design_watts
+    from codesign.models.workload.precision import DEFAULT_FORMAT, multiply_bits
 
     activation, weight, kv = (
         np.array([float(multiply_bits(settings.get(f"{name}_format") or DEFAULT_FORMAT))])
@@ -279,7 +279,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
 def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving_offer import Formats
-    from codesign.workload.precision import DEFAULT_FORMAT, find_format
+    from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
 
     for name, value in vars(flags).items():
         with mistakes_at(f"--{name.replace('_', '-')}"):

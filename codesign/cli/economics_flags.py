@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from codesign.base.errors import InputError, UnknownNameError
 from codesign.cli.flag_records import flag, token_flag
 from codesign.cli.flags import count, number
-from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens

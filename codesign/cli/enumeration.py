@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.files import ending_of
 from codesign.cli.campaigns import (
     ExecutorName,
     Folder,
@@ -20,13 +21,12 @@ from codesign.cli.campaigns import (
 )
 from codesign.cli.output import AsJson, report, terminal_width
 from codesign.cli.tolerance import Tolerance, share
-from codesign.files import ending_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.campaign import Campaign
-    from codesign.enumeration import ExactFront, KeptFront
+    from codesign.search.campaign import Campaign
+    from codesign.search.enumeration import ExactFront, KeptFront
 
 
 _OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
@@ -64,8 +64,8 @@ def enumerate_(
     continues. Convergence plots and
     tables of the campaign then show each optimizer's share of the exact hypervolume.
     """
-    from codesign import plugins
-    from codesign.campaign import Campaign
+    from codesign.base import plugins
+    from codesign.search.campaign import Campaign
 
     listed = limit_of(limit, show_all)
     write = plugins.load("exports", _ending(output), "--output") if output else None
@@ -86,7 +86,7 @@ def enumerate_(
 
 
 def _metrics_to_keep(campaign: Campaign, keep: str) -> tuple[str, ...]:
-    from codesign.enumeration.kept import keeping, usual_metrics
+    from codesign.search.enumeration.kept import keeping, usual_metrics
 
     names = tuple(name.strip() for name in keep.split(","))
     if names == ("usual",):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.errors import InputError, check_known
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import (
@@ -22,11 +23,10 @@ from codesign.cli.flags import flag_by_key, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
-from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from codesign.api import EvaluatedDesign
-    from codesign.campaign import Campaign
+    from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
 
 _DEFAULT_SPACE = "memexplorer"
@@ -185,7 +185,7 @@ def _report(
 
     intervals = None
     if draws is not None:
-        from codesign.analysis.uncertainty import design_uncertainty
+        from codesign.insight.uncertainty.uncertainty import design_uncertainty
 
         intervals = design_uncertainty(result, **draws)
 
@@ -288,7 +288,7 @@ def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dic
 
 
 def _read(name: str, value: str) -> Any:
-    from codesign.schema import parse_document
+    from codesign.base.schema import parse_document
 
     return parse_document(f"value: {value}", name).data["value"]
 
@@ -320,7 +320,7 @@ class _DesignFile:
         """The designs of a file; none without one."""
         if path is None:
             return cls("", {"designs": {}})
-        from codesign.schema import MOST_NODES, read_document
+        from codesign.base.schema import MOST_NODES, read_document
 
         # An export repeats the parameters of each of its designs.
         return cls(str(path), read_document(path, 10 * MOST_NODES).data)
@@ -354,7 +354,7 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
-    from codesign.studies.benchmark import FULL, QUICK, benchmark
+    from validation.benchmark import FULL, QUICK, benchmark
 
     if write is not None:
         try:  # before two minutes are spent
@@ -363,13 +363,13 @@ def bench(
             raise InputError(f"cannot be written: {error.strerror}", f"--write: {write}") from error
     measured = benchmark(QUICK if quick else FULL)
     if write is not None:
-        from codesign.studies.benchmark.benchmark_page import write_page
+        from validation.benchmark.benchmark_page import write_page
 
         say(f"wrote {write_page(measured, write)}")
 
     def tables() -> Any:
         from codesign.report.tables import pairs_table, spaced
-        from codesign.studies.benchmark.benchmark_tables import benchmark_tables
+        from validation.benchmark.benchmark_tables import benchmark_tables
 
         about = {name: str(value) for name, value in measured["about"].items()}
         noted: list[Any] = [

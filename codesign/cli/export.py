@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.errors import InfeasibleError, InputError, UnknownNameError
+from codesign.base.files import ending_of
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.flag_records import flag
 from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
-from codesign.errors import InfeasibleError, InputError, UnknownNameError
-from codesign.files import ending_of
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
     from codesign.report.chosen import ChosenDesign
     from codesign.report.exports.design_files import Written
+    from codesign.search.campaign import Results
 
 _OTHER_NAMES = {
     "yml": "yaml", "excel": "xlsx", "md": "markdown", "journal": "optuna", "log": "optuna",
@@ -59,7 +59,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the results, or one design, to a file that the next tool loads."""
-    from codesign import api, plugins
+    from codesign import api
+    from codesign.base import plugins
     from codesign.report.frames import check_scope
 
     scope = wanted.scope
@@ -94,7 +95,7 @@ def export(
 
 def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
     """The design in a format; a spec sheet is of a system, too, any other format of machines."""
-    from codesign import plugins
+    from codesign.base import plugins
     from codesign.report.exports.design_files import export_machines
 
     write: Callable[[ChosenDesign, Path], Written] = plugins.load("design_exports", form)

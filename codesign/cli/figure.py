@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.errors import InfeasibleError, InputError, check_known, mistakes_at
+from codesign.base.files import ending_of
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, front_to_draw, shown_path
 from codesign.cli.export import check_ended
@@ -15,12 +17,10 @@ from codesign.cli.flag_records import flag
 from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
-from codesign.errors import InfeasibleError, InputError, check_known, mistakes_at
-from codesign.files import ending_of
 
 if TYPE_CHECKING:
-    from codesign.campaign import Campaign, Results
     from codesign.report.chosen import ChosenDesign
+    from codesign.search.campaign import Campaign, Results
 
 _OF_CAMPAIGN = ("convergence", "front")
 _OF_DESIGN = ("roofline", "breakdown", "hierarchy", "system")

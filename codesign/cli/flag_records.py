@@ -126,7 +126,7 @@ def _annotation(flags: Any, item: Field[Any], value_type: Any) -> Any:
 
 def _meaning(flags: Any, key: str) -> str:
     """What the record of an option says of it, with flags for the keys, and its default."""
-    from codesign.schema import meanings
+    from codesign.base.schema import meanings
 
     record, names = resolve_name(flags.record), flag_names(flags)
     text = re.sub(r"``(.*?)``", lambda word: names.get(word[1], word[1]), meanings(record)[key])

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from codesign.errors import InputError, Mistake, mistakes_at
-from codesign.files import ending_of
+from codesign.base.errors import InputError, Mistake, mistakes_at
+from codesign.base.files import ending_of
 
 Number = TypeVar("Number", int, float)
 
@@ -23,7 +23,7 @@ def token_count(text: str) -> int:
     """
     import typer
 
-    from codesign.schema import read_count
+    from codesign.base.schema import read_count
 
     value = read_count(text)
     if isinstance(value, int):
@@ -81,7 +81,7 @@ def quantity(flag: str, text: str, unit: str) -> float:
     Raises:
         InputError: It is none of the unit's dimension.
     """
-    from codesign.units import parse_quantity
+    from codesign.base.units import parse_quantity
 
     with mistakes_at(flag):
         return parse_quantity(text, unit)

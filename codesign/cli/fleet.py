@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.errors import InputError, UnknownNameError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag_names, set_flags
@@ -27,13 +28,12 @@ from codesign.cli.platform_flags import (
     build,
     degrees_of,
 )
-from codesign.errors import InputError, UnknownNameError, mistakes_at
 
 if TYPE_CHECKING:
-    from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
-    from codesign.deployments.queueing.service_levels import ServiceLevel
-    from codesign.deployments.queueing.serving_machine import ServingMachine
     from codesign.evaluators.phase_machine import PhaseMachine
+    from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
+    from codesign.models.deployments.queueing.service_levels import ServiceLevel
+    from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 
 _FLAGS = {**FLAGS, **flag_names(EngineFlags, PrefillFlags)}
@@ -84,8 +84,8 @@ def arrivals(
     as_json: AsJson = False,
 ) -> None:
     """Serve requests that arrive: waiting, first token, output token, goodput, utilization."""
-    from codesign.deployments.queueing import Fleet, simulate
-    from codesign.deployments.queueing.fleet import ROUTINGS
+    from codesign.models.deployments.queueing import Fleet, simulate
+    from codesign.models.deployments.queueing.fleet import ROUTINGS
     from codesign.report.arrival_tables import arrivals_document, arrivals_tables
 
     limits = engine.limits()
@@ -172,8 +172,8 @@ def _devices(
     memory_fraction: float,
 ) -> _Members:
     """Groups of devices; with machines that only prefill, two pools."""
-    from codesign.deployments.queueing import CacheLink
     from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
+    from codesign.models.deployments.queueing import CacheLink
 
     evaluator, name = build(workload, group.option, group.device)
     design = {"device": name, **group.formats, **group.degrees}
@@ -207,7 +207,7 @@ class _ChosenDesign:
 
 def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
     from codesign import api
-    from codesign.evaluators.base import profile_of
+    from codesign.base.evaluator import profile_of
     from codesign.evaluators.phase_machine import checked_machine
 
     if design is None:
@@ -229,8 +229,8 @@ def _designs(
     memory_fraction: float,
 ) -> _Members:
     """Machines of one design."""
-    from codesign.deployments.queueing import CacheLink
     from codesign.evaluators.design_machine import design_machine
+    from codesign.models.deployments.queueing import CacheLink
 
     with naming(_FLAGS):
         machine = design_machine(chosen.evaluator, chosen.design, limits, stream, memory_fraction)
@@ -242,9 +242,9 @@ def _stream(
     model: str, tokens: TokenFlags, requests: StreamFlags
 ) -> tuple[Arrivals, dict[str, Any]]:
     """The requests, and the workload that the evaluator is built with."""
-    from codesign.deployments.queueing import poisson_arrivals, read_arrivals
+    from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform import PlatformRequest
-    from codesign.schema import Document, to_record
+    from codesign.models.deployments.queueing import poisson_arrivals, read_arrivals
 
     rate = requests.requests_per_s
     if requests.trace is not None:
@@ -270,8 +270,8 @@ def _stream(
 
 def _service_level(use_case: str | None, times: LimitFlags) -> ServiceLevel | None:
     """The limits on the two times: the flags', or else the use case's; None if there are none."""
-    from codesign.deployments.queueing.service_levels import ServiceLevel
     from codesign.evaluators.platform.use_cases import load_use_case
+    from codesign.models.deployments.queueing.service_levels import ServiceLevel
 
     stated = None if use_case is None else load_use_case(use_case)
     if stated is None and not set_flags(times):

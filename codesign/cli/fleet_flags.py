@@ -10,7 +10,7 @@ from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import naming, number, quantity
 
 if TYPE_CHECKING:
-    from codesign.deployments.queueing import EngineLimits
+    from codesign.models.deployments.queueing import EngineLimits
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StreamFlags:
 class EngineFlags:
     """How a machine forms its steps."""
 
-    record: ClassVar[str] = "codesign.deployments.queueing:EngineLimits"
+    record: ClassVar[str] = "codesign.models.deployments.queueing:EngineLimits"
     policy: str | None = flag()
     max_sequences: int | None = flag()
     max_batched_tokens: int | None = token_flag()
@@ -61,7 +61,7 @@ class EngineFlags:
         Raises:
             InputError: A number out of its range, or a policy that is not known.
         """
-        from codesign.deployments.queueing import EngineLimits
+        from codesign.models.deployments.queueing import EngineLimits
 
         number("--memory-fraction", self.memory_fraction, "a part", above=0, most=1)
         with naming(flag_names(EngineFlags)):

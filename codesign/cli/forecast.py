@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
+from codesign.base.errors import InputError, check_known, mistakes_at
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import naming, quantity
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import Model
-from codesign.errors import InputError, check_known, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
@@ -179,7 +179,7 @@ def _seconds(name: str, text: str) -> float:
 def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachine:
     from codesign.evaluators.forecast.performance import ForecastMachine
     from codesign.evaluators.forecast.plain import rules_of
-    from codesign.hardware.device import load_device
+    from codesign.models.hardware.device import load_device
 
     options = evaluator.options
     peak = None if rates.tops is None else _positive("--tops", rates.tops) * 1e12
@@ -199,7 +199,7 @@ def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachi
 def _check_fits(evaluator: ForecastEvaluator, device: str) -> None:
     """Whether a device holds weights and KV cache; of --tops and --gbps no capacity is known."""
     from codesign.evaluators.forecast.fit import NARROW, misfit
-    from codesign.hardware.device import load_device
+    from codesign.models.hardware.device import load_device
 
     sheet = load_device(device, "--device")
     own, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
@@ -230,7 +230,7 @@ def _scene(evaluator: ForecastEvaluator, machine: ForecastMachine) -> Scene:
 def _report(
     evaluator: ForecastEvaluator, scene: Scene, n_steps: int | None, has_ratios: bool
 ) -> ForecastReport:
-    from codesign.columns import design_columns
+    from codesign.base.columns import design_columns
     from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import timeline
     from codesign.report.forecast_figures import ratio_grid

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.study_page import check_page
 from codesign.cli.tolerance import Tolerance, share
-from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.analysis.insight import FrontExplanation
-    from codesign.campaign import Campaign
+    from codesign.insight.explanation import FrontExplanation
+    from codesign.search.campaign import Campaign
 
 _VARIATIONS = "variations"
 """Folder of the exact fronts of variations, in the campaign's."""
@@ -51,12 +51,13 @@ def explain_front(
     """
     from functools import partial
 
-    from codesign import api, resources
-    from codesign.analysis import insight
-    from codesign.campaign.campaign_definition import load_problem
-    from codesign.campaign.reference import minimized
+    from codesign import api
+    from codesign.base import resources
+    from codesign.base.processes import n_cores
     from codesign.cli.progress import EnumerationBar, FrontsBar
-    from codesign.processes import n_cores
+    from codesign.insight import insight
+    from codesign.search.campaign.campaign_definition import load_problem
+    from codesign.search.campaign.reference import minimized
 
     _check(step, output)
     campaign = api.load_campaign(name, folder)
@@ -92,7 +93,7 @@ def _check(step: float, output: Path | None) -> None:
 def _report(
     explanation: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool
 ) -> None:
-    from codesign.files import write_text
+    from codesign.base.files import write_text
     from codesign.report import front_explanation
     from codesign.report.front_document import document
     from codesign.report.tables import text_line

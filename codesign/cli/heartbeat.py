@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from codesign.loop_progress import running_loop
+from codesign.base.loop_progress import running_loop
 
 EVERY_S = 30.0
 """Seconds between two lines."""

@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from codesign.base.errors import InputError
+from codesign.base.resources import Kind, listed
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError
-from codesign.resources import Kind, listed
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def memtech(
     as_json: AsJson = False,
 ) -> None:
     """List the memory technologies, or show one with its sources."""
-    from codesign.memtech import load_technology
+    from codesign.models.memtech import load_technology
     from codesign.report import library_tables
 
     if name is None:
@@ -60,7 +60,7 @@ def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
 
 def spaces(as_json: AsJson = False) -> None:
     """List the design spaces."""
-    from codesign.memtech import TechnologyLibrary, load_technology
+    from codesign.models.memtech import TechnologyLibrary, load_technology
     from codesign.report import library_tables
     from codesign.space import load_space
 
@@ -111,8 +111,8 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List the language models, or show one with its parameters counted."""
+    from codesign.models.workload import list_models, load_model, summary
     from codesign.report import library_tables
-    from codesign.workload import list_models, load_model, summary
 
     if name is None:
         summaries = [summary(load_model(known)) for known in list_models()]
@@ -129,8 +129,8 @@ def models(
 
 def workloads(as_json: AsJson = False) -> None:
     """List the named workloads: prompt and generated tokens."""
+    from codesign.models.workload import list_traces, load_trace
     from codesign.report import library_tables
-    from codesign.workload import list_traces, load_trace
 
     traces = {name: load_trace(name).model_dump() for name in list_traces()}
     report(
@@ -143,7 +143,7 @@ def workloads(as_json: AsJson = False) -> None:
 
 def metrics(as_json: AsJson = False) -> None:
     """List the metrics of the built-in evaluators and what they mean."""
-    from codesign.metrics import ALL_METRICS
+    from codesign.base.metrics import ALL_METRICS
     from codesign.report import library_tables
 
     report(
@@ -178,8 +178,8 @@ def _list_plugins(group: Any, as_json: bool) -> None:
 
 def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
     """Every registered plug-in; one that cannot be imported says why instead of failing all."""
-    from codesign import plugins
-    from codesign.errors import CodesignError
+    from codesign.base import plugins
+    from codesign.base.errors import CodesignError
     from codesign.report.library_tables import plugin_document
 
     documents: dict[str, Mapping[str, Any]] = {}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
 
+from codesign.base.text import printable
 from codesign.cli.heartbeat import heartbeat
-from codesign.text import printable
 
 if TYPE_CHECKING:
     from rich.console import (
@@ -67,7 +67,7 @@ def report(
     """Print a command's report in the form that was asked for; only that form is made.
 
     Args:
-        name: Of the document; a schema in ``codesign/schemas`` has this name.
+        name: Of the document; a schema in ``codesign/answers/schemas`` has this name.
         as_json: Whether the document is asked for, rather than the tables.
         document: What ``--json`` prints: a mapping, or a record.
         tables: What is printed otherwise.

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from codesign.errors import InputError, check_known
+from codesign.base.errors import InputError, check_known
 
 PICKS = ("knee", "frugal", "fastest")
 

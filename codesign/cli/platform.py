@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.errors import InputError, Mistake, check_known
 from codesign.cli.flag_records import set_flags
 from codesign.cli.flags import count, naming
 from codesign.cli.output import AsJson, make_console, report
@@ -24,10 +25,9 @@ from codesign.cli.platform_flags import (
     limits_of,
     platform_inputs,
 )
-from codesign.errors import InputError, Mistake, check_known
 
 if TYPE_CHECKING:
-    from codesign.evaluators.base import Explanation
+    from codesign.base.evaluator import Explanation
     from codesign.evaluators.platform import PlatformEvaluator
 
 _MOST_CHOICES = 20
@@ -87,7 +87,7 @@ def _requests(evaluator: PlatformEvaluator | None, design: Mapping[str, Any], ba
 
 
 def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:
-    from codesign.columns import design_columns
+    from codesign.base.columns import design_columns
     from codesign.evaluators.platform.platform_limits import describe_limits
     from codesign.report import platform_tables
 
@@ -156,12 +156,12 @@ def _report_choices(
     best: str | None,
     as_json: bool,
 ) -> None:
+    from codesign.base.metrics import PLATFORM_METRICS
     from codesign.evaluators.platform.parallelism_choices import (
         evaluate_choices,
         factorizations,
         ranked,
     )
-    from codesign.metrics import PLATFORM_METRICS
     from codesign.report import platform_tables
 
     generates = bool(evaluator.workload.generated)
@@ -192,9 +192,9 @@ def _why_none(
     """What the way with the fewest broken limits, and the least memory, breaks."""
     import numpy as np
 
-    from codesign.columns import design_columns
-    from codesign.deployments.parallelism import SEARCHED_DEGREES
+    from codesign.base.columns import design_columns
     from codesign.evaluators.platform.platform_limits import describe_limits, limits
+    from codesign.models.deployments.parallelism import SEARCHED_DEGREES
 
     broken = np.sum([values > 0 for values in limits(choices.serving).values()], axis=0)
     nearest = np.lexsort((choices.serving.memory_used_per_device_bytes, broken))[0]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from codesign.base.errors import InputError
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import count, naming, number, quantity
 from codesign.cli.output import say
-from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
@@ -128,7 +128,7 @@ class FormatFlags:
         Raises:
             InputError: There is no such format.
         """
-        from codesign.workload.precision import DEFAULT_FORMAT, find_format
+        from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
 
         shared = self.format_ or DEFAULT_FORMAT
         formats = {
@@ -184,9 +184,9 @@ def build(
     workload: Mapping[str, Any], options: list[str] | None, device: str | None
 ) -> tuple[PlatformEvaluator, str]:
     """The evaluator, and the name under which it knows the device."""
+    from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-    from codesign.hardware.device import load_device
-    from codesign.schema import Document, to_record
+    from codesign.models.hardware.device import load_device
 
     with naming(_WORKLOAD):
         request = to_record(Document("workload", dict(workload), {}), PlatformRequest)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.errors import InputError, JobError
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report
-from codesign.errors import InputError, JobError
 
 if TYPE_CHECKING:
-    from codesign.columns import FloatArray
-    from codesign.problems import PublicProblem
-    from codesign.problems.designs_file import Rows
+    from codesign.base.columns import FloatArray
+    from codesign.search.problems import PublicProblem
+    from codesign.search.problems.designs_file import Rows
 
 _FILE = "FILE"
 
@@ -76,8 +76,8 @@ def problems(
 
 
 def _list(as_json: bool) -> None:
-    from codesign.problems.problem_records import published
     from codesign.report import problem_set
+    from codesign.search.problems.problem_records import published
 
     records = published()
     report(
@@ -103,8 +103,8 @@ def _show(name: str, as_json: bool) -> None:
 
 def _evaluate(name: str, file: str, as_json: bool) -> None:
     from codesign import problems as public
-    from codesign.problems.designs_file import check_names, read_rows
     from codesign.report import problem_set
+    from codesign.search.problems.designs_file import check_names, read_rows
 
     problem = public.load(name)
     rows = read_rows(file)
@@ -120,8 +120,8 @@ def _evaluate(name: str, file: str, as_json: bool) -> None:
 
 def _score(name: str, file: str, as_json: bool) -> None:
     from codesign import problems as public
-    from codesign.problems.designs_file import read_rows
     from codesign.report import problem_set
+    from codesign.search.problems.designs_file import read_rows
 
     problem = public.load(name)
     shares = _shares(problem, read_rows(file))
@@ -135,7 +135,7 @@ def _score(name: str, file: str, as_json: bool) -> None:
 
 def _shares(problem: PublicProblem, rows: Rows) -> FloatArray:
     """(n,) shares after each row: of designs where a row names a parameter, else of objectives."""
-    from codesign.problems.designs_file import check_names, objectives_in
+    from codesign.search.problems.designs_file import check_names, objectives_in
 
     parameters, objectives = list(problem.parameters), list(problem.objectives)
     if rows.names & set(parameters):
@@ -146,9 +146,9 @@ def _shares(problem: PublicProblem, rows: Rows) -> FloatArray:
 
 
 def _verify(name: str | None, as_json: bool) -> None:
-    from codesign.problems.problem_records import find_record, published
+    from codesign.insight.comparison.published_problems import differences
     from codesign.report.tables import text_line
-    from codesign.studies.published_problems import differences
+    from codesign.search.problems.problem_records import find_record, published
 
     records = list(published().values()) if name is None else [find_record(name)]
     with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,7 @@ from codesign.cli.heartbeat import describe_by, words_of
 from codesign.cli.output import make_console
 
 if TYPE_CHECKING:
-    from codesign.campaign import Campaign, Run
+    from codesign.search.campaign import Campaign, Run
 
 
 def _bars(*columns: ProgressColumn) -> Progress:

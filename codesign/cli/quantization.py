@@ -30,7 +30,7 @@ def _needing_torch() -> Iterator[None]:
     Raises:
         MissingExtraError: torch is not installed.
     """
-    from codesign.errors import MissingExtraError
+    from codesign.base.errors import MissingExtraError
 
     try:
         yield
@@ -70,7 +70,11 @@ def quantize(
     from codesign.cli.progress import SequenceBar
 
     with _needing_torch():
-        from codesign.quantization.accuracy_table import TableSettings, measure_table, parse_choice
+        from codesign.models.quantization.accuracy_table import (
+            TableSettings,
+            measure_table,
+            parse_choice,
+        )
     choices = [
         parse_choice(name.strip(), algorithm.strip(), "--formats")
         for algorithm in algorithms.split(",")
@@ -118,7 +122,7 @@ def mix_formats(
     from codesign.cli.progress import SequenceBar
 
     with _needing_torch():
-        from codesign.quantization.mixture_table import MixtureSettings, mixture_table
+        from codesign.models.quantization.mixture_table import MixtureSettings, mixture_table
     names = tuple(dict.fromkeys(name.strip() for name in formats.split(",")))
     settings = MixtureSettings(
         model, text, names, algorithm, context, sequences, calibration, device

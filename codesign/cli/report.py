@@ -15,13 +15,13 @@ from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
-    from codesign.analysis.uncertainty_results import Swing
-    from codesign.campaign import Campaign, Results
-    from codesign.evaluated_design import EvaluatedDesign
-    from codesign.problem import Problem
+    from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.insight.uncertainty.uncertainty_results import Swing
     from codesign.report.page.carried_designs import Named
     from codesign.report.page.explained import Explainer
     from codesign.report.page.recommendations import Judge
+    from codesign.search.campaign import Campaign, Results
+    from codesign.search.problem import Problem
 
 _LEAST_PERIOD_S = 1.0
 
@@ -61,7 +61,7 @@ def report_page(
 ) -> None:
     """Write a campaign as one HTML page that opens offline."""
     from codesign import api
-    from codesign.files import check_place
+    from codesign.base.files import check_place
     from codesign.report.tables import text_line
 
     campaign = api.load_campaign(name, folder)
@@ -129,15 +129,16 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     None where hundreds of further designs are too many to ask for: of programs and plug-ins, and
     of results whose inputs are not those of today.
     """
-    from codesign import api, plugins
-    from codesign.analysis.insight.neighborhood import Reading
-    from codesign.campaign.stored_inputs import StoredEvaluator
-    from codesign.derived_metrics import definitions_of
-    from codesign.errors import CodesignError
-    from codesign.evaluators.base import HasProfile
-    from codesign.execution.guard import is_foreign
-    from codesign.problem_builder import build_problem
+    from codesign import api
+    from codesign.base import plugins
+    from codesign.base.errors import CodesignError
+    from codesign.base.evaluator import HasProfile
+    from codesign.insight.explanation.neighborhood import Reading
     from codesign.report.page.recommendations import SAMPLES, Judge
+    from codesign.search.campaign.stored_inputs import StoredEvaluator
+    from codesign.search.derived_metrics import definitions_of
+    from codesign.search.execution.guard import is_foreign
+    from codesign.search.problem_builder import build_problem
 
     choice, problem = results.definition.evaluator, results.problem
     if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
@@ -185,8 +186,8 @@ def _explainer(problem: Problem) -> Explainer | None:
     import numpy as np
 
     from codesign import api
-    from codesign.analysis.uncertainty import design_swings
-    from codesign.evaluators.base import Explains, VariesTechnology
+    from codesign.base.evaluator import Explains, VariesTechnology
+    from codesign.insight.uncertainty.uncertainty import design_swings
     from codesign.report.page.explained import Explainer
 
     if not isinstance(problem.evaluator, Explains):

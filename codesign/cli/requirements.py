@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.errors import InputError
 from codesign.cli.flag_records import flag
 from codesign.cli.flags import count, naming, number
 from codesign.cli.output import AsJson, report
@@ -23,7 +24,6 @@ from codesign.cli.platform_flags import (
     limits_of,
     platform_inputs,
 )
-from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
@@ -171,8 +171,8 @@ def _offered_load(
     evaluator: PlatformEvaluator, limits: LatencyLimits, demand: DemandFlags, seed: int
 ) -> OfferedLoad | None:
     """The requests that arrive at random, if they do."""
-    from codesign.deployments.queueing.service_levels import ServiceLevel
     from codesign.evaluators.platform.fleet_sizing import OfferedLoad
+    from codesign.models.deployments.queueing.service_levels import ServiceLevel
 
     if demand.requests_per_s is None:
         return None
@@ -223,7 +223,7 @@ def _simulated(
 
 def _costs(evaluator: PlatformEvaluator, row: Mapping[str, Any]) -> dict[str, Any]:
     """Machines, watts and dollars of a row; None where a device states no power or has no rent."""
-    from codesign.accounts.rents import rent_usd_per_hour
+    from codesign.models.accounts.rents import rent_usd_per_hour
 
     if row["devices"] is None:
         return {}

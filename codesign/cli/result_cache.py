@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from codesign.base.errors import InputError, check_known
 from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report
-from codesign.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,7 +36,7 @@ def cache(
     as_json: AsJson = False,
 ) -> None:
     """Show the cache of results, verify its checksums, or prune it."""
-    from codesign.execution.result_store import ResultStore
+    from codesign.search.execution.result_store import ResultStore
 
     check_known("action", action, _ACTIONS, "cache")
     limits = (evaluator, older_than_days, max_size)

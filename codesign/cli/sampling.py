@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 
 Samples: TypeAlias = Annotated[
     int | None, typer.Option(min=1, max=100_000, help="Draws from the ranges. [500]")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from codesign.base.errors import InputError, check_known
 from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.platform_flags import (
@@ -23,7 +24,6 @@ from codesign.cli.platform_flags import (
     degrees_of,
     platform_inputs,
 )
-from codesign.errors import InputError, check_known
 
 
 def scaling(

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from codesign.base.errors import UnknownNameError
 from codesign.cli.documents import current, published, read_schema
 from codesign.cli.output import AsJson, report, report_stream
-from codesign.errors import UnknownNameError
 
 
 def schema(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.errors import InputError, needing_extra
 from codesign.cli.campaigns import Folder
 from codesign.cli.flags import naming
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import report, say
-from codesign.errors import InputError, needing_extra
 
 if TYPE_CHECKING:
     from codesign.serve.session import Session

@@ -19,8 +19,8 @@ def simulators(
     as_json: AsJson = False,
 ) -> None:
     """List the simulators of others that shipped campaigns run, or install one."""
-    from codesign.errors import InputError
-    from codesign.studies.simulators import environments
+    from codesign.base.errors import InputError
+    from codesign.report.simulators import environments
 
     if install and name is None:
         raise InputError(f"--install: name one of {', '.join(environments.SIMULATORS)}")

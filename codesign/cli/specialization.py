@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from codesign.base.errors import InputError
+from codesign.base.files import ending_of
 from codesign.cli.campaigns import Folder, Workers, shown_path
 from codesign.cli.flags import number
 from codesign.cli.output import AsJson, say
 from codesign.cli.study_page import Page, check_page, report_study
-from codesign.errors import InputError
-from codesign.files import ending_of
 
 _FOLDER = "specialization"
 """Folder of the exact fronts, among those of the campaigns."""
@@ -45,13 +45,13 @@ def specialization(
     alike: the best ratio of machines, what specialising buys in throughput and watts. The fronts
     are kept, so that a second look takes no time.
     """
-    from codesign.campaign.status import results_folder
+    from codesign.base.processes import n_cores
     from codesign.cli.progress import FrontsBar
-    from codesign.processes import n_cores
+    from codesign.models.workload import list_traces, load_model, load_trace
     from codesign.report.drawing import check_format
-    from codesign.studies.specialization import answer_traces, specialization_page
-    from codesign.studies.specialization.system_problems import EIGHT_BITS, SystemSetting
-    from codesign.workload import list_traces, load_model, load_trace
+    from codesign.search.campaign.status import results_folder
+    from validation.specialization import answer_traces, specialization_page
+    from validation.specialization.system_problems import EIGHT_BITS, SystemSetting
 
     check_page(output)
     if figure is not None:

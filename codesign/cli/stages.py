@@ -27,7 +27,7 @@ def stages(
 
     All campaigns take ten minutes of two cores; fronts are kept in runs/stages.
     """
-    from codesign.studies.stages import CAMPAIGNS, stage_answers, study_report
+    from validation.stages import CAMPAIGNS, stage_answers, study_report
 
     check_page(output)
     answers = stage_answers(campaigns or CAMPAIGNS, workers=workers, progress=say)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from codesign.base.errors import InputError
 from codesign.cli.campaigns import shown_path
 from codesign.cli.output import report, say
-from codesign.errors import InputError
 
 if TYPE_CHECKING:
-    from codesign.studies.study_report import StudyReport
+    from validation.study_report import StudyReport
 
 Page: TypeAlias = Annotated[Path | None, typer.Option(help="Also write the page as Markdown: .md.")]
 
@@ -40,7 +40,7 @@ def report_study(
     The command is ``words``, of which the first names the document, ``--output``, ``last_words``.
     """
     if output is not None:
-        from codesign.files import write_text
+        from codesign.base.files import write_text
 
         command = " ".join(["codesign", *words, f"--output {output}", *last_words])
         write_text(output, study.on_page(command))

@@ -20,6 +20,6 @@ Tolerance: TypeAlias = Annotated[
 
 def share(tolerance: float | None) -> float:
     """The option as a share; the usual one if it is not given."""
-    from codesign.pareto import TOLERANCE
+    from codesign.search.pareto import TOLERANCE
 
     return TOLERANCE if tolerance is None else tolerance / 100.0

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.flags import token_count
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError, mistakes_at
 
 if TYPE_CHECKING:
     from codesign.evaluators.simulation import SimulationEvaluator
-    from codesign.studies.validation.study import Study
+    from validation.studies.study import Study
 
 
 def validate(
@@ -47,8 +47,8 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
-    from codesign.studies.validation.studies import STUDIES, compare_table
-    from codesign.studies.validation.validation_page import study_tables, write_page
+    from validation.studies.studies import STUDIES, compare_table
+    from validation.studies.validation_page import study_tables, write_page
 
     if table is None:
         studies = [_run(name, seed, size) for name in names or STUDIES]
@@ -72,7 +72,7 @@ def validate(
 
 
 def _run(name: str, seed: int, size: int | None) -> Study:
-    from codesign.studies.validation.studies import run_study
+    from validation.studies.studies import run_study
 
     describe_by(lambda: f"study {name}")
     return run_study(name, seed, size)
@@ -98,13 +98,13 @@ def timeline(
 ) -> None:
     """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
     from codesign import api
+    from codesign.base.evaluator import reading_of
     from codesign.cli.evaluation import REQUEST_FLAGS, read_pairs
     from codesign.cli.flags import flag_by_key, naming
-    from codesign.evaluators.base import reading_of
     from codesign.report.figures import save_occupancy
     from codesign.report.labels import evaluator_words
     from codesign.report.tables import pairs_table
-    from codesign.studies.validation.timeline import block_timeline, occupancy, save_trace
+    from validation.studies.timeline import block_timeline, occupancy, save_trace
 
     design_space = api.load_space(space)
     counts = {"prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens}

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Name
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, make_console, report, report_stream, say
-from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from codesign.campaign import Campaign, Results
     from codesign.report.watch_frame import Frame
+    from codesign.search.campaign import Campaign, Results
 
 _GENTLE = 10.0
 """Of its time the view spends at most one part in so many reading."""
@@ -30,8 +30,8 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Follow a running campaign: front, hypervolume, rates, time left."""
-    from codesign.campaign import Campaign
     from codesign.report.watch_frame import frame_document, frame_tables
+    from codesign.search.campaign import Campaign
 
     if as_json and not once:
         raise InputError("one document is one frame; expected --once as well", "--json")
@@ -81,8 +81,8 @@ class _Look:
 
     def _results(self) -> Results:
         """The stored state; only the first call checks that the definition still fits."""
-        from codesign.campaign.results import read_results
-        from codesign.campaign.store_file import open_store
+        from codesign.search.campaign.results import read_results
+        from codesign.search.campaign.store_file import open_store
 
         if self._first is None:
             self._first = self._campaign.results()
@@ -93,7 +93,7 @@ class _Look:
 
 
 def _is_run(campaign: Campaign) -> bool:
-    from codesign.campaign.lock import is_held
+    from codesign.search.campaign.lock import is_held
 
     return is_held(campaign.folder / "lock")
 

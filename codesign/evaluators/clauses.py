@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray
-from codesign.evaluators.base import Evaluation
+from codesign.base.columns import Column, Columns, FloatArray, IntArray
+from codesign.base.evaluator import Evaluation
 
 
 def require(condition: object, sentence: str) -> None:

@@ -12,9 +12,13 @@ from typing import get_args
 
 import numpy as np
 
-from codesign.columns import Columns, IntArray, taken
-from codesign.errors import CodesignError
-from codesign.evaluators.base import Evaluation, Evaluator
+from codesign.base.columns import Columns, IntArray, taken
+from codesign.base.errors import CodesignError
+from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.failures import Failure
+from codesign.base.metrics import Metric, Sense
+from codesign.base.schema import Record
+from codesign.base.units import parse_unit
 from codesign.evaluators.clauses import (
     answer,
     check_arrays,
@@ -27,16 +31,12 @@ from codesign.evaluators.clauses import (
     same_columns,
 )
 from codesign.evaluators.conformance_optional import check_optional
-from codesign.failures import Failure
-from codesign.metrics import Metric, Sense
-from codesign.schema import Record
-from codesign.units import parse_unit
 
 
 def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) -> None:
-    """Checks that an evaluator keeps the contract of :class:`codesign.evaluators.base.Evaluator`.
+    """Checks that an evaluator keeps the contract of :class:`codesign.base.evaluator.Evaluator`.
 
-    What it offers besides is held to its promise too: :class:`~codesign.evaluators.base.Explains`,
+    What it offers besides is held to its promise too: :class:`~codesign.base.evaluator.Explains`,
     ``Bounds``, ``Features`` and ``Predicts``.
 
     Limiting assumption: only what shows on these designs can be found; give some fifty different
@@ -94,7 +94,7 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
         record = getattr(evaluator, name, None)
         require(
             isinstance(record, type) and issubclass(record, Record),
-            f"{name} must be a subclass of codesign.schema.Record, but is {record!r}",
+            f"{name} must be a subclass of codesign.base.schema.Record, but is {record!r}",
         )
     require(
         isinstance(evaluator.metrics, tuple) and evaluator.metrics,

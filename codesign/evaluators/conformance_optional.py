@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, Value, taken
-from codesign.evaluators.base import (
+from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, Value, taken
+from codesign.base.evaluator import (
     Bounds,
     Evaluation,
     Evaluator,
@@ -23,6 +23,7 @@ from codesign.evaluators.base import (
     Predicts,
     Supersedes,
 )
+from codesign.base.metrics import Metric
 from codesign.evaluators.clauses import (
     answer,
     check_names,
@@ -31,7 +32,6 @@ from codesign.evaluators.clauses import (
     length,
     require,
 )
-from codesign.metrics import Metric
 
 _N_BOXES = 24
 """Random boxes for each number of undecided parameters. [ours]"""

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from codesign.deployments.parallelism import EXPERT_PARALLEL, PIPELINE_PARALLEL, TENSOR_PARALLEL
-from codesign.deployments.queueing import Arrivals, EngineLimits
-from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
-from codesign.deployments.queueing.serving_machine import ServingMachine
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.units import format_engineering
 from codesign.evaluators.design_steps import DesignStepTimes
 from codesign.evaluators.phase_machine import PhaseMachine
 from codesign.evaluators.request_passes import evaluate_requests
-from codesign.units import format_engineering
+from codesign.models.deployments.parallelism import (
+    EXPERT_PARALLEL,
+    PIPELINE_PARALLEL,
+    TENSOR_PARALLEL,
+)
+from codesign.models.deployments.queueing import Arrivals, EngineLimits
+from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
+from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 _MEMORY, _POWER = ("memory_capacity_bytes", "memory_used_bytes"), "tdp_watts"
 

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.deployments.queueing import EngineStep
-from codesign.deployments.queueing.token_grid import place_on, token_grid
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, SlowPasses
 from codesign.evaluators.request_passes import evaluate_requests, predict_requests
+from codesign.models.deployments.queueing import EngineStep
+from codesign.models.deployments.queueing.token_grid import place_on, token_grid
 
 _RATIO = 2.0**0.25
 """From one point of the first grid to the next [ours]."""

@@ -2,7 +2,7 @@
 
 The formats of the phase hold for the whole model: weights, inputs of products with weights, KV
 cache. The recovery of accuracy is a published score where one is known for exactly these formats,
-algorithm and model, and estimated by the rule of ``codesign.quantization.loss_rule`` elsewhere. The
+algorithm and model, and estimated by the rule of ``codesign.models.quantization.loss_rule`` elsewhere. The
 divergence is that of a table of ``codesign quantize``, or the sum of its parts there.
 """
 
@@ -19,16 +19,16 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.columns import Columns, FloatArray, Value
-from codesign.errors import InputError, describe_unknown
-from codesign.evaluators.base import Explanation
-from codesign.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
-from codesign.quantization.loss_rule import algorithms, estimate, load_rule
-from codesign.quantization.measured import MeasuredTable, read_measured_table
-from codesign.quantization.published import FormatChoice
-from codesign.schema import Record
-from codesign.workload import LanguageModel, parameter_count
-from codesign.workload.precision import FORMAT_KEYS
+from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.errors import InputError, describe_unknown
+from codesign.base.evaluator import Explanation
+from codesign.base.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
+from codesign.base.schema import Record
+from codesign.models.quantization.loss_rule import algorithms, estimate, load_rule
+from codesign.models.quantization.measured import MeasuredTable, read_measured_table
+from codesign.models.quantization.published import FormatChoice
+from codesign.models.workload import LanguageModel, parameter_count
+from codesign.models.workload.precision import FORMAT_KEYS
 
 ALGORITHM = "quantization_algorithm"
 PARAMETERS = (*FORMAT_KEYS, ALGORITHM)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
-from codesign import plugins
-from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.base import Evaluator, HasTechnologies
-from codesign.schema import Document, Record, to_record
-from codesign.workload import Request
+from codesign.base import plugins
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.evaluator import Evaluator, HasTechnologies
+from codesign.base.schema import Document, Record, to_record
+from codesign.models.workload import Request
 
 BATCH_SIZE = "batch_size"
 """Parameter of designs that state how many requests they process together, and the metric."""
@@ -24,7 +24,7 @@ BATCH_SIZE = "batch_size"
 class PhaseMachine(Evaluator, Protocol):
     """An evaluator whose designs are machines that serve one phase of a request.
 
-    Its ``Workload`` is :class:`codesign.workload.Request` itself, and its metrics are of the phase
+    Its ``Workload`` is :class:`codesign.models.workload.Request` itself, and its metrics are of the phase
     that this says. Model and tokens count; ``layers`` too, or it refuses a part of the layers when
     it is built. Requests processed together are those of the design's parameter ``batch_size`` if
     it has that parameter, and otherwise those of ``workload.batch`` if that is a number.

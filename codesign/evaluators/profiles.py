@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from codesign import plugins
-from codesign.errors import as_value_error, check_known
+from codesign.base import plugins
+from codesign.base.errors import as_value_error, check_known
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, column_of
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation, Predicts
+from codesign.base.columns import Columns, FloatArray, column_of
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation, Predicts
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 
 

@@ -7,32 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
-from codesign.format_mixture import is_mixed, mixture_words
-from codesign.quantization.loss_rule import (
+from codesign.models.format_mixture import is_mixed, mixture_words
+from codesign.models.quantization.loss_rule import (
     ScoreEstimate,
     algorithms,
     estimate,
     estimate_by_rule,
     load_rule,
 )
-from codesign.quantization.measured import MeasuredLoss, MeasuredTable
-from codesign.quantization.published import (
+from codesign.models.quantization.measured import MeasuredLoss, MeasuredTable
+from codesign.models.quantization.published import (
     MEASURES,
     FormatChoice,
     Measure,
     PublishedScore,
     scores_of,
 )
+from codesign.models.workload import Request, bits_per_weight, parameter_count
 from codesign.report.tables import let_break, plain_table, text_line
-from codesign.workload import Request, bits_per_weight, parameter_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
 
 FORMAT_COLUMNS = ("measure", "value", "interval", "basis", "source")
 USUAL: tuple[FormatChoice, ...] = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.deployments.queueing import ServedRequests
-from codesign.deployments.queueing.served_requests import PERCENTILES
-from codesign.deployments.queueing.service_levels import ServiceLevel
+from codesign.base.units import format_engineering
+from codesign.models.deployments.queueing import ServedRequests
+from codesign.models.deployments.queueing.served_requests import PERCENTILES
+from codesign.models.deployments.queueing.service_levels import ServiceLevel
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
-from codesign.units import format_engineering
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

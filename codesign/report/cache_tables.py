@@ -11,7 +11,7 @@ from codesign.report.tables import pairs_table, plain_table, spaced
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.execution.result_store import Holding
+    from codesign.search.execution.result_store import Holding
 
 
 def cache_tables(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

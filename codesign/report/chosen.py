@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from codesign.columns import IntArray
-from codesign.errors import InputError, UnknownNameError, mistakes_at
+from codesign.base.columns import IntArray
+from codesign.base.errors import InputError, UnknownNameError, mistakes_at
 from codesign.report.exchange import exchange_words
 from codesign.report.exports.observed import plain_design, progress_words, provenance
 from codesign.report.labels import design_words
@@ -17,8 +17,8 @@ from codesign.report.picks import picks_of
 from codesign.report.plateaus import folded_front, number_ranges, within_words
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.search.campaign import Results
 
 
 PICK_KEYS = ("knee", "frugal", "fastest")

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.comparison import rank_optimizers
-from codesign.analysis.comparison.attainment import attainment_surfaces
-from codesign.analysis.comparison.bootstrap import pair_intervals
-from codesign.analysis.comparison.critical_difference import critical_difference
-from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
-from codesign.analysis.comparison.ranking import Ranking, rank_on
-from codesign.analysis.comparison.targets import solved_share, target_record
-from codesign.files import replacing, write_text
+from codesign.base.files import replacing, write_text
+from codesign.base.text import spreadsheet_text
+from codesign.insight.comparison import rank_optimizers
+from codesign.insight.comparison.attainment import attainment_surfaces
+from codesign.insight.comparison.bootstrap import pair_intervals
+from codesign.insight.comparison.critical_difference import critical_difference
+from codesign.insight.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
+from codesign.insight.comparison.ranking import Ranking, rank_on
+from codesign.insight.comparison.targets import solved_share, target_record
 from codesign.report.json_values import to_json_text
 from codesign.report.labels import evaluator_words
-from codesign.text import spreadsheet_text
 
 if TYPE_CHECKING:
-    from codesign.analysis.comparison import Outcome, ProblemOutcome, RunOutcome
+    from codesign.insight.comparison import Outcome, ProblemOutcome, RunOutcome
 
 _RANKED = "(all ranked)"
 _FULLY_NAMED = 4

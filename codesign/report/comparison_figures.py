@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.comparison import rank_optimizers
-from codesign.analysis.comparison.attainment import attainment_surfaces
-from codesign.analysis.comparison.critical_difference import critical_difference
-from codesign.analysis.comparison.targets import solved_share
-from codesign.analysis.comparison.wall_time import elapsed_seconds, shares_over_time
-from codesign.columns import FloatArray
-from codesign.metrics import flipped_columns
+from codesign.base.columns import FloatArray
+from codesign.base.metrics import flipped_columns
+from codesign.insight.comparison import rank_optimizers
+from codesign.insight.comparison.attainment import attainment_surfaces
+from codesign.insight.comparison.critical_difference import critical_difference
+from codesign.insight.comparison.targets import solved_share
+from codesign.insight.comparison.wall_time import elapsed_seconds, shares_over_time
 from codesign.report.comparison_document import evaluators_line, two_objective_problems
 from codesign.report.comparison_tables import short_name
 from codesign.report.comparison_wall_time import duration
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from codesign.analysis.comparison import Outcome, ProblemOutcome
+    from codesign.insight.comparison import Outcome, ProblemOutcome
 
 _MOST_COLUMNS = 3
 _LEAST_REGRET = 1e-4

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.analysis.comparison import rank_optimizers
-from codesign.analysis.comparison.bootstrap import LEVEL, pair_intervals
-from codesign.analysis.comparison.critical_difference import (
+from codesign.insight.comparison import rank_optimizers
+from codesign.insight.comparison.bootstrap import LEVEL, pair_intervals
+from codesign.insight.comparison.critical_difference import (
     CriticalDifference,
     critical_difference,
 )
-from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_shares
-from codesign.analysis.comparison.notes import few_kinds_words
-from codesign.analysis.comparison.ranking import ALPHA, Ranking
+from codesign.insight.comparison.kinds import by_kind, kind_means, mean_shares
+from codesign.insight.comparison.notes import few_kinds_words
+from codesign.insight.comparison.ranking import ALPHA, Ranking
 from codesign.report.text_table import TextTable, marked_cell
 
 if TYPE_CHECKING:
-    from codesign.analysis.comparison import Outcome
-    from codesign.columns import FloatArray
+    from codesign.base.columns import FloatArray
+    from codesign.insight.comparison import Outcome
 
 
 def kinds_table(outcome: Outcome) -> TextTable:

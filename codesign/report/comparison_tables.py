@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.comparison import ProblemOutcome, rank_optimizers
-from codesign.analysis.comparison.outcome import SOLVED_SHARE
-from codesign.analysis.comparison.targets import TargetRecord, target_record
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
+from codesign.insight.comparison import ProblemOutcome, rank_optimizers
+from codesign.insight.comparison.outcome import SOLVED_SHARE
+from codesign.insight.comparison.targets import TargetRecord, target_record
 from codesign.report.comparison_document import evaluators_line
 from codesign.report.comparison_statistics import kinds_table, mean_rank_row, pairs_table
 from codesign.report.comparison_wall_time import wall_time_tables
@@ -20,7 +20,7 @@ from codesign.report.labels import evaluator_words
 from codesign.report.text_table import TextTable, marked_cell, write_forms
 
 if TYPE_CHECKING:
-    from codesign.analysis.comparison import Outcome, RunOutcome
+    from codesign.insight.comparison import Outcome, RunOutcome
 
 _NOTHING = "–"
 _TUNED = "†"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
+from codesign.base.units import format_engineering
+from codesign.insight.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
 from codesign.report.comparison_document import write_rows
 from codesign.report.labels import describe_time
 from codesign.report.text_table import TextTable, marked_cell, write_forms
-from codesign.units import format_engineering
 
 if TYPE_CHECKING:
-    from codesign.analysis.comparison import Outcome
+    from codesign.insight.comparison import Outcome
 
 
 def wall_time_document(outcome: Outcome) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.analysis.comparison import rank_optimizers
-from codesign.analysis.comparison.critical_difference import critical_difference
-from codesign.analysis.comparison.ranking import ALPHA
+from codesign.insight.comparison import rank_optimizers
+from codesign.insight.comparison.critical_difference import critical_difference
+from codesign.insight.comparison.ranking import ALPHA
 from codesign.report.comparison_statistics import p_text
 from codesign.report.drawing import COLORS, MM_PER_INCH, USUAL_WIDTH_MM, letters_that_fit
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from codesign.analysis.comparison import Outcome
-    from codesign.analysis.comparison.critical_difference import CriticalDifference
-    from codesign.analysis.comparison.ranking import Ranking
+    from codesign.insight.comparison import Outcome
+    from codesign.insight.comparison.critical_difference import CriticalDifference
+    from codesign.insight.comparison.ranking import Ranking
 
 _LINE_INCHES = 0.2
 """Between two names, enough for letters of 10 points."""

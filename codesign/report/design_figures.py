@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
 from codesign.report import palette
 from codesign.report.callouts import name_line, write_names
 from codesign.report.drawing import (

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.errors import InputError, describe_unknown, needing_extra
-from codesign.files import ending_of, replacing
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError, describe_unknown, needing_extra
+from codesign.base.files import ending_of, replacing
+from codesign.base.units import SI_PREFIXES
 from codesign.report import palette
 from codesign.report.exports.observed import progress_words
 from codesign.report.labels import axis_label, evaluator_words, takes_prefix
-from codesign.units import SI_PREFIXES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from codesign.campaign import Results
-    from codesign.problem import Objective
+    from codesign.search.campaign import Results
+    from codesign.search.problem import Objective
 
 FORMATS = ("png", "svg", "pdf")
 COLORS = tuple(palette.PAPER[name] for name in palette.SERIES)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.base.units import format_engineering
 from codesign.evaluators.economics.frontier import Points, split_of
 from codesign.evaluators.economics.serving_offer import DeviceServing
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
-from codesign.units import format_engineering
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

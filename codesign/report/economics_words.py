@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codesign.hardware.device import load_device
-from codesign.machines.device.expected_error import describe_expected_error, energy_range
+from codesign.base.units import format_engineering
+from codesign.models.hardware.device import load_device
+from codesign.models.machines.device.expected_error import describe_expected_error, energy_range
+from codesign.models.workload import load_model
 from codesign.report.question import context_words, format_words, limit_words, user_words
-from codesign.units import format_engineering
-from codesign.workload import load_model
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens

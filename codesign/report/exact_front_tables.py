@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.pareto import TOLERANCE
 from codesign.report.exports import provenance
 from codesign.report.front_formats import formats_table
 from codesign.report.front_lines import front_lines
@@ -13,12 +12,13 @@ from codesign.report.labels import metric_title
 from codesign.report.plateaus import folded_front
 from codesign.report.result_tables import front_observations, reference_text
 from codesign.report.tables import pairs_table, spaced, text_line
+from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.campaign import Results
-    from codesign.enumeration import ExactFront, KeptFront
+    from codesign.search.campaign import Results
+    from codesign.search.enumeration import ExactFront, KeptFront
 
 
 def document(

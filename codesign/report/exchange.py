@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.metrics import flipped
-from codesign.pareto import nearly_matches
+from codesign.base.metrics import flipped
 from codesign.report.labels import describe_design, format_metric, format_setting, metric_title
+from codesign.search.pareto import nearly_matches
 
 if TYPE_CHECKING:
-    from codesign.columns import FloatArray, Value
-    from codesign.metrics import Metric
-    from codesign.problem import Objective
+    from codesign.base.columns import FloatArray, Value
+    from codesign.base.metrics import Metric
+    from codesign.search.problem import Objective
     from codesign.space import DesignSpace
 
 _ROUNDING = 1e-9

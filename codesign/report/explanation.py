@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.metrics import Metric
+from codesign.base.metrics import Metric
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
     bank_words,
@@ -25,7 +25,7 @@ from codesign.report.tables import format_cell, pairs_table, plain_table, rows_t
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
 
 
 _LEVEL_COLUMNS = (

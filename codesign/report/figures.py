@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray
-from codesign.metrics import Metric
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.metrics import Metric
 from codesign.report import palette
 from codesign.report.callouts import name_line, write_names
 from codesign.report.drawing import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 _GRAY, _FRONT_COLOR, _NAMED_COLOR = (palette.PAPER[hue] for hue in ("gray", "blue", "purple"))
 _LIMIT_COLOR, _NAMED_INK = "#555555", "#8A4A6E"

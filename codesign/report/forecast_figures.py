@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS
 from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
@@ -20,8 +20,8 @@ from codesign.evaluators.forecast.scenarios import (
     timeline,
 )
 from codesign.evaluators.forecast.variants import VARIANTS
+from codesign.models.workload.model import LanguageModel
 from codesign.report.drawing import COLORS, drawing_style, save_figure
-from codesign.workload.model import LanguageModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

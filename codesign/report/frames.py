@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from codesign.columns import IntArray, Value
-from codesign.errors import InputError, describe_unknown, needing_extra
+from codesign.base.columns import IntArray, Value
+from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.report.plateaus import folded_front
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 Scope: TypeAlias = Literal["front", "folded", "all"]
 """``front``: the non-dominated feasible designs; ``folded``: those of them that are not folded

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codesign.analysis.insight import FrontExplanation
-    from codesign.analysis.insight.absence import Absence, Miss
-    from codesign.analysis.insight.explained_front import FoldedValue
-    from codesign.analysis.insight.prices import Move, Price
-    from codesign.columns import FloatArray, IntArray
+    from codesign.base.columns import FloatArray, IntArray
+    from codesign.insight.explanation import FrontExplanation
+    from codesign.insight.explanation.absence import Absence, Miss
+    from codesign.insight.explanation.explained_front import FoldedValue
+    from codesign.insight.explanation.prices import Move, Price
 
 
 def document(explanation: FrontExplanation, name: str) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from codesign.analysis.insight.choices import neighbors_of
-from codesign.pareto import nearly_matches
-from codesign.problem import cost_column
+from codesign.base.units import format_quantity
+from codesign.insight.explanation.choices import neighbors_of
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.labels import (
     evaluator_words,
@@ -24,17 +23,18 @@ from codesign.report.plateaus import within_words
 from codesign.report.result_tables import design_words
 from codesign.report.tables import spaced, text_line
 from codesign.report.text_table import TextTable
-from codesign.units import format_quantity
+from codesign.search.pareto import nearly_matches
+from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.analysis.insight import FrontExplanation
-    from codesign.analysis.insight.absence import Absence, Miss
-    from codesign.analysis.insight.choices import FrontChoice
-    from codesign.analysis.insight.explained_front import FoldedValue
-    from codesign.analysis.insight.prices import Move, Price
-    from codesign.columns import BoolArray, FloatArray, IntArray, Value
+    from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+    from codesign.insight.explanation import FrontExplanation
+    from codesign.insight.explanation.absence import Absence, Miss
+    from codesign.insight.explanation.choices import FrontChoice
+    from codesign.insight.explanation.explained_front import FoldedValue
+    from codesign.insight.explanation.prices import Move, Price
 
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""

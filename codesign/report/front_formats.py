@@ -11,7 +11,7 @@ from codesign.report.tables import plain_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 _KINDS = {"weight_format": "weights", "activation_format": "activations", "kv_format": "KV cache"}
 _MOST_LINES = 6

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
-from codesign.columns import IntArray
-from codesign.metrics import Metric
-from codesign.pareto import TOLERANCE
+from codesign.base.columns import IntArray
+from codesign.base.metrics import Metric
 from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.result_tables import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
+from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 MOST_LINES = 12
 """Designs that are listed unless more are asked for, besides the recommended ones."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.report.chosen import ChosenDesign
     from codesign.report.machine import Machine, MachineLevel
 

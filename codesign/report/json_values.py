@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from codesign.text import json_safe
+from codesign.base.text import json_safe
 
 
 def to_plain(value: Any) -> Any:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from codesign.metrics import METRICS, Metric
-from codesign.units import format_engineering
+from codesign.base.metrics import METRICS, Metric
+from codesign.base.units import format_engineering
 
 if TYPE_CHECKING:
     from codesign.space import DesignSpace
@@ -185,7 +185,7 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
     """An evaluator for headers and titles: its name, its profile, then the options given.
 
     Args:
-        reading: See :func:`codesign.evaluators.base.reading_of`.
+        reading: See :func:`codesign.base.evaluator.reading_of`.
 
     >>> evaluator_words({"name": "npu", "profile": "plain", "array": "systolic"})
     'npu, profile plain, array systolic'

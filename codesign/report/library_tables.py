@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.metrics import Metric
+from codesign.base.metrics import Metric
+from codesign.base.schema import Record
+from codesign.base.units import parse_unit
 from codesign.report.labels import format_setting, format_value, unit_text
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
-from codesign.schema import Record
 from codesign.space.pool_records import LINK_PARAMETERS
 from codesign.space.pools import MACHINES
-from codesign.units import parse_unit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.memtech import MemoryTechnology
+    from codesign.models.memtech import MemoryTechnology
     from codesign.space import DesignSpace
     from codesign.space.parameters import Parameter
     from codesign.space.pools import LinkEnds, Pool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codesign.report.labels import format_metric, metric_of, metric_title
 
 if TYPE_CHECKING:
-    from codesign.problem import Constraint, Problem
+    from codesign.search.problem import Constraint, Problem
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import FloatArray, Value
-from codesign.errors import InputError
-from codesign.evaluators.base import HasTechnologies
+from codesign.base.columns import FloatArray, Value
+from codesign.base.errors import InputError
+from codesign.base.evaluator import HasTechnologies
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.hardware.accelerator import (
+from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,
     REQUIRED_PARAMETERS,
     build_accelerators,
 )
-from codesign.hardware.power import mac_energy_joules
-from codesign.memtech import Level, MemoryTechnology
-from codesign.workload import multiply_bits
+from codesign.models.hardware.power import mac_energy_joules
+from codesign.models.memtech import Level, MemoryTechnology
+from codesign.models.workload import multiply_bits
 
 if TYPE_CHECKING:
-    from codesign.columns import Columns
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.base.columns import Columns
+    from codesign.insight.evaluated_design import EvaluatedDesign
 
 
 @dataclass(frozen=True)

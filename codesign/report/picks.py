@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.analysis.insight.choices import knees_of
-from codesign.columns import FloatArray
-from codesign.problem import Objective, cost_column
+from codesign.base.columns import FloatArray
+from codesign.insight.explanation.choices import knees_of
 from codesign.report.labels import metric_title
+from codesign.search.problem import Objective, cost_column
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
     from codesign.report.plateaus import FoldedFront
+    from codesign.search.campaign import Results
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A front as people choose from it: what is nearly as good as a cheaper design is folded under it.
 
-The rule is that of :func:`codesign.pareto.fold`. A design keeps the number that it has on the
+The rule is that of :func:`codesign.search.pareto.fold`. A design keeps the number that it has on the
 whole front, folded or not, so numbers do not depend on the tolerance.
 """
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.columns import IntArray
-from codesign.pareto import TOLERANCE, fold
-from codesign.problem import cost_column
+from codesign.base.columns import IntArray
+from codesign.search.pareto import TOLERANCE, fold
+from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
+from codesign.base.units import format_engineering
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.report.drawing import COLORS, drawing_style, save_figure
-from codesign.units import format_engineering
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.deployments.parallelism import SEARCHED_DEGREES
-from codesign.evaluators.base import Explanation
+from codesign.base.evaluator import Explanation
+from codesign.base.metrics import PLATFORM_METRICS
+from codesign.base.units import format_engineering
 from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.evaluators.platform.scaling import Scaling
-from codesign.machines.device.expected_error import is_measured
-from codesign.metrics import PLATFORM_METRICS
+from codesign.models.deployments.parallelism import SEARCHED_DEGREES
+from codesign.models.machines.device.expected_error import is_measured
 from codesign.report.labels import format_metric, metric_title
 from codesign.report.tables import (
     format_cell,
@@ -20,7 +21,6 @@ from codesign.report.tables import (
     spaced,
     text_line,
 )
-from codesign.units import format_engineering
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

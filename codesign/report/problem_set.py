@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.problems.problem_records import ProblemRecord
-from codesign.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 from codesign.report.labels import format_value
 from codesign.report.tables import let_break, pairs_table, plain_table, spaced, text_line
+from codesign.search.problems.problem_records import ProblemRecord
+from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.columns import FloatArray
+    from codesign.base.columns import FloatArray
 
 _MOST_DIGITS = 10**9
 """From here on a number of designs is written with an exponent."""

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from codesign.base.text import one_line
 from codesign.report.json_values import to_plain
 from codesign.report.labels import evaluator_words
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
-from codesign.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.campaign import CampaignStatus
+    from codesign.search.campaign import CampaignStatus
 
 
 def document(status: CampaignStatus) -> dict[str, Any]:

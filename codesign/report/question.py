@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from codesign.units import format_engineering
+from codesign.base.units import format_engineering
 
 
 def context_words(prompt_tokens: int, generated_tokens: int, beams: int = 1) -> str:

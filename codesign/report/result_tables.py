@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.metrics import Metric
-from codesign.pareto import TOLERANCE
+from codesign.base.metrics import Metric
 from codesign.report.exports import observations, provenance
 from codesign.report.labels import (
     KEY_METRICS,
@@ -23,9 +22,10 @@ from codesign.report.labels import design_words as design_words
 from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.summary import summarize
 from codesign.report.tables import plain_table
+from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 
 def front_document(
@@ -148,7 +148,7 @@ def optimizers_table(results: Results) -> Table:
 
 def reference_text(results: Results) -> str:
     """The bound of the hypervolume in one line, with a warning where it tells nothing."""
-    from codesign.campaign.reference_range import reference_warnings
+    from codesign.search.campaign.reference_range import reference_warnings
 
     known = {item.metric.name: item.metric for item in results.problem.objectives}
     bounds = [

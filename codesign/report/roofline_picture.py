@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.evaluators.base import HasTechnologies
-from codesign.hardware.accelerator import DEFAULT_CLOCK_HZ
+from codesign.base.evaluator import HasTechnologies
+from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.labels import row_title
 from codesign.report.pass_account import pass_account
 
 if TYPE_CHECKING:
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
 
 _ANY_LEVEL = "memory"
 _MOST_NAMED = 4

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 
 @dataclass(frozen=True)

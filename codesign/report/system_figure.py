@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.report import palette
 from codesign.report.chosen import ChosenDesign
 from codesign.report.drawing import (

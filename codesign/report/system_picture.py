@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.report.labels import format_value, part_words
 
 if TYPE_CHECKING:
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
 
 HAND_OVER, EXCHANGE = "hand-over", "exchange"
 """Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its

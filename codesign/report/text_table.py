@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
-from codesign.files import write_text
+from codesign.base.files import write_text
+from codesign.base.text import markdown_table
 from codesign.report.tables import let_break, plain_table, text_line
-from codesign.text import markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.analysis.uncertainty_results import (
+from codesign.base.metrics import Metric
+from codesign.base.units import parse_unit
+from codesign.insight.uncertainty.uncertainty_results import (
     DesignUncertainty,
     RobustDesign,
     RobustFront,
     number_words,
 )
-from codesign.metrics import Metric
 from codesign.report.labels import (
     format_metric,
     format_value,
@@ -26,13 +27,12 @@ from codesign.report.labels import (
 from codesign.report.plateaus import number_ranges
 from codesign.report.result_tables import design_words, metric_header
 from codesign.report.tables import plain_table, spaced, text_line
-from codesign.units import parse_unit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.campaign import Results
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.search.campaign import Results
 
 DISTRIBUTION = (
     "every number with a range is drawn on its own from a triangular distribution between low "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.report.labels import describe_time, evaluator_words, format_value
 from codesign.report.result_tables import front_table
 from codesign.report.summary import convergence, optimizer_names
@@ -19,9 +19,9 @@ from codesign.report.tables import plain_table, text_line
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from codesign.campaign import CampaignStatus, Results
-    from codesign.campaign.status import RunStatus
-    from codesign.campaign.store import BatchTiming
+    from codesign.search.campaign import CampaignStatus, Results
+    from codesign.search.campaign.status import RunStatus
+    from codesign.search.campaign.store import BatchTiming
 
 _RECENT = 20
 """Batches of a run from which its rate is taken."""

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from codesign.api import PreparedEvaluator, prepare_campaign
-from codesign.campaign import Campaign
-from codesign.columns import FloatArray, IntArray
-from codesign.enumeration import stored_front
-from codesign.errors import InputError, JobError
-from codesign.evaluated_design import EvaluatedDesign
-from codesign.problem import Objective
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InputError, JobError
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
 from codesign.report.chosen import PICK_KEYS
 from codesign.report.labels import design_words, format_setting, metric_of, metric_title
@@ -24,6 +21,9 @@ from codesign.report.page.carried_designs import metric_document
 from codesign.report.page.design_account import Account, account_document
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import folded_front
+from codesign.search.campaign import Campaign
+from codesign.search.enumeration import stored_front
+from codesign.search.problem import Objective
 from codesign.serve.pass_line import pass_line
 from codesign.space import DesignSpace, Parameter
 

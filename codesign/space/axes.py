@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import IntArray
+from codesign.base.columns import IntArray
 from codesign.space.parameters import RepeatedPart
 from codesign.space.structure import Structure
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.space.nodes import Call, Count, Fold, FoldedCall, Node, Product, Sum
 
 _WHOLE_BELOW = 2.0**53

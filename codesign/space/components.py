@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InputError
 from codesign.space.axes import ComponentAxis, axes_of, regrouped
 from codesign.space.design_rules import rules_of
 from codesign.space.diagram import Diagram, TooManyStatesError, diagram_of

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
 from codesign.space.nodes import Combination, Leaf, Node, Values, verdict
 from codesign.space.structure import SpaceConstraint, Structure

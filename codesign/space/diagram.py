@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
 from codesign.space.design_rules import Rule
 from codesign.space.residuals import Candidates, Cell, Term, compiled

@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.columns import Value
+from codesign.base.columns import Value
+from codesign.base.units import DIMENSIONLESS, Unit
 from codesign.space import nodes
 from codesign.space.expression_tokens import problem_at
 from codesign.space.expressions import describe_unit
 from codesign.space.nodes import Constant, Node
-from codesign.units import DIMENSIONLESS, Unit
 
 Kind: TypeAlias = Literal["number", "condition", "category", "word", "list"]
 

@@ -28,8 +28,9 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from codesign.columns import Value
-from codesign.errors import InputError, describe_unknown, mistakes_at
+from codesign.base.columns import Value
+from codesign.base.errors import InputError, describe_unknown, mistakes_at
+from codesign.base.units import DIMENSIONLESS, Unit
 from codesign.space import nodes
 from codesign.space.expression_operands import (
     Operand,
@@ -48,7 +49,6 @@ from codesign.space.expressions import (
     position_of,
 )
 from codesign.space.nodes import Constant, Node
-from codesign.units import DIMENSIONLESS, Unit
 
 MAX_LENGTH = 4000
 """Characters in an expression."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codesign.errors import InputError
-from codesign.units import Unit, parse_unit
+from codesign.base.errors import InputError
+from codesign.base.units import Unit, parse_unit
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "none", "true", "false"})
 """Words that name nothing else."""

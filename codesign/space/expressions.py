@@ -12,11 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import FloatArray, Value
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray, Value
+from codesign.base.errors import InputError
+from codesign.base.units import BASES, Unit, written_quantity
 from codesign.space.expression_tokens import tokens_of
 from codesign.space.nodes import Node
-from codesign.units import BASES, Unit, written_quantity
 
 PRESENT = ".present"
 """Ending of the key under which a number that may be absent says whether it is there."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.space.expressions import format_value
 from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
 from codesign.space.structure import Structure

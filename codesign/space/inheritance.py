@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from codesign.errors import InputError
-from codesign.resources import find
-from codesign.schema import (
+from codesign.base.errors import InputError
+from codesign.base.resources import find
+from codesign.base.schema import (
     Document,
     overlaid,
     read_document,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray
 from codesign.space.nodes import Constant, FoldedCall, Name, Node, Product, Sum
 
 Interval: TypeAlias = tuple[FloatArray, FloatArray]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.columns import IntArray
+from codesign.base.columns import IntArray
 from codesign.space.components import Component
 from codesign.space.structure import Structure
 

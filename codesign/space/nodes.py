@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray
 
 Values: TypeAlias = Mapping[str, FloatArray]
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray, Value
-from codesign.errors import InputError, describe_unknown
+from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.base.errors import InputError, describe_unknown
+from codesign.base.units import DIMENSIONLESS, format_quantity, parse_unit, split_quantity
 from codesign.space.expressions import format_value, position_of
-from codesign.units import DIMENSIONLESS, format_quantity, parse_unit, split_quantity
 
 Kind: TypeAlias = Literal["categorical", "ordinal", "integer"]
 Scale: TypeAlias = Literal["linear", "log"]

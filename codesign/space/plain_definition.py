@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from codesign.catalog import Catalog
+from codesign.base.catalog import Catalog
 from codesign.space.space_records import SpaceRecord
 from codesign.space.structure import Structure
 

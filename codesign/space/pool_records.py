@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field
 
-from codesign.errors import as_value_error
-from codesign.schema import Record
-from codesign.units import parse_quantity
+from codesign.base.errors import as_value_error
+from codesign.base.schema import Record
+from codesign.base.units import parse_quantity
 
 Role: TypeAlias = Literal[
     "prefill",

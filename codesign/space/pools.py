@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from codesign.errors import InputError, UnknownNameError, check_known
-from codesign.schema import Document, KeyPath, to_record
+from codesign.base.errors import InputError, UnknownNameError, check_known
+from codesign.base.schema import Document, KeyPath, to_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.space_records import SpaceRecord
 

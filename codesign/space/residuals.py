@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
 from codesign.space.bounds import MagnitudeBounds, bounds_of, is_order_free
 from codesign.space.design_rules import ChoiceTable, Rule

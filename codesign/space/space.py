@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, FloatArray, IntArray, Value
-from codesign.errors import InputError, ProblemList, describe_unknown
+from codesign.base.columns import BoolArray, Column, FloatArray, IntArray, Value
+from codesign.base.errors import InputError, ProblemList, describe_unknown
+from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
 from codesign.space.expression_parser import parse_expression
 from codesign.space.expressions import Category, Expression
@@ -20,7 +21,6 @@ from codesign.space.moves import neighbors
 from codesign.space.parameters import Parameter
 from codesign.space.pools import LinkEnds, Pool
 from codesign.space.structure import Derived, SpaceConstraint, Structure
-from codesign.units import Unit
 
 _MOST_SPREAD = 1 << 16
 """Designs from which the range of a derived quantity is read."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from codesign.catalog import Catalog
-from codesign.columns import Value
-from codesign.errors import InputError, ProblemList, check_known, mistakes_at
-from codesign.resources import find
-from codesign.schema import (
+from codesign.base.catalog import Catalog
+from codesign.base.columns import Value
+from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
+from codesign.base.resources import find
+from codesign.base.schema import (
     Document,
     parse_document,
     read_document,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from codesign.schema import Record
+from codesign.base.schema import Record
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.units import Unit, parse_unit
 from codesign.space.expressions import PRESENT, Category, Expression
 from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
-from codesign.units import Unit, parse_unit
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from codesign.catalog import Catalog
-from codesign.columns import Value
-from codesign.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
-from codesign.schema import (
+from codesign.base.catalog import Catalog
+from codesign.base.columns import Value
+from codesign.base.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
+from codesign.base.schema import (
     Document,
     KeyPath,
 )
+from codesign.base.units import Unit, parse_unit
 from codesign.space import nodes
 from codesign.space.expression_parser import parse_expression
 from codesign.space.expression_tokens import KEYWORDS
@@ -36,7 +37,6 @@ from codesign.space.parameters import (
 )
 from codesign.space.space_records import ParameterRecord, RepeatedRecord, SpaceRecord
 from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
-from codesign.units import Unit, parse_unit
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import BoolArray, Columns, FloatArray, IntArray
-from codesign.evaluators.base import Evaluation
-from codesign.metrics import Metric
-from codesign.optimizers.base import BaseOptimizer
+from codesign.base.columns import BoolArray, Columns, FloatArray, IntArray
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import Metric
+from codesign.base.schema import Record
 from codesign.report.frames import scope_columns
-from codesign.schema import Record
+from codesign.search.optimizers.base import BaseOptimizer
 
 
 class Beam:

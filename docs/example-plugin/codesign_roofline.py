@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation
-from codesign.metrics import METRICS
-from codesign.schema import Record
-from codesign.workload import Request
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import METRICS
+from codesign.base.schema import Record
+from codesign.models.workload import Request
 
 
 class Roofline:

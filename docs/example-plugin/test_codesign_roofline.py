@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from codesign_roofline import Roofline
 
+from codesign.models.workload import Request
 from codesign.space import parse_space
 from codesign.testing import check_evaluator
-from codesign.workload import Request
 
 SPACE = """
 parameters:

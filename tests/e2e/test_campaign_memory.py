@@ -7,7 +7,7 @@ import pytest
 
 CODE = """
 import resource
-from codesign.campaign import Campaign
+from codesign.search.campaign import Campaign
 campaign = Campaign.load("long")
 campaign.run(workers=1)
 assert campaign.status().done == 200_000

@@ -10,12 +10,12 @@ import sys
 import pytest
 
 import codesign
-from codesign import schema
+from codesign.base import schema
+from codesign.base.errors import JobError, MissingExtraError
+from codesign.base.metrics import ALL_METRICS
 from codesign.cli import app as cli_app
 from codesign.cli import main, panels
-from codesign.errors import JobError, MissingExtraError
-from codesign.memtech import load_library
-from codesign.metrics import ALL_METRICS
+from codesign.models.memtech import load_library
 
 EVALUATE = [
     "evaluate", "--space", "memexplorer", "--design", "P1", "--model", "llama-3.3-70b",
@@ -52,7 +52,7 @@ def test_help_loads_nothing_heavy(arguments):
     assert not (HEAVY & loaded)
 
 
-@pytest.mark.parametrize("module", ["codesign", "codesign.errors", "codesign.metrics"])
+@pytest.mark.parametrize("module", ["codesign", "codesign.base.errors", "codesign.base.metrics"])
 def test_importing_codesign_is_light(module):
     done = _run("-c", f"import sys, {module}; print(*sys.modules)")
     assert not (HEAVY & set(done.stdout.split()))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from codesign.base.text import printable
 from codesign.cli import heartbeat, main
-from codesign.text import printable
 
 _EVALUATE = ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--phase", "prefill"]
 _OSWORLD = ["--workload", "osworld"]

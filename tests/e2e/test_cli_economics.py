@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codesign.cli import main, requirements
-from codesign.hardware.device import load_device
+from codesign.models.hardware.device import load_device
 
 SMALL = ["--grid", "40"]
 LLAMA = ["economics", "--model", "llama-3.3-70b"]

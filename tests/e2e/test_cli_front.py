@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.analysis.insight import Fronts, Variation, explain_front, variation
-from codesign.campaign import Campaign
-from codesign.campaign.campaign_definition import load_problem
-from codesign.campaign.reference import minimized
+from codesign.base.errors import JobError
 from codesign.cli import main
-from codesign.errors import JobError
+from codesign.insight.explanation import Fronts, Variation, explain_front, variation
 from codesign.report.front_document import document
+from codesign.search.campaign import Campaign
+from codesign.search.campaign.campaign_definition import load_problem
+from codesign.search.campaign.reference import minimized
 
 _CAMPAIGN = """\
 space: memexplorer

@@ -13,15 +13,15 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import codesign
-from codesign.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
+from codesign.base.explanation_rows import Banks, CostRow, LevelRow, OperatorRow, PowerRow
 from codesign.cli import documents, main
 from codesign.cli.app import command_tree
-from codesign.evaluators.explanation_rows import Banks, CostRow, LevelRow, OperatorRow, PowerRow
-from codesign.memtech.technology import MemoryTechnology, Range
+from codesign.models.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
-from codesign.studies import account_fronts, conclusions
-from codesign.studies.account_fronts import LEVELS
-from codesign.studies.conclusions.setting import Setting
+from codesign.search.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
+from validation import account_fronts, conclusions
+from validation.account_fronts import LEVELS
+from validation.conclusions.setting import Setting
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -147,7 +147,7 @@ COMMON = {
 }
 """What schemas carry along, by the key of ``$defs`` under which they do."""
 _ELSEWHERE = {
-    "bench": "bench",  # takes a while: tests/unit/studies/benchmark/test_benchmark.py
+    "bench": "bench",  # takes a while: tests/unit/validation/benchmark/test_benchmark.py
     "conclusions": "conclusions",  # asked in one small setting, below
     "costs": "costs",  # likewise
     "stages": "stages",  # likewise
@@ -320,8 +320,8 @@ def test_a_key_that_was_not_announced_fails(capsys, check_document):
 
 def test_a_changed_document_does_not_pass_unnoticed_in_other_tests(capsys, monkeypatch):
     """Every test checks what it prints, see ``tests/conftest.py``."""
-    monkeypatch.setattr("codesign.workload.list_traces", lambda: ["osworld"])
-    monkeypatch.setattr("codesign.workload.load_trace", lambda name: _ColoredTrace())
+    monkeypatch.setattr("codesign.models.workload.list_traces", lambda: ["osworld"])
+    monkeypatch.setattr("codesign.models.workload.load_trace", lambda name: _ColoredTrace())
     assert main(["workloads", "--json"]) == 1
     assert "'color' was unexpected" in capsys.readouterr().err
 
@@ -419,4 +419,4 @@ def test_schemas_are_listed_and_a_misspelt_one_is_told(capsys):
 def test_the_page_names_every_schema():
     page = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
     for file in documents.current().values():
-        assert f"[`{file.label}`](../codesign/schemas/{file.path.name})" in page
+        assert f"[`{file.label}`](../codesign/answers/schemas/{file.path.name})" in page

@@ -7,7 +7,7 @@ import pytest
 
 from codesign import problems
 from codesign.cli import main
-from codesign.problems.problem_records import published
+from codesign.search.problems.problem_records import published
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +110,8 @@ def test_what_cannot_be_used_is_refused_in_a_line(words, message, capsys, tmp_pa
 
 def test_a_front_that_is_no_longer_as_published_fails(capsys, monkeypatch):
     monkeypatch.setattr(
-        "codesign.studies.published_problems.differences", lambda record, folder: ["re24.v1: x"]
+        "codesign.insight.comparison.published_problems.differences",
+        lambda record, folder: ["re24.v1: x"],
     )
     code, _, errors = _run(capsys, "re24", "--verify")
     assert code == 1 and errors == "error: re24.v1: x\n"

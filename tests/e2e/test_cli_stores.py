@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from codesign.campaign import Campaign
 from codesign.cli import main
+from codesign.search.campaign import Campaign
 
 PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
 CAMPAIGN = {

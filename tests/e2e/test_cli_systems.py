@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from codesign.base.errors import InputError
 from codesign.cli import main
-from codesign.errors import InputError
 from codesign.report.exports.design_files import write_machines
 
 _FIXED = (

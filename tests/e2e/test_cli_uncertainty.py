@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from codesign import api, resources
-from codesign.analysis.uncertainty import SAMPLES, robust_front
+from codesign import api
+from codesign.base import resources
 from codesign.cli import main
+from codesign.insight.uncertainty.uncertainty import SAMPLES, robust_front
 
 EVALUATE = [
     "evaluate", "--space", "memexplorer", "--design", "Base", "--model", "llama-3.3-70b",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codesign.cli import main
-from codesign.studies.validation.studies import STUDIES
+from validation.studies.studies import STUDIES
 
 
 def test_the_published_tables_are_compared_as_one_json_document(capsys) -> None:

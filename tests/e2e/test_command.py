@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from codesign.campaign import Campaign
+from codesign.base.processes import WorkerProcess
 from codesign.cli import main
-from codesign.processes import WorkerProcess
 from codesign.report.summary import summarize
+from codesign.search.campaign import Campaign
 
 SIMULATOR = Path(__file__).parents[1] / "unit" / "evaluators" / "command" / "simulator.py"
 

@@ -16,25 +16,25 @@ import pytest
 import yaml
 
 from codesign import api
+from codesign.base.columns import Column, Columns, FloatArray, column_of
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import Metric
 from codesign.cli import main
-from codesign.columns import Column, Columns, FloatArray, column_of
-from codesign.deployments.parallelism import TENSOR_PARALLEL
-from codesign.derived_metrics import MetricDefinition
-from codesign.enumeration import enumerate_front
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.simulation import SimulationEvaluator
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
-from codesign.metrics import Metric
-from codesign.problem_builder import build_problem
+from codesign.models.deployments.parallelism import TENSOR_PARALLEL
+from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.models.workload import Request, lowering, operator_rules
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import OperatorRule
+from codesign.models.workload.operators import Operator
 from codesign.report.machine import machine_of
+from codesign.search.derived_metrics import MetricDefinition
+from codesign.search.enumeration import enumerate_front
+from codesign.search.problem_builder import build_problem
 from codesign.testing import check_evaluator
-from codesign.workload import Request, lowering, operator_rules
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import OperatorRule
-from codesign.workload.operators import Operator
 
 
 def _request() -> Request:

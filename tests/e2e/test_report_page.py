@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 
 from codesign import api
-from codesign.campaign.exact_results import joined
-from codesign.campaign.lock import exclusive
 from codesign.cli import heartbeat, main
 from codesign.report.labels import format_setting, format_value
 from codesign.report.page import html_page
 from codesign.report.plateaus import folded_front
+from codesign.search.campaign.exact_results import joined
+from codesign.search.campaign.lock import exclusive
 
 _CAMPAIGN = """\
 space: memexplorer

@@ -16,7 +16,7 @@ import yaml
 PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
 
 RUN = (
-    "import sys; from codesign.campaign import Campaign; "
+    "import sys; from codesign.search.campaign import Campaign; "
     "Campaign.load('toys', sys.argv[1]).run(workers=int(sys.argv[2]))"
 )
 

@@ -6,8 +6,8 @@ import sqlite3
 import pytest
 import yaml
 
-from codesign.campaign import Campaign
-from codesign.campaign.store_format import row_checksum
+from codesign.search.campaign import Campaign
+from codesign.search.campaign.store_format import row_checksum
 
 OPTIMIZERS = {"gp-ehvi": 11, "nsga2": 40, "tpe": 24, "sobol": 16, "random": 16}
 

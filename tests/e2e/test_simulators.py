@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from codesign.cli import main
-from codesign.studies.simulators import environments
+from codesign.report.simulators import environments
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def test_a_wrapper_gives_finite_numbers_next_to_ours(name, tmp_path):
     if not environments.is_installed(name):
         assert main(["simulators", name, "--install"]) == 0
     (tmp_path / "design.json").write_text(json.dumps({"design": _DESIGN, "workload": _WORKLOAD}))
-    module = f"codesign.studies.simulators.{name}"
+    module = f"codesign.report.simulators.{name}"
     command = [sys.executable, "-m", module, "design.json", "result.json"]
     subprocess.run(command, cwd=tmp_path, check=True)
     numbers = json.loads((tmp_path / "result.json").read_text())

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.memtech import load_library
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 TABLE = yaml.safe_load(
     (Path(__file__).parent / "tables" / "decode_attention.yaml").read_text(encoding="utf-8")

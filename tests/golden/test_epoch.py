@@ -1,4 +1,4 @@
-"""Epoch's tables against our numbers (codesign/studies/validation/data/epoch.yaml)."""
+"""Epoch's tables against our numbers (validation/studies/data/epoch.yaml)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
 from codesign.evaluators.economics.load import Load
 from codesign.evaluators.economics.shape import shape_of
-from codesign.studies.validation.epoch import (
+from codesign.models.workload import load_model
+from validation.studies.epoch import (
     closed_form_rows,
     frontier,
     load_tables,
@@ -18,7 +19,6 @@ from codesign.studies.validation.epoch import (
     serving,
     text_rows,
 )
-from codesign.workload import load_model
 
 FRONTIERS = load_tables()["frontiers"]
 ROWS = FRONTIERS["rows"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from codesign.errors import InputError
-from codesign.studies.validation.genz_cases import compare, load_cases, run_case
-from codesign.studies.validation.genz_study import TOLERANCE, cases, claims, compute
+from codesign.base.errors import InputError
+from validation.studies.genz_cases import compare, load_cases, run_case
+from validation.studies.genz_study import TOLERANCE, cases, claims, compute
 
 CASES = cases()
 CLAIMS = claims()["claims"]

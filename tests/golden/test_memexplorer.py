@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.npu import operator_times
-from codesign.machines.npu.calibrated import calibrated_cycles
-from codesign.memtech import load_library
+from codesign.models.machines.npu.calibrated import calibrated_cycles
+from codesign.models.memtech import load_library
+from codesign.models.workload.operators import OperatorTable
 from codesign.space import load_space
-from codesign.studies.validation import memexplorer_study
-from codesign.studies.validation.memexplorer_study import (
+from validation.studies import memexplorer_study
+from validation.studies.memexplorer_study import (
     LARGEST_LOG_ERROR,
     PublishedCell,
     compute,
@@ -22,7 +23,6 @@ from codesign.studies.validation.memexplorer_study import (
     log_error,
     ratios,
 )
-from codesign.workload.operators import OperatorTable
 
 CELLS = load_cells()
 DESIGNS = load_space("memexplorer", {"memtech": load_library().catalog()}).designs

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.quantization import find_block_format, quantize
+from codesign.models.quantization import find_block_format, quantize
 
 HERE = Path(__file__).parent
 TABLE = json.loads((HERE / "tables" / "quantization.json").read_text("utf-8"))
@@ -43,7 +43,7 @@ def load_vectors() -> Any:
 def test_gptq_is_that_of_torchao_on_the_same_layer() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
-    from codesign.quantization.weight_algorithms import gptq
+    from codesign.models.quantization.weight_algorithms import gptq
 
     weights, moment = load_vectors().layer_and_moment()
     stored = gptq(weights, moment, find_block_format("nvfp4")).numpy()
@@ -73,8 +73,8 @@ def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch: pytest.M
     import torch
     from torchao.prototype.spinquant import hadamard_utils
 
-    from codesign.quantization import transformations
-    from codesign.quantization.model_checkpoint import load_checkpoint
+    from codesign.models.quantization import transformations
+    from codesign.models.quantization.model_checkpoint import load_checkpoint
 
     decoder = load_checkpoint(HERE.parent / "unit" / "quantization" / "byte_model")
     shape, prefix = decoder.shape, "model.layers.1."

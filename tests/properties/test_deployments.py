@@ -6,18 +6,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from codesign.columns import Column, taken
-from codesign.deployments.parallelism import (
+from codesign.base.columns import Column, taken
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
+from codesign.evaluators.simulation import SimulationEvaluator
+from codesign.models.deployments.parallelism import (
     EXPERT_PARALLEL,
     PIPELINE_PARALLEL,
     TENSOR_PARALLEL,
     Parallelism,
 )
-from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
-from codesign.evaluators.simulation import SimulationEvaluator
-from codesign.memtech import load_library
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 MODELS = {
     "llama-3.3-70b": "osworld",

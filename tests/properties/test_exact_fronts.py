@@ -12,25 +12,25 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.derived_metrics import MetricDefinition
-from codesign.enumeration import enumerate_front, kept_front
-from codesign.enumeration.decomposition import Decomposition, Part
-from codesign.enumeration.kept import keeping
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.metrics import AMOUNTS
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
-from codesign.memtech import load_library
-from codesign.metrics import AMOUNTS
-from codesign.pareto import non_dominated
-from codesign.problem_builder import build_problem, read_constraint
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
+from codesign.search.derived_metrics import MetricDefinition
+from codesign.search.enumeration import enumerate_front, kept_front
+from codesign.search.enumeration.decomposition import Decomposition, Part
+from codesign.search.enumeration.kept import keeping
+from codesign.search.pareto import non_dominated
+from codesign.search.problem_builder import build_problem, read_constraint
 from codesign.space import load_space, parse_space
-from codesign.workload import Request
 
 
 @pytest.fixture(autouse=True)
 def _one_block(monkeypatch):
     """Brute force in one block: 256 of them cost more than the few designs that each has."""
-    monkeypatch.setattr("codesign.enumeration.enumerate._BLOCKS", 1)
+    monkeypatch.setattr("codesign.search.enumeration.enumerate._BLOCKS", 1)
 
 
 MODELS = {

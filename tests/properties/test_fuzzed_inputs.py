@@ -15,17 +15,17 @@ from typing import NamedTuple
 import pytest
 
 from codesign.api import load_space
-from codesign.campaign.campaign_definition import load_definition
+from codesign.base.errors import CodesignError
+from codesign.base.resources import listed
+from codesign.base.schema import Document, read_count, to_record
+from codesign.base.units import Unit, parse_quantity
 from codesign.cli.evaluation import read_pairs
-from codesign.deployments.queueing.request_arrivals import read_arrivals
-from codesign.errors import CodesignError
-from codesign.memtech import load_technology
-from codesign.resources import listed
-from codesign.schema import Document, read_count, to_record
+from codesign.models.deployments.queueing.request_arrivals import read_arrivals
+from codesign.models.memtech import load_technology
+from codesign.models.workload import load_model, summary
+from codesign.models.workload.request import Request
+from codesign.search.campaign.campaign_definition import load_definition
 from codesign.space.expression_parser import parse_expression
-from codesign.units import Unit, parse_quantity
-from codesign.workload import load_model, summary
-from codesign.workload.request import Request
 
 N_ALWAYS, N_LONG = 240, 100_000
 _MOST_MEMORY_MORE = 500 << 20

@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.columns import column_of
-from codesign.deployments.queueing import Arrivals, EngineLimits, Fleet, simulate
-from codesign.deployments.queueing.step_times import EngineStep, PromptChunk
-from codesign.errors import InputError
-from codesign.evaluators.base import Bounds, LinkDescription, PoolDescription
+from codesign.base.columns import column_of
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Bounds, LinkDescription, PoolDescription
 from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.npu import NpuOptions
 from codesign.evaluators.phase_machine import machine_class, machine_for
@@ -24,8 +22,10 @@ from codesign.evaluators.platform.machine_pools import serving_machine
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.execution.result_cache import evaluator_modules
-from codesign.memtech import load_library
+from codesign.models.deployments.queueing import Arrivals, EngineLimits, Fleet, simulate
+from codesign.models.deployments.queueing.step_times import EngineStep, PromptChunk
+from codesign.models.memtech import load_library
+from codesign.search.execution.result_cache import evaluator_modules
 from codesign.space import load_space
 from codesign.testing import check_evaluator
 

@@ -12,17 +12,22 @@ import pytest
 import yaml
 from scipy.optimize import linprog
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of, taken
+from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of, taken
+from codesign.base.resources import find
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operator_times import Stage
-from codesign.hardware.hierarchy import inverse, staged_time_s_at
-from codesign.hardware.tier_order import fastest_first, orders_of, worth_trying
-from codesign.machines.npu.placement import PRIORITIES, balanced_tails, tier_shares, tier_tails
-from codesign.memtech import load_library
-from codesign.problem_builder import build_problem
-from codesign.resources import find
+from codesign.models.hardware.hierarchy import inverse, staged_time_s_at
+from codesign.models.hardware.tier_order import fastest_first, orders_of, worth_trying
+from codesign.models.machines.npu.placement import (
+    PRIORITIES,
+    balanced_tails,
+    tier_shares,
+    tier_tails,
+)
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
+from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace, load_space, parse_space
-from codesign.workload import Request
 
 LIBRARY = load_library()
 N = 100

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import Column, Columns, FloatArray, IntArray
-from codesign.evaluators.base import Explanation
+from codesign.base.columns import Column, Columns, FloatArray, IntArray
+from codesign.base.evaluator import Explanation
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.npu_evaluator import CHUNK
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.hardware.formula_operations import inverse
-from codesign.memtech import Range, TechnologyLibrary, load_library
+from codesign.models.hardware.formula_operations import inverse
+from codesign.models.memtech import Range, TechnologyLibrary, load_library
+from codesign.models.workload import Request
 from codesign.space import DesignSpace, load_space
-from codesign.workload import Request
 
 MODELS = {
     "llama-3.3-70b": "osworld",

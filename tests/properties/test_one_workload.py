@@ -54,10 +54,8 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.columns import Columns, column_of
-from codesign.deployments.model_part import model_part
-from codesign.deployments.parallelism import Parallelism
-from codesign.errors import CodesignError
+from codesign.base.columns import Columns, column_of
+from codesign.base.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.nccl import Fabric
@@ -71,11 +69,13 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.pass_messages import list_messages
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.machines.npu.placement import KINDS
-from codesign.workload import list_models, load_model, parameter_count
-from codesign.workload.model import describe_unlike_attention
-from codesign.workload.model_size import kv_elements, state_bytes
-from codesign.workload.request import Request
+from codesign.models.deployments.model_part import model_part
+from codesign.models.deployments.parallelism import Parallelism
+from codesign.models.machines.npu.placement import KINDS
+from codesign.models.workload import list_models, load_model, parameter_count
+from codesign.models.workload.model import describe_unlike_attention
+from codesign.models.workload.model_size import kv_elements, state_bytes
+from codesign.models.workload.request import Request
 
 PROMPT, GENERATED, BATCH = 3000, 24, 3
 WEIGHT_BYTES, KV_BYTES = 2, 1  # bf16 and fp8, so that one is not taken for the other

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codesign.optimizers import KeySet, SearchSpace
-from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
-from codesign.optimizers.local_search import ParetoLocalSearch
-from codesign.optimizers.nsga2 import Nsga2
-from codesign.optimizers.sampling import RandomSearch, SobolSearch
+from codesign.search.optimizers import KeySet, SearchSpace
+from codesign.search.optimizers.acquisition import Scale, expected_hypervolume_improvement
+from codesign.search.optimizers.local_search import ParetoLocalSearch
+from codesign.search.optimizers.nsga2 import Nsga2
+from codesign.search.optimizers.sampling import RandomSearch, SobolSearch
 from codesign.space import parse_space
 
 SPACE = parse_space(

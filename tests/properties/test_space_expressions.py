@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.units import parse_unit
 from codesign.space.expression_parser import parse_expression
 from codesign.space.expressions import Category
-from codesign.units import parse_unit
 
 UNITS = {"a": parse_unit(""), "b": parse_unit(""), "m.w": parse_unit("B"), "t[0]": parse_unit("")}
 CATEGORIES = {"m": Category(("x", "y")), "t": Category(((1,), (2,))), "f": Category((True, False))}

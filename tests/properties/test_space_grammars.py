@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.space import parse_space
 from codesign.space.axes import axes_of
 from codesign.space.design_rules import rules_of

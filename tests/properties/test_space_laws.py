@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from codesign.catalog import Catalog
+from codesign.base.catalog import Catalog
 from codesign.space import parse_space
 
 CATALOG = Catalog(

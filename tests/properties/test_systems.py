@@ -8,20 +8,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.enumeration.composition import compose_front, pool_problem
-from codesign.enumeration.decomposition import Decomposition, Part
-from codesign.enumeration.enumerate import enumerate_front
-from codesign.errors import InfeasibleError
+from codesign.base.errors import InfeasibleError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.memtech import load_library
-from codesign.pareto import non_dominated
-from codesign.problem_builder import build_problem
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
+from codesign.search.enumeration.composition import compose_front, pool_problem
+from codesign.search.enumeration.decomposition import Decomposition, Part
+from codesign.search.enumeration.enumerate import enumerate_front
+from codesign.search.pareto import non_dominated
+from codesign.search.problem_builder import build_problem
 from codesign.space import load_space, parse_space
-from codesign.workload import Request
 
 THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
 PRICE = "minimize usd_per_million_tokens"

@@ -7,17 +7,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.columns import Column
-from codesign.enumeration.decomposition import Decomposition, Part
-from codesign.enumeration.enumerate import enumerate_front
-from codesign.errors import InputError
+from codesign.base.columns import Column
+from codesign.base.errors import InputError
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.memtech import load_library
-from codesign.pareto import non_dominated
-from codesign.problem import Problem
-from codesign.problem_builder import build_problem, with_pools_of
+from codesign.models.memtech import load_library
+from codesign.search.enumeration.decomposition import Decomposition, Part
+from codesign.search.enumeration.enumerate import enumerate_front
+from codesign.search.pareto import non_dominated
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem, with_pools_of
 from codesign.space import load_space, parse_space
 
 OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")

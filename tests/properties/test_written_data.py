@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import BoolArray, Columns, column_of
-from codesign.enumeration import enumerate_front
-from codesign.enumeration.decomposition import Decomposition, Part
-from codesign.errors import InputError
+from codesign.base.columns import BoolArray, Columns, column_of
+from codesign.base.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.machines.npu.operator_stage import resident_bytes
-from codesign.memtech import load_library
-from codesign.problem import Problem
-from codesign.problem_builder import build_problem
+from codesign.models.machines.npu.operator_stage import resident_bytes
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
+from codesign.search.enumeration import enumerate_front
+from codesign.search.enumeration.decomposition import Decomposition, Part
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace, load_space
-from codesign.workload import Request
 
 TRACES = {"llama-3.3-70b": "osworld", "qwen3-next-80b-a3b": "bfcl"}
 OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")

@@ -9,14 +9,14 @@ import pytest
 
 import codesign
 from codesign import api
-from codesign.columns import Columns
-from codesign.errors import InputError, JobError
-from codesign.evaluated_design import AssessedDesign
-from codesign.evaluators.base import Evaluation
-from codesign.metrics import METRICS
-from codesign.problem_builder import build_problem
+from codesign.base.columns import Columns
+from codesign.base.errors import InputError, JobError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import METRICS
+from codesign.base.schema import Record
+from codesign.insight.evaluated_design import AssessedDesign
 from codesign.report.labels import bank_words
-from codesign.schema import Record
+from codesign.search.problem_builder import build_problem
 
 P1 = {"model": "llama-3.3-70b", "workload": "osworld", "phase": "prefill"}
 

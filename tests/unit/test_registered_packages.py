@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from codesign import plugins
-from codesign.errors import UnknownNameError
+from codesign.base import plugins
+from codesign.base.errors import UnknownNameError
 
 
 def _install(site: Path) -> None:
-    """A package that registers ``codesign.plugins:names`` as an export format of its own."""
+    """A package that registers ``codesign.base.plugins:names`` as an export format of its own."""
     folder = site / "late-1.0.dist-info"
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text("Name: late\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[codesign.exports]\nlate = codesign.plugins:names\n")
+    (folder / "entry_points.txt").write_text(
+        "[codesign.exports]\nlate = codesign.base.plugins:names\n"
+    )
 
 
 def test_a_package_that_is_installed_after_the_first_look_is_found(tmp_path, monkeypatch):

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from codesign import resources
-from codesign.accounts.rents import list_rents
-from codesign.hardware.device import list_devices, load_device
-from codesign.memtech import load_library
-from codesign.workload import list_models, load_model
+from codesign.base import resources
+from codesign.models.accounts.rents import list_rents
+from codesign.models.hardware.device import list_devices, load_device
+from codesign.models.memtech import load_library
+from codesign.models.workload import list_models, load_model
 
 PACKAGE = Path(resources.__file__).parent
 DEVICES = PACKAGE / "hardware" / "devices"

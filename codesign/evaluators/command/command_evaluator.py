@@ -2,7 +2,7 @@
 
 Each design has a fresh folder, in which its files are written and the program runs. Nothing that
 the program does raises: what it fails to report is the design's failure. A time limit, and an end
-to programs that never end, come from the guard (``codesign.execution.guard``).
+to programs that never end, come from the guard (``codesign.search.execution.guard``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign import plugins
-from codesign.columns import Columns, FloatArray
-from codesign.errors import InputError, Mistake, describe_unknown
-from codesign.evaluators.base import Evaluation, Evaluator
+from codesign.base import plugins
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.errors import InputError, Mistake, describe_unknown
+from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.failures import Failure
+from codesign.base.metrics import Metric, chosen_metrics
+from codesign.base.schema import Document, Record, to_record
 from codesign.evaluators.command.command_options import (
     CheaperModel,
     CommandOptions,
@@ -32,9 +35,6 @@ from codesign.evaluators.command.command_options import (
 from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
 from codesign.evaluators.command.placeholders import filled, fixed_values, unknown_placeholders
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun, run_program
-from codesign.failures import Failure
-from codesign.metrics import Metric, chosen_metrics
-from codesign.schema import Document, Record, to_record
 
 SCRATCH = "CODESIGN_SCRATCH"
 """Environment variable with the folder in which designs have theirs; the guard sets it."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from codesign.errors import as_value_error
-from codesign.metrics import Sense
-from codesign.schema import Record
-from codesign.units import parse_unit
+from codesign.base.errors import as_value_error
+from codesign.base.metrics import Sense
+from codesign.base.schema import Record
+from codesign.base.units import parse_unit
 
 
 def _unit(text: str) -> str:

@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.units import parse_quantity, parse_unit
 from codesign.evaluators.command.command_options import NumberSource
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun
-from codesign.units import parse_quantity, parse_unit
 
 
 class UnreadableOutputError(Exception):

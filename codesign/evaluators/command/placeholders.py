@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from codesign.errors import describe_unknown
+from codesign.base.errors import describe_unknown
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 

@@ -13,8 +13,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO
 
-from codesign.errors import JobError
-from codesign.processes import signal_name
+from codesign.base.errors import JobError
+from codesign.base.processes import signal_name
 
 MOST_OUTPUT_BYTES = 16 << 20
 """A program that prints more is ended; of a file that is longer nothing is read."""

@@ -23,9 +23,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.deployments.parallelism import divisors
-from codesign.errors import InputError
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.frontier import Grid, Points, misfit_of, priced
 from codesign.evaluators.economics.latency import ForwardPass
@@ -33,6 +32,7 @@ from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Loa
 from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.evaluators.economics.sustained_device import SustainedDevice
+from codesign.models.deployments.parallelism import divisors
 
 _Fields = TypeVar("_Fields", Decoding, SustainedDevice, ElementBytes, Fabric)
 
@@ -72,7 +72,7 @@ def buildable_systems(shape: ModelShape, most_devices: float) -> list[System]:
 
     Examples:
         >>> from codesign.evaluators.economics.shape import shape_of
-        >>> from codesign.workload import load_model
+        >>> from codesign.models.workload import load_model
         >>> systems = buildable_systems(shape_of(load_model("llama-3.3-70b")), 16)
         >>> sorted({system.n_devices for system in systems})  # 64 heads, 80 layers
         [1, 2, 4, 5, 8, 10, 16]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import Load
 

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.rents import list_rents
-from codesign.columns import (
+from codesign.base.columns import (
     BoolArray,
     Column,
     Columns,
@@ -24,8 +23,10 @@ from codesign.columns import (
     Value,
     column_of,
 )
-from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.base import Evaluation
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
@@ -38,10 +39,9 @@ from codesign.evaluators.economics.sustained_device import (
     device_machine,
     paper_devices,
 )
-from codesign.hardware.device import load_device
-from codesign.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
-from codesign.schema import Record
-from codesign.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
+from codesign.models.accounts.rents import list_rents
+from codesign.models.hardware.device import load_device
+from codesign.models.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
 _CHUNK = 4096

@@ -7,18 +7,18 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from codesign.accounts.ownership import (
+from codesign.base.errors import InputError, KeyedValueError
+from codesign.base.schema import Record, checked, quantity
+from codesign.evaluators.economics.decoding import ACCEPTANCE
+from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
+from codesign.evaluators.economics.sustained_device import MachineChoices
+from codesign.models.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
     LIFETIME_YEARS,
     PUE,
     Ownership,
 )
-from codesign.errors import InputError, KeyedValueError
-from codesign.evaluators.economics.decoding import ACCEPTANCE
-from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
-from codesign.evaluators.economics.sustained_device import MachineChoices
-from codesign.schema import Record, checked, quantity
-from codesign.workload import load_model
+from codesign.models.workload import load_model
 
 DRAFT = "llama-3-8b"
 """Epoch's draft model."""

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of
-from codesign.deployments.parallelism import divisors
-from codesign.errors import InputError
+from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of
+from codesign.base.errors import InputError
 from codesign.evaluators.economics.frontier import Grid, Points, priced
 from codesign.evaluators.platform.parallelism_choices import columns_of, instances
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -22,8 +21,9 @@ from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.hardware.device import Device
-from codesign.workload import LanguageModel, load_model
+from codesign.models.deployments.parallelism import divisors
+from codesign.models.hardware.device import Device
+from codesign.models.workload import LanguageModel, load_model
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import InputError
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.load import LAYOUTS, Load, Split
 

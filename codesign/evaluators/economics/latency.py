@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
 from codesign.evaluators.economics.nccl import ONE_WAY, Collective, collective
 from codesign.evaluators.economics.shape import ModelShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 
 LAYOUTS = ("1d", "2d")
 """Tensor parallelism along one or both sides of a weight matrix."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.accounts.rents import Rent, list_rents
-from codesign.errors import InputError, mistakes_at
+from codesign.base.errors import InputError, mistakes_at
 from codesign.evaluators.economics.decoding import Decoding, RequestTokens, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Points, priced
@@ -19,14 +18,15 @@ from codesign.evaluators.economics.sustained_device import (
     accelerator_machine,
     device_machine,
 )
-from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.device import load_device
-from codesign.workload.precision import DEFAULT_FORMAT, bits_per_element
+from codesign.models.accounts.rents import Rent, list_rents
+from codesign.models.hardware.accelerator import AcceleratorBatch
+from codesign.models.hardware.device import load_device
+from codesign.models.workload.precision import DEFAULT_FORMAT, bits_per_element
 
 
 @dataclass(frozen=True)
 class Formats:
-    """Number formats of what is stored; see :mod:`codesign.workload.precision`."""
+    """Number formats of what is stored; see :mod:`codesign.models.workload.precision`."""
 
     weight: str = DEFAULT_FORMAT
     activation: str = DEFAULT_FORMAT

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from codesign.errors import InputError
-from codesign.workload.model import LanguageModel, describe_unlike_attention
-from codesign.workload.model_size import (
+from codesign.base.errors import InputError
+from codesign.models.workload.model import LanguageModel, describe_unlike_attention
+from codesign.models.workload.model_size import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,

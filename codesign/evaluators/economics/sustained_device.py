@@ -9,15 +9,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codesign.columns import FloatArray
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
+from codesign.base.schema import Fraction, Record, quantity, read_document, to_record
 from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.shape import Profile
-from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.device import SAME_RATE, Device, load_device
-from codesign.machines.device.formats import product_format
-from codesign.schema import Fraction, Record, quantity, read_document, to_record
-from codesign.workload.precision import bits_per_element
+from codesign.models.hardware.accelerator import AcceleratorBatch
+from codesign.models.hardware.device import SAME_RATE, Device, load_device
+from codesign.models.machines.device.formats import product_format
+from codesign.models.workload.precision import bits_per_element
 
 _FILE = Path(__file__).parent / "epoch.yaml"
 BANDWIDTH_CAP = 0.75
@@ -129,7 +129,7 @@ def device_machine(
     of its file, and the paper's caps.
 
     Args:
-        name: Name or path, as :func:`codesign.hardware.device.load_device` takes it.
+        name: Name or path, as :func:`codesign.models.hardware.device.load_device` takes it.
         weight_format: Format of a stored weight; see :func:`multiplied_format` for the rate.
         profile: Profile whose figures are used.
         choices: Figures that replace those of the profile.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from codesign.base.units import format_engineering
 from codesign.evaluators.forecast.forecast_explanation import Forecast
 from codesign.evaluators.forecast.forecast_options import ForecastRequest
-from codesign.units import format_engineering
 
 NARROW = {"weight_format": "int4", "kv_format": "int4"}
 """The formats of LIFE's narrowest variant, ``bf16-int4-kv4``."""

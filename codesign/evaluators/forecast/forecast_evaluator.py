@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, IntArray, Value
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation, Explanation
+from codesign.base.columns import Columns, FloatArray, IntArray, Value
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.metrics import METRICS, Metric, chosen_metrics
+from codesign.base.schema import Document, Record, to_record
 from codesign.evaluators.forecast.forecast_explanation import Forecast, to_explanation
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import rules_of
 from codesign.evaluators.forecast.variants import Variant
-from codesign.metrics import METRICS, Metric, chosen_metrics
-from codesign.schema import Document, Record, to_record
-from codesign.workload.precision import FORMAT_KEYS, find_format
+from codesign.models.workload.precision import FORMAT_KEYS, find_format
 
 _HARDWARE = frozenset({"peak_ops_per_s", "bandwidth_bytes_per_s"})
 _SHARES = ("compute_efficiency", "memory_efficiency")

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.evaluators.base import Explanation
-from codesign.evaluators.explanation_rows import LevelRow, OperatorRow
+from codesign.base.evaluator import Explanation
+from codesign.base.explanation_rows import LevelRow, OperatorRow
 from codesign.evaluators.forecast.forecast_options import ForecastRequest
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, operator_demand

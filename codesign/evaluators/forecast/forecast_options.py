@@ -6,15 +6,15 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from codesign.errors import InputError, KeyedValueError, as_value_error
+from codesign.base.errors import InputError, KeyedValueError, as_value_error
+from codesign.base.schema import Positive, Record, checked
 from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import Profile
 from codesign.evaluators.forecast.variants import Variant, find_variant
-from codesign.schema import Positive, Record, checked
-from codesign.workload import Request
-from codesign.workload.lowering import Phase
+from codesign.models.workload import Request
+from codesign.models.workload.lowering import Phase
 
 
 def _shares(value: object) -> object:

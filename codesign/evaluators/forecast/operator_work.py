@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.workload.operator_rules import OperatorRule, Role
+from codesign.base.columns import FloatArray
+from codesign.models.workload.operator_rules import OperatorRule, Role
 
 QUANTITIES = (
     "matrix_ops",

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.errors import InputError, check_known
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError, check_known
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
-from codesign.machines.roofline import RooflineTimes, roofline_times
+from codesign.models.machines.roofline import RooflineTimes, roofline_times
 
 
 @dataclass(frozen=True)

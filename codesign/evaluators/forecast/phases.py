@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import PassWork, added
 from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import (
@@ -17,11 +17,11 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
     with_attention,
 )
-from codesign.workload import OperatorTable, lower
-from codesign.workload.lowering import Logits
-from codesign.workload.model import LanguageModel
-from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
-from codesign.workload.operator_rules import OperatorRule
+from codesign.models.workload import OperatorTable, lower
+from codesign.models.workload.lowering import Logits
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_size import kv_elements, parameters_by_part, state_bytes
+from codesign.models.workload.operator_rules import OperatorRule
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import QUANTITIES, PassWork, class_of
 from codesign.evaluators.forecast.variants import (
     Nonlinear,
@@ -24,10 +24,10 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
 )
 from codesign.evaluators.profiles import Profiles
-from codesign.workload.lowering import Logits
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import Role
-from codesign.workload.operators import OperatorTable
+from codesign.models.workload.lowering import Logits
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import Role
+from codesign.models.workload.operators import OperatorTable
 
 PROFILES = Profiles("forecast", {"plain": "codesign.evaluators.forecast.plain:PlainCount"})
 """Every class of rules is a :class:`PlainCount`."""

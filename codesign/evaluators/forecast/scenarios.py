@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import lora_merge_ops
-from codesign.workload.model import LanguageModel
+from codesign.models.workload.model import LanguageModel
 
 ADAPTED = (
     ("q_proj", "hidden_size", "queries"),

@@ -10,10 +10,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from codesign.errors import InputError, UnknownNameError
-from codesign.schema import Positive, Record, checked, sentence_of
-from codesign.workload import LanguageModel
-from codesign.workload.precision import bits_per_element, find_format
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.schema import Positive, Record, checked, sentence_of
+from codesign.models.workload import LanguageModel
+from codesign.models.workload.precision import bits_per_element, find_format
 
 Attention: TypeAlias = Literal["native", "mha", "gqa", "mqa", "mla"]
 Nonlinear: TypeAlias = Literal["pwl", "polynomial"]

@@ -17,18 +17,18 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from codesign.columns import Column, Columns, FloatArray, IntArray, Value
-from codesign.errors import InputError, describe_unknown
-from codesign.evaluators.base import Evaluation
+from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.base.errors import InputError, describe_unknown
+from codesign.base.evaluator import Evaluation
+from codesign.base.failures import Failure
+from codesign.base.metrics import Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.functions.constrained import CONSTRAINED
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.evaluators.functions.engineering import ENGINEERING
 from codesign.evaluators.functions.function import MOST_VARIABLES, BenchmarkFunction
 from codesign.evaluators.functions.sections import SECTIONS
 from codesign.evaluators.functions.zdt_and_dtlz import CLOSED_FORM
-from codesign.failures import Failure
-from codesign.metrics import Metric, chosen_metrics
-from codesign.schema import Record
 
 FUNCTIONS: Mapping[str, BenchmarkFunction] = CLOSED_FORM | CONSTRAINED | ENGINEERING | SECTIONS
 _CATEGORY = re.compile(r"c(0|[1-9]\d{0,4})")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)

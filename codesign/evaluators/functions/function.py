@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 
 Values: TypeAlias = tuple[Sequence[FloatArray], Sequence[FloatArray]]
 """(n,) each: the objectives, minimized, and the limits, where ``<= 0`` is within."""

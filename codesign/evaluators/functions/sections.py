@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 _FORCE_N, _LENGTH_M = 2000.0, 2.0

@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.errors import check_known
+from codesign.base.columns import FloatArray
+from codesign.base.errors import check_known
 from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 

@@ -13,9 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.accounts.wear import LONGEST_LIFE_YEARS
-from codesign.columns import Columns, FloatArray, IntArray, Value
-from codesign.deployments import ModelPart
+from codesign.base.columns import Columns, FloatArray, IntArray, Value
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
@@ -35,13 +33,15 @@ from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.hierarchy import inverse
-from codesign.hardware.power import thermal_design_watts
-from codesign.hardware.tier_order import fastest_first
-from codesign.machines.npu.pass_time import ROUNDING
-from codesign.workload.precision import FORMAT_KEYS
+from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
+from codesign.models.deployments import ModelPart
+from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
+from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.power import thermal_design_watts
+from codesign.models.hardware.tier_order import fastest_first
+from codesign.models.machines.npu.pass_time import ROUNDING
+from codesign.models.workload.precision import FORMAT_KEYS
 
 UNDECIDED_PARAMETERS = (
     "activation_format",

@@ -17,22 +17,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.columns import BoolArray, Columns, FloatArray, IntArray
+from codesign.base.columns import BoolArray, Columns, FloatArray, IntArray
 from codesign.evaluators.npu.compiled_loop import choose_compiled
 from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.hardware.tier_order import (
+from codesign.models.hardware.tier_order import (
     BY_BANDWIDTH,
     keeps_last,
     orders_of,
     worth_trying,
 )
-from codesign.machines.npu.operator_stage import resident_bytes
-from codesign.machines.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
-from codesign.machines.npu.placement import WRITTEN
-from codesign.machines.npu.stage_records import Choices, LeastWork, PassTotals, totals_of
+from codesign.models.machines.npu.operator_stage import resident_bytes
+from codesign.models.machines.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
+from codesign.models.machines.npu.placement import WRITTEN
+from codesign.models.machines.npu.stage_records import Choices, LeastWork, PassTotals, totals_of
 
 
 @cache
@@ -53,7 +53,7 @@ class Chosen:
     Attributes:
         designs: All of them, before the choice.
         distinct: The ``r`` of them that are distinct to the operators.
-        rows: (s, r) the numbers of :class:`codesign.machines.npu.stage_records.PassTotals`.
+        rows: (s, r) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`.
         sizes: (r,) positions of the batch sizes.
         orders: (r,) positions of the orders of the tiers.
         repeats: (n,) which of the distinct each design is; None if all are.

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.evaluators.npu.compiled_loop import loop
-from codesign.machines.npu.machine_code import cache_folder
+from codesign.models.machines.npu.machine_code import cache_folder
 
 SWITCH = "CODESIGN_COMPILED"
 """The environment variable that overrules when the loop is used; it cannot change a result."""

@@ -1,7 +1,7 @@
 """Dies and prices of a batch of designs as compiled loops (see ``compiled.py``).
 
 The loops call the very functions of ``accounts/``, on single numbers: the results have the same
-bits as those of :func:`codesign.accounts.price.cheapest_unit`. A power is not correctly rounded, so
+bits as those of :func:`codesign.models.accounts.price.cheapest_unit`. A power is not correctly rounded, so
 yields are computed by NumPy, between the loops. A number of dies is priced only where a lower bound
 says that it may be the cheapest.
 """
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.accounts import area, dies, price
-from codesign.accounts.account_constants import CONSTANTS, Constants
-from codesign.columns import FloatArray, IntArray
-from codesign.hardware import formula_operations
-from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.machines.npu.machine_code import compile_loop, functions_of
+from codesign.base.columns import FloatArray, IntArray
+from codesign.models.accounts import area, dies, price
+from codesign.models.accounts.account_constants import CONSTANTS, Constants
+from codesign.models.hardware import formula_operations
+from codesign.models.hardware.accelerator import AcceleratorBatch
+from codesign.models.machines.npu.machine_code import compile_loop, functions_of
 
 _LEVELS = ("interface_area_mm2", "price_usd", "package_area_mm2", "packaged_units")
 _ROUNDING = 1.0 - 1e-9
@@ -40,7 +40,7 @@ class _Plans(NamedTuple):
     Attributes:
         whole_mm2: Base before it is cut.
         layer_mm2: One stacked layer.
-        beside_mm2: See :class:`codesign.accounts.price.Bill`.
+        beside_mm2: See :class:`codesign.models.accounts.price.Bill`.
         n_beside: See there.
         at_stake_usd: See there.
         stack_keeps: Part of the stacks that bonding its layers keeps.
@@ -72,7 +72,7 @@ def compiled_cheapest_unit(
     link_bytes_per_s: float,
     constants: Constants,
 ) -> price.PricedAccelerators:
-    """As :func:`codesign.accounts.price.cheapest_unit` of the floor plans of ``n`` accelerators.
+    """As :func:`codesign.models.accounts.price.cheapest_unit` of the floor plans of ``n`` accelerators.
 
     Args:
         operand_bits: (2, n) widths of the array's two operands.

@@ -16,14 +16,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.hardware import formula_operations, hierarchy
-from codesign.hardware.tier_order import BY_BANDWIDTH
-from codesign.machines.npu import calibrated, pass_time, placement, stage_records, traffic
-from codesign.machines.npu import operator_stage as stage
-from codesign.machines.npu.machine_code import (
+from codesign.models.hardware import formula_operations, hierarchy
+from codesign.models.hardware.tier_order import BY_BANDWIDTH
+from codesign.models.machines.npu import calibrated, pass_time, placement, stage_records, traffic
+from codesign.models.machines.npu import operator_stage as stage
+from codesign.models.machines.npu.machine_code import (
     compile_loop,
     design_at,
     fields_at,
@@ -43,7 +43,7 @@ def choose_compiled(
     """The best choice of each design, and its sums over the operators of a pass.
 
     Returns:
-        (s, n) the numbers of :class:`codesign.machines.npu.stage_records.PassTotals`; (n,)
+        (s, n) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`; (n,)
         positions of the batch sizes chosen; (n,) of the orders.
     """
     n, n_tiers, n_operators = len(designs), len(designs.tier_order), len(pass_.table)

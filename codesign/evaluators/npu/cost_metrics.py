@@ -11,34 +11,34 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from codesign.accounts.account_constants import Constants
-from codesign.accounts.area import Floorplan, floorplan
-from codesign.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
-from codesign.accounts.heat import Heat, heat_of
-from codesign.accounts.ownership import (
-    owned_usd_per_hour,
-    usd_per_joule,
-    written_off_per_hour,
-)
-from codesign.accounts.price import PricedAccelerators, cheapest_unit
-from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
-from codesign.columns import FloatArray, Value
-from codesign.deployments import ModelPart
-from codesign.evaluators.explanation_rows import CostRow
+from codesign.base.columns import FloatArray, Value
+from codesign.base.explanation_rows import CostRow
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.phase_machine import PoolPrices
-from codesign.hardware.accelerator import (
+from codesign.models.accounts.account_constants import Constants
+from codesign.models.accounts.area import Floorplan, floorplan
+from codesign.models.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
+from codesign.models.accounts.heat import Heat, heat_of
+from codesign.models.accounts.ownership import (
+    owned_usd_per_hour,
+    usd_per_joule,
+    written_off_per_hour,
+)
+from codesign.models.accounts.price import PricedAccelerators, cheapest_unit
+from codesign.models.accounts.wear import SECONDS_PER_YEAR, lifetime_years
+from codesign.models.deployments import ModelPart
+from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,
     TIER_TECHNOLOGIES,
     AcceleratorBatch,
 )
-from codesign.hardware.power import thermal_design_watts
-from codesign.memtech import MemoryTechnology
-from codesign.workload import Request
+from codesign.models.hardware.power import thermal_design_watts
+from codesign.models.memtech import MemoryTechnology
+from codesign.models.workload import Request
 
 if TYPE_CHECKING:
     from codesign.evaluators.npu.design_metrics import DesignMetrics

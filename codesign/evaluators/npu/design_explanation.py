@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns
-from codesign.evaluators.base import Explanation
-from codesign.evaluators.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
+from codesign.base.columns import Columns
+from codesign.base.evaluator import Explanation
+from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.format_mixture import is_mixed, mixture_words
-from codesign.hardware.accelerator import LEVEL_NAMES, LEVEL_TITLES, UNCHARGED_EDGE
-from codesign.hardware.array import ORGANIZATIONS
-from codesign.machines.npu.placement import KINDS
+from codesign.models.format_mixture import is_mixed, mixture_words
+from codesign.models.hardware.accelerator import LEVEL_NAMES, LEVEL_TITLES, UNCHARGED_EDGE
+from codesign.models.hardware.array import ORGANIZATIONS
+from codesign.models.machines.npu.placement import KINDS
 
 
 def explain(

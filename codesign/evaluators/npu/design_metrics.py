@@ -6,22 +6,22 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
 from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.hardware.hierarchy import inverse
-from codesign.machines.npu.pass_time import level_at_power_limit_s, whole_pass_s
-from codesign.machines.npu.stage_records import Moved, PassTimes, PassTotals
+from codesign.models.hardware.hierarchy import inverse
+from codesign.models.machines.npu.pass_time import level_at_power_limit_s, whole_pass_s
+from codesign.models.machines.npu.stage_records import Moved, PassTimes, PassTotals
 
 
 class DesignMetrics(CostMetrics):
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
-    Attributes are named as in ``codesign.metrics``, where each is defined. Tables by operator are
+    Attributes are named as in ``codesign.base.metrics``, where each is defined. Tables by operator are
     of the ``r`` designs that are distinct to the operator stage (see ``Chosen``).
     """
 

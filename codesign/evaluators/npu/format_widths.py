@@ -7,16 +7,16 @@ from functools import partial
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray
-from codesign.machines.npu.stage_records import WeightGroups
-from codesign.workload import (
+from codesign.base.columns import Column, Columns, FloatArray
+from codesign.models.machines.npu.stage_records import WeightGroups
+from codesign.models.workload import (
     bits_per_element,
     bits_per_weight,
     multiply_bits,
     weight_groups,
     weight_multiply_bits,
 )
-from codesign.workload.precision import FORMAT_KEYS, Convention
+from codesign.models.workload.precision import FORMAT_KEYS, Convention
 
 
 def element_bytes(parameter: str, convention: Convention) -> Callable[[str], float]:

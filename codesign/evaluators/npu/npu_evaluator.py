@@ -16,12 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.account_constants import ENERGIES, constant_ranges
-from codesign.columns import Columns, FloatArray, IntArray, Value, taken
-from codesign.deployments import SINGLE, Parallelism, model_part
-from codesign.deployments.grouping import groups, has_degrees
-from codesign.deployments.parallelism import REPLICA_DEGREES
-from codesign.evaluators.base import Evaluation, Explanation
+from codesign.base.columns import Columns, FloatArray, IntArray, Value, taken
+from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
@@ -39,12 +37,14 @@ from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PoolPrices
-from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
-from codesign.memtech import MemoryTechnology, Range, load_library
-from codesign.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics
-from codesign.schema import Record
-from codesign.workload import Request
-from codesign.workload.precision import FORMAT_KEYS
+from codesign.models.accounts.account_constants import ENERGIES, constant_ranges
+from codesign.models.deployments import SINGLE, Parallelism, model_part
+from codesign.models.deployments.grouping import groups, has_degrees
+from codesign.models.deployments.parallelism import REPLICA_DEGREES
+from codesign.models.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
+from codesign.models.memtech import MemoryTechnology, Range, load_library
+from codesign.models.workload import Request
+from codesign.models.workload.precision import FORMAT_KEYS
 
 CHUNK = 2048
 """Distinct designs evaluated at a time, so that the (n, o) tables stay in the cache."""

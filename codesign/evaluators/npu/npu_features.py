@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.deployments import ModelPart
+from codesign.base.columns import FloatArray
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.hardware.hierarchy import inverse
-from codesign.hardware.power import OperationEnergies, thermal_design_watts
+from codesign.models.deployments import ModelPart
+from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.power import OperationEnergies, thermal_design_watts
 
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``best_case.py``) are features too."""

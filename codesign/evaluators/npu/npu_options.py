@@ -13,16 +13,22 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from codesign.accounts.account_constants import CONSTANTS, Constants, Cooling, Process, constants_at
-from codesign.deployments import LinkTime, ModelPart
-from codesign.errors import describe_unknown
+from codesign.base.errors import describe_unknown
+from codesign.base.schema import quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
-from codesign.hardware.array import Organization
-from codesign.hardware.collective_times import Link
-from codesign.machines.npu.stage_records import Modelling
-from codesign.memtech import Level
-from codesign.schema import quantity, unstored_at
-from codesign.workload.lowering import Phase
+from codesign.models.accounts.account_constants import (
+    CONSTANTS,
+    Constants,
+    Cooling,
+    Process,
+    constants_at,
+)
+from codesign.models.deployments import LinkTime, ModelPart
+from codesign.models.hardware.array import Organization
+from codesign.models.hardware.collective_times import Link
+from codesign.models.machines.npu.stage_records import Modelling
+from codesign.models.memtech import Level
+from codesign.models.workload.lowering import Phase
 
 Blocking: TypeAlias = Literal["capacity", "array"]
 
@@ -116,7 +122,7 @@ class NpuOptions(AccuracyOptions):
     stands apart."""
     constants: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field({})
     """Constants of what a design costs and an operation takes, by name, in place of those of
-    ``technology_level``; see ``codesign/accounts/constants.yaml``."""
+    ``technology_level``; see ``codesign/models/accounts/constants.yaml``."""
 
     @field_validator("constants")
     @classmethod

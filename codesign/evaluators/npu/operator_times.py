@@ -10,11 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.prepared_designs import ArrayKind, ArrayShape, PreparedDesigns
-from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.array import (
+from codesign.models.hardware.accelerator import AcceleratorBatch
+from codesign.models.hardware.array import (
     DATAFLOWS,
     ORGANIZATIONS,
     column_slots,
@@ -22,10 +22,10 @@ from codesign.hardware.array import (
     ideal_cycles,
     systolic_cycles,
 )
-from codesign.machines.npu.calibrated import calibrated_cycles
-from codesign.machines.npu.operator_stage import kv_held_shares, operator_cost
-from codesign.machines.npu.pass_time import power_limited_s
-from codesign.machines.npu.stage_records import (
+from codesign.models.machines.npu.calibrated import calibrated_cycles
+from codesign.models.machines.npu.operator_stage import kv_held_shares, operator_cost
+from codesign.models.machines.npu.pass_time import power_limited_s
+from codesign.models.machines.npu.stage_records import (
     N_SUMS,
     LeastWork,
     Moved,
@@ -33,9 +33,9 @@ from codesign.machines.npu.stage_records import (
     Shape,
     StageOperator,
 )
-from codesign.machines.npu.traffic import array_passes
-from codesign.workload.lowering import Phase
-from codesign.workload.operators import OperatorTable
+from codesign.models.machines.npu.traffic import array_passes
+from codesign.models.workload.lowering import Phase
+from codesign.models.workload.operators import OperatorTable
 
 _KV = 1
 """Position of the KV cache among the kinds of data that are placed."""
@@ -286,7 +286,7 @@ class Stage:
 
     @property
     def totals(self) -> FloatArray:
-        """(s, n) the numbers of :class:`codesign.machines.npu.stage_records.PassTotals`.
+        """(s, n) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`.
 
         The seconds are longer than those of the operators where a memory is at its power limit.
         """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value
 
 
 @dataclass(frozen=True)

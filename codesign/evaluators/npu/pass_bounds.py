@@ -24,25 +24,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import (
     account_constants,
     link_time,
 )
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import Preparation
-from codesign.hardware.accelerator import AcceleratorBatch, take
-from codesign.hardware.hierarchy import inverse
-from codesign.hardware.tier_order import worth_trying
-from codesign.machines.npu.calibrated import (
+from codesign.models.hardware.accelerator import AcceleratorBatch, take
+from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.tier_order import worth_trying
+from codesign.models.machines.npu.calibrated import (
     busiest_s,
     known_tiers,
     off_chip_passes,
     scale_bytes,
 )
-from codesign.machines.npu.operator_stage import pinned_shares
-from codesign.machines.npu.pass_time import ROUNDING, whole_pass_s
-from codesign.machines.npu.traffic import ACCUMULATOR_BYTES
+from codesign.models.machines.npu.operator_stage import pinned_shares
+from codesign.models.machines.npu.pass_time import ROUNDING, whole_pass_s
+from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES
 
 _WIDEST_BYTES = 4.0
 """No number format is wider."""

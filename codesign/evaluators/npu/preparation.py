@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from codesign.columns import (
+from codesign.base.columns import (
     MOST_COMBINATIONS,
     Column,
     Columns,
@@ -19,24 +19,24 @@ from codesign.columns import (
     distinct,
     taken,
 )
-from codesign.deployments import ModelPart
 from codesign.evaluators.npu.format_widths import meaning
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, modelling_of
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.hardware.accelerator import (
+from codesign.models.deployments import ModelPart
+from codesign.models.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
     UnitTables,
     build_accelerators,
 )
-from codesign.hardware.hierarchy import inverse
-from codesign.machines.npu.calibrated import shared_evenly
-from codesign.machines.npu.operator_stage import TILE_BUFFER_SHARE
-from codesign.memtech import MemoryTechnology
-from codesign.workload import Request
-from codesign.workload.lowering import Phase
-from codesign.workload.precision import FORMAT_KEYS
+from codesign.models.hardware.hierarchy import inverse
+from codesign.models.machines.npu.calibrated import shared_evenly
+from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
+from codesign.models.memtech import MemoryTechnology
+from codesign.models.workload import Request
+from codesign.models.workload.lowering import Phase
+from codesign.models.workload.precision import FORMAT_KEYS
 
 STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 """Parameters of the software (MemExplorer §4.2)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from codesign.columns import (
+from codesign.base.columns import (
     BoolArray,
     Columns,
     FloatArray,
@@ -18,7 +18,7 @@ from codesign.columns import (
     distinct,
     taken,
 )
-from codesign.errors import InputError, check_known
+from codesign.base.errors import InputError, check_known
 from codesign.evaluators.npu.format_widths import (
     element_bytes,
     groups_of_weights,
@@ -26,15 +26,20 @@ from codesign.evaluators.npu.format_widths import (
 )
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.hardware.accelerator import AcceleratorBatch, in_order, take
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
-from codesign.hardware.tier_order import fastest_first
-from codesign.machines.npu.calibrated import known_tiers
-from codesign.machines.npu.operator_stage import place, resident_bytes
-from codesign.machines.npu.placement import PRIORITIES, WRITTEN
-from codesign.machines.npu.stage_records import Moved, PlacedDesign, StageDesign, WeightGroups
-from codesign.machines.npu.traffic import port_bytes
+from codesign.models.hardware.accelerator import AcceleratorBatch, in_order, take
+from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.models.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
+from codesign.models.hardware.tier_order import fastest_first
+from codesign.models.machines.npu.calibrated import known_tiers
+from codesign.models.machines.npu.operator_stage import place, resident_bytes
+from codesign.models.machines.npu.placement import PRIORITIES, WRITTEN
+from codesign.models.machines.npu.stage_records import (
+    Moved,
+    PlacedDesign,
+    StageDesign,
+    WeightGroups,
+)
+from codesign.models.machines.npu.traffic import port_bytes
 
 if TYPE_CHECKING:
     from codesign.evaluators.npu.preparation import Preparation

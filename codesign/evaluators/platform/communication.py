@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.deployments.expert_parallelism import exchange_steps
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.hardware.collective_times import (
+from codesign.models.deployments.expert_parallelism import exchange_steps
+from codesign.models.hardware.collective_times import (
     CollectiveKind,
     Link,
     all_gather_s,
@@ -21,8 +21,8 @@ from codesign.hardware.collective_times import (
     point_to_point_s,
     split_over_nodes,
 )
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import Scope
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import Scope
 
 Kind: TypeAlias = CollectiveKind | Literal["dispatch", "combine"]
 

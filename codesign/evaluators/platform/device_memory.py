@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.model_size import (
+from codesign.models.workload.model_size import (
     index_bytes_per_token,
     kv_elements_per_token,
     parameters_by_part,
     state_bytes,
 )
-from codesign.workload.operator_rules import state_part
-from codesign.workload.operators import OperatorTable
+from codesign.models.workload.operator_rules import state_part
+from codesign.models.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)

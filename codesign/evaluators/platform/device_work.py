@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from codesign.columns import FloatArray
-from codesign.workload.operator_rules import Kernel, OperatorRule
-from codesign.workload.operators import Kind, OperatorTable
+from codesign.base.columns import FloatArray
+from codesign.models.workload.operator_rules import Kernel, OperatorRule
+from codesign.models.workload.operators import Kind, OperatorTable
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Time of a pass by laws of kernels that are fitted to measurements: what the profile fitted is.
 
-On devices that were measured, corrections are on top (:mod:`codesign.machines.device.corrections`).
+On devices that were measured, corrections are on top (:mod:`codesign.models.machines.device.corrections`).
 
 The operators of a pass become the kernels that a serving engine starts: matrix products, one
 attention for the products with keys and values, one for a layer of experts, one that works row by
@@ -15,7 +15,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
+from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
@@ -28,55 +29,58 @@ from codesign.evaluators.platform.fitted_messages import (
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
-from codesign.machines.device.absorbing import (
+from codesign.models.machines.device.absorbing import (
     Absorbing,
     AbsorbingConstants,
     absorbing_case,
     absorbing_time_s,
 )
-from codesign.machines.device.attention import (
+from codesign.models.machines.device.attention import (
     Attention,
     AttentionConstants,
     attention_case,
     attention_time_s,
     has_portable_kernels_only,
 )
-from codesign.machines.device.constants import load_constants
-from codesign.machines.device.corrections import KernelCase, correction
-from codesign.machines.device.elementwise import ElementwiseConstants, row_time_s, stream_time_s
-from codesign.machines.device.energy import (
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.corrections import KernelCase, correction
+from codesign.models.machines.device.elementwise import (
+    ElementwiseConstants,
+    row_time_s,
+    stream_time_s,
+)
+from codesign.models.machines.device.energy import (
     EnergyConstants,
     KernelWork,
     idle_watts,
     kernel_energy_joules,
     sustained_time_s,
 )
-from codesign.machines.device.engine import EngineConstants, host_own_s, host_starts_s
-from codesign.machines.device.expected_error import (
+from codesign.models.machines.device.engine import EngineConstants, host_own_s, host_starts_s
+from codesign.models.machines.device.expected_error import (
     describe_energy_error,
     describe_expected_error,
     energy_range,
 )
-from codesign.machines.device.experts import (
+from codesign.models.machines.device.experts import (
     ExpertConstants,
     ExpertWork,
     experts_case,
     experts_time_s,
     rank_load,
 )
-from codesign.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
-from codesign.machines.device.indexing import Index, index_score_time_s, selection_time_s
-from codesign.machines.device.rates import DeviceRates
-from codesign.machines.device.scan import (
+from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
+from codesign.models.machines.device.indexing import Index, index_score_time_s, selection_time_s
+from codesign.models.machines.device.rates import DeviceRates
+from codesign.models.machines.device.scan import (
     Convolution,
     Scan,
     ScanConstants,
     convolution_time_s,
     scan_time_s,
 )
-from codesign.schema import Record
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import state_part
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import state_part
 
 _WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""

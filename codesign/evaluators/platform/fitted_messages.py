@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
-from codesign.hardware.collective_times import CollectiveKind, split_over_nodes, wire_bytes
-from codesign.machines.device.collectives import (
+from codesign.models.hardware.collective_times import CollectiveKind, split_over_nodes, wire_bytes
+from codesign.models.machines.device.collectives import (
     CollectiveConstants,
     DeviceCollective,
     collective_time_s,
 )
-from codesign.machines.device.engine import EngineConstants, rank_wait_s
-from codesign.machines.device.engine import host_copy_s as engine_host_copy_s
-from codesign.machines.device.expert_exchange import (
+from codesign.models.machines.device.engine import EngineConstants, rank_wait_s
+from codesign.models.machines.device.engine import host_copy_s as engine_host_copy_s
+from codesign.models.machines.device.expert_exchange import (
     DISPATCH_BYTES,
     ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
 )
-from codesign.workload.expert_routing import partners
+from codesign.models.workload.expert_routing import partners
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform.fitted import FittedKernels

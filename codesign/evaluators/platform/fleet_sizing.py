@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from codesign.deployments.queueing import (
+from codesign.base.errors import InputError
+from codesign.evaluators.platform.machine_pools import serving_machine
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.models.deployments.queueing import (
     Arrivals,
     EngineLimits,
     Fleet,
@@ -17,11 +20,8 @@ from codesign.deployments.queueing import (
     poisson_arrivals,
     simulate,
 )
-from codesign.deployments.queueing.service_levels import ServiceLevel
-from codesign.deployments.queueing.serving_machine import ServingMachine
-from codesign.errors import InputError
-from codesign.evaluators.platform.machine_pools import serving_machine
-from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 LEAST_REQUESTS = 500
 """Requests that are simulated at least [ours]: 1 % of them are five requests."""

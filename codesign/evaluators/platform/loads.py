@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
-from codesign.workload.expert_routing import expected_distinct_experts
-from codesign.workload.operators import OperatorTable
+from codesign.models.workload.expert_routing import expected_distinct_experts
+from codesign.models.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import design_columns
-from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
-from codesign.deployments.queueing.serving_machine import ServingMachine
-from codesign.errors import InputError
+from codesign.base.columns import design_columns
+from codesign.base.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
-from codesign.workload.model_size import index_bytes_per_token, kv_elements_per_token
-from codesign.workload.precision import bits_per_element
+from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
+from codesign.models.deployments.queueing.serving_machine import ServingMachine
+from codesign.models.workload.model_size import index_bytes_per_token, kv_elements_per_token
+from codesign.models.workload.precision import bits_per_element
 
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take: vLLM's default until version 0.27."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, message_time_s
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.machines.device.indexing import eight_bit_peak
-from codesign.machines.roofline import roofline_times
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import Kernel, Scope
+from codesign.models.machines.device.indexing import eight_bit_peak
+from codesign.models.machines.roofline import roofline_times
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import Kernel, Scope
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray, column_of
-from codesign.deployments.parallelism import SEARCHED_DEGREES, divisors
+from codesign.base.columns import Column, Columns, FloatArray, IntArray, column_of
+from codesign.base.metrics import PLATFORM_METRICS, Metric
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.metrics import PLATFORM_METRICS, Metric
-from codesign.workload.model import LanguageModel
+from codesign.models.deployments.parallelism import SEARCHED_DEGREES, divisors
+from codesign.models.workload.model import LanguageModel
 
 
 def factorizations(n_devices: int) -> IntArray:

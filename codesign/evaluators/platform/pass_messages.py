@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.loads import stream_parts, total_of, written_elements
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.model import LanguageModel
-from codesign.workload.model_size import kv_elements_per_token
-from codesign.workload.operator_rules import Collective
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_size import kv_elements_per_token
+from codesign.models.workload.operator_rules import Collective
 
 _PURPOSES: dict[Collective, str] = {"all_reduce": "sum", "all_gather": "gather"}
 """What a message is called after the operator whose outputs it sends."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.device_memory import CachedTokens
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.serving_rules import rules_of
-from codesign.workload.model_size import sliding_share
-from codesign.workload.operators import OperatorTable
+from codesign.models.workload.model_size import sliding_share
+from codesign.models.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)

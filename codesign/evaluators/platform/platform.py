@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import Column, FloatArray
+from codesign.base.columns import Column, FloatArray
 from codesign.evaluators.platform.product_columns import ProductColumns
-from codesign.hardware.collective_times import Link
-from codesign.machines.device.links import LinkRates, Texts
-from codesign.machines.device.rates import DeviceRates
+from codesign.models.hardware.collective_times import Link
+from codesign.models.machines.device.links import LinkRates, Texts
+from codesign.models.machines.device.rates import DeviceRates
 
 
 @dataclass(frozen=True)

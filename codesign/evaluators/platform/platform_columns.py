@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray
-from codesign.deployments.parallelism import DEGREES
-from codesign.errors import check_known
+from codesign.base.columns import Column, Columns, FloatArray
+from codesign.base.errors import check_known
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
 from codesign.evaluators.platform.serving_rules import rules_of
-from codesign.hardware.collective_times import Link
-from codesign.hardware.device import Device
-from codesign.machines.device.rates import DeviceRates, Floats, device_rates
-from codesign.workload.precision import FORMAT_KEYS, bits_per_element
+from codesign.models.deployments.parallelism import DEGREES
+from codesign.models.hardware.collective_times import Link
+from codesign.models.hardware.device import Device
+from codesign.models.machines.device.rates import DeviceRates, Floats, device_rates
+from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element
 
 OVERRIDES = (
     "compute_flop_per_s",

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.rents import why_no_rent
-from codesign.columns import Column, Columns, FloatArray, Value, design_columns
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation, Explanation
+from codesign.base.columns import Column, Columns, FloatArray, Value, design_columns
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.metrics import PLATFORM_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform import Platform
@@ -31,11 +32,10 @@ from codesign.evaluators.platform.platform_options import PROFILES, PlatformOpti
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
-from codesign.hardware.device import Device, list_devices, load_device
-from codesign.machines.device.formats import BLOCK_SCALED
-from codesign.metrics import PLATFORM_METRICS, Metric, chosen_metrics
-from codesign.schema import Record
-from codesign.workload.model import LanguageModel
+from codesign.models.accounts.rents import why_no_rent
+from codesign.models.hardware.device import Device, list_devices, load_device
+from codesign.models.machines.device.formats import BLOCK_SCALED
+from codesign.models.workload.model import LanguageModel
 
 _BLOCK = (128, 128)
 """Weights that share a scale in the format ``BLOCK_SCALED``."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from codesign.accounts.rents import listed_rent, rent_words
-from codesign.evaluators.base import Explanation
-from codesign.evaluators.explanation_rows import LevelRow, OperatorRow, PowerRow
+from codesign.base.evaluator import Explanation
+from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
+from codesign.models.accounts.rents import listed_rent, rent_words
 
 
 def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.deployments.parallelism import divisors
-from codesign.errors import Mistake
+from codesign.base.columns import FloatArray
+from codesign.base.errors import Mistake
+from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.units import format_engineering
-from codesign.workload.precision import FORMATS, bits_per_element
+from codesign.models.deployments.parallelism import divisors
+from codesign.models.workload.precision import FORMATS, bits_per_element
 
 _INDIVISIBLE = 1.0
 """Violation of a split that does not come out even."""

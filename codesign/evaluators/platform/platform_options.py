@@ -1,7 +1,7 @@
 """How a platform is modelled: the choices that measurements, bounds and papers make differently.
 
 A profile sets them together, by its rules. ``fitted`` is the default: every kernel and collective
-takes the time that laws fitted to measurements give (:mod:`codesign.machines.device`). ``ideal`` is
+takes the time that laws fitted to measurements give (:mod:`codesign.models.machines.device`). ``ideal`` is
 a bound: peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked
 up, logits are computed where a token is predicted, and a batch of tokens reads the experts that it
 is expected to touch. Further profiles have the conventions of others (:mod:`codesign.conventions`),
@@ -18,10 +18,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
+from codesign.base.schema import Fraction, quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.evaluators.profiles import Profiles
-from codesign.hardware.collective_times import Algorithm
-from codesign.schema import Fraction, quantity, unstored_at
+from codesign.models.hardware.collective_times import Algorithm
 
 Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import model_validator
 
-from codesign.errors import InputError, KeyedValueError
+from codesign.base.errors import InputError, KeyedValueError
+from codesign.base.schema import Natural, Positive, Record, checked
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
-from codesign.schema import Natural, Positive, Record, checked
-from codesign.workload.model import LanguageModel
-from codesign.workload.model_library import load_model
-from codesign.workload.request import TraceName
-from codesign.workload.traces import load_trace
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_library import load_model
+from codesign.models.workload.request import TraceName
+from codesign.models.workload.traces import load_trace
 
 
 def _known_model(name: object) -> object:

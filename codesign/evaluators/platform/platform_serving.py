@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.accounts.rents import rent_usd_per_hour
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.device_memory import DeviceFootprint, Residence, reside
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.pass_messages import list_messages
@@ -18,6 +17,7 @@ from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass, time_pass
+from codesign.models.accounts.rents import rent_usd_per_hour
 
 PRICES = ("usd_per_hour", "usd_per_million_output_tokens")
 """Metrics in proportion to the rent of a device."""

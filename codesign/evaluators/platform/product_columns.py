@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
-from codesign.hardware.device import SAME_RATE, Device
-from codesign.machines.device.experts import expert_kernel
-from codesign.machines.device.formats import (
+from codesign.base.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
+from codesign.models.hardware.device import SAME_RATE, Device
+from codesign.models.machines.device.experts import expert_kernel
+from codesign.models.machines.device.formats import (
     ProductFormat,
     format_on,
     product_format,

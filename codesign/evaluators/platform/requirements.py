@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray, design_columns
-from codesign.deployments.parallelism import PIPELINE_PARALLEL, SEARCHED_DEGREES
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray, design_columns
+from codesign.base.errors import InputError
+from codesign.base.units import format_engineering
 from codesign.evaluators.platform.parallelism_choices import (
     ParallelismChoices,
     candidates,
@@ -31,8 +31,8 @@ from codesign.evaluators.platform.parallelism_choices import (
 )
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.hardware.device import Device
-from codesign.units import format_engineering
+from codesign.models.deployments.parallelism import PIPELINE_PARALLEL, SEARCHED_DEGREES
+from codesign.models.hardware.device import Device
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, column_of, design_columns
+from codesign.base.columns import Columns, FloatArray, column_of, design_columns
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Column, FloatArray
+from codesign.base.columns import Column, FloatArray
 from codesign.evaluators.platform.communication import Message, expert_messages
 from codesign.evaluators.platform.device_memory import (
     CachedTokens,
@@ -28,10 +28,10 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PROFILES, PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.lowering import lower
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import OperatorRule
-from codesign.workload.operators import OperatorTable
+from codesign.models.workload.lowering import lower
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import OperatorRule
+from codesign.models.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)

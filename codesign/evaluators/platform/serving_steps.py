@@ -24,11 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray, column_of, design_columns
-from codesign.deployments.queueing import EngineLimits, EngineStep
-from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
-from codesign.deployments.queueing.token_grid import place_on, token_grid
-from codesign.errors import InputError
+from codesign.base.columns import FloatArray, column_of, design_columns
+from codesign.base.errors import InputError
+from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -36,13 +34,15 @@ from codesign.evaluators.platform.platform_limits import describe_limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass
-from codesign.units import format_engineering
-from codesign.workload.model_size import (
+from codesign.models.deployments.queueing import EngineLimits, EngineStep
+from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
+from codesign.models.deployments.queueing.token_grid import place_on, token_grid
+from codesign.models.workload.model_size import (
     index_bytes_per_token,
     kv_elements_per_token,
     state_bytes,
 )
-from codesign.workload.operator_rules import state_part
+from codesign.models.workload.operator_rules import state_part
 
 _GRID_RATIO = 2.0**0.5
 """From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""

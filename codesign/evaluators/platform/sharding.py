@@ -1,6 +1,6 @@
 """What one device has of every operator when a layer is split over a group of devices.
 
-How an operator is divided is a row of :mod:`codesign.workload.operator_rules`. Attention heads and
+How an operator is divided is a row of :mod:`codesign.models.workload.operator_rules`. Attention heads and
 the vocabulary are divided among the devices of tensor and expert parallelism, feed-forward layers
 among those of tensor parallelism.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
-from codesign.workload.model import LanguageModel
-from codesign.workload.operator_rules import (
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operator_rules import (
     Dimension,
     OperatorRule,
     Role,

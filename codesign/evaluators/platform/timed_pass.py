@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines, time_message

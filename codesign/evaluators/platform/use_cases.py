@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codesign.errors import check_known
-from codesign.schema import Record, quantity, read_records
+from codesign.base.errors import check_known
+from codesign.base.schema import Record, quantity, read_records
 
 _FILE = Path(__file__).parent / "use_cases.yaml"
 

@@ -16,10 +16,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.columns import Columns, FloatArray, Value, taken
-from codesign.deployments.grouping import groups
-from codesign.evaluators.base import Evaluation, Explanation
-from codesign.evaluators.explanation_rows import OperatorRow
+from codesign.base.columns import Columns, FloatArray, Value, taken
+from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.explanation_rows import OperatorRow
+from codesign.base.metrics import FOR_POOLS, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_explanation import explain
@@ -29,15 +30,18 @@ from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES, PreparedDesigns
 from codesign.evaluators.phase_machine import PoolPrices
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.machines.npu.stage_records import PassTimes, PassTotals
-from codesign.machines.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
-from codesign.machines.simulation.tiles import OperatorWork, Steps, Tiling, steps
-from codesign.memtech import MemoryTechnology
-from codesign.metrics import FOR_POOLS, chosen_metrics
-from codesign.schema import Record
-from codesign.workload import Request
-from codesign.workload.precision import find_format
+from codesign.models.deployments.grouping import groups
+from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.models.machines.npu.stage_records import PassTimes, PassTotals
+from codesign.models.machines.simulation.simulated_npu import (
+    SimulatedNpu,
+    SimulatedOperator,
+    simulate,
+)
+from codesign.models.machines.simulation.tiles import OperatorWork, Steps, Tiling, steps
+from codesign.models.memtech import MemoryTechnology
+from codesign.models.workload import Request
+from codesign.models.workload.precision import find_format
 
 DemandTiming: TypeAlias = Literal["paced", "first_use"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from codesign.base.metrics import FORMAT_METRICS
 from codesign.evaluators.system.hand_over import TIME_METRIC
 from codesign.evaluators.system.roles import PoolTask
-from codesign.metrics import FORMAT_METRICS
 
 SUMS = ("n_devices", "area_mm2", "unit_cost_usd", "embodied_kgco2e")
 """Metrics that add over all machines, besides power."""

@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, Value
-from codesign.deployments.parallelism import REPLICA_DEGREES
-from codesign.errors import InputError, JobError
-from codesign.evaluators.base import (
+from codesign.base.columns import Column, Columns, FloatArray, Value
+from codesign.base.errors import InputError, JobError
+from codesign.base.evaluator import (
     Bounds,
     Evaluation,
     Explains,
@@ -26,6 +25,8 @@ from codesign.evaluators.base import (
     UsesConventions,
     profile_of,
 )
+from codesign.base.metrics import EXCHANGED, POOL_METRICS, Metric
+from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import (
     BATCH_SIZE,
     HasPrices,
@@ -43,10 +44,9 @@ from codesign.evaluators.system.hand_over import (
 )
 from codesign.evaluators.system.roles import PoolTask
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.metrics import EXCHANGED, POOL_METRICS, Metric
-from codesign.schema import Record
-from codesign.workload import Request
-from codesign.workload.precision import bits_per_element
+from codesign.models.deployments.parallelism import REPLICA_DEGREES
+from codesign.models.workload import Request
+from codesign.models.workload.precision import bits_per_element
 
 _PARTS_OF_COST = [name for name in POOL_METRICS if name.startswith(("standing_", "wear_"))]
 _NO_PRICES = PoolPrices(np.nan, np.nan, np.nan)

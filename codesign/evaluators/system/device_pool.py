@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
-from codesign.accounts.rents import list_rents, why_no_rent
-from codesign.accounts.shipped_devices import device_account
-from codesign.columns import Columns, FloatArray, Value
-from codesign.evaluators.base import Evaluation, Explanation
-from codesign.evaluators.explanation_rows import OperatorRow, PowerRow
+from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.explanation_rows import OperatorRow, PowerRow
+from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
@@ -31,9 +30,10 @@ from codesign.evaluators.system.hand_over import (
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.hardware.device import list_devices
-from codesign.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
-from codesign.schema import Record
+from codesign.models.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
+from codesign.models.accounts.rents import list_rents, why_no_rent
+from codesign.models.accounts.shipped_devices import device_account
+from codesign.models.hardware.device import list_devices
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
 _PRICE, _STANDING, _WEAR = "usd_per_million_tokens", "standing_usd_per_hour", "wear_usd_per_token"

@@ -20,15 +20,15 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.accounts.wear import LONGEST_LIFE_YEARS
-from codesign.columns import FloatArray
+from codesign.base.columns import FloatArray
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
+from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
 
 
 class SystemFlow:
     """Metrics of ``n`` systems, each computed when it is first asked for; all (n,).
 
-    Attributes are named as in ``codesign.metrics``, where each is defined.
+    Attributes are named as in ``codesign.base.metrics``, where each is defined.
 
     Args:
         stages: In the order in which a request passes them.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.metrics import EXCHANGED, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.metrics import EXCHANGED, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
-from codesign.workload.model_size import kv_elements, state_bytes
-from codesign.workload.precision import bits_per_element
+from codesign.models.workload.model_size import kv_elements, state_bytes
+from codesign.models.workload.precision import bits_per_element
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 """What a request waits for in a phase: its first token, or each of the next ones."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.deployments.queueing.fleet import exposed_s
+from codesign.base.columns import FloatArray
 from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
+from codesign.models.deployments.queueing.fleet import exposed_s
 
 
 @dataclass(frozen=True)

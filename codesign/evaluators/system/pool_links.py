@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from codesign.columns import FloatArray
-from codesign.errors import InputError
-from codesign.evaluators.base import LinkDescription
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
+from codesign.base.evaluator import LinkDescription
 from codesign.evaluators.system.parts import PoolLinkRates
 from codesign.evaluators.system.roles import PoolTask
 

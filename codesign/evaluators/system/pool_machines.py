@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 
-from codesign.columns import Column
-from codesign.errors import InputError, describe_unknown, mistakes_at
-from codesign.evaluators.base import PoolDescription
+from codesign.base.columns import Column
+from codesign.base.errors import InputError, describe_unknown, mistakes_at
+from codesign.base.evaluator import PoolDescription
+from codesign.base.schema import Document, to_record
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform import PlatformEvaluator
@@ -17,8 +18,7 @@ from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import PoolTask
 from codesign.evaluators.system.system_options import DEVICES, MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.schema import Document, to_record
-from codesign.workload.precision import FORMAT_KEYS, bits_per_element, bits_per_weight
+from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element, bits_per_weight
 
 
 def pool_machine(

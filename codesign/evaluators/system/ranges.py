@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codesign.evaluators.base import VariesConstants, VariesTechnology
+from codesign.base.evaluator import VariesConstants, VariesTechnology
 from codesign.evaluators.system.design_pool import DesignPool
-from codesign.memtech import MemoryTechnology, Range
+from codesign.models.memtech import MemoryTechnology, Range
 
 
 def technologies(pools: Mapping[str, DesignPool]) -> dict[str, MemoryTechnology]:

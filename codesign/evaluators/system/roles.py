@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from codesign.errors import InputError
-from codesign.evaluators.base import PoolDescription
+from codesign.base.errors import InputError
+from codesign.base.evaluator import PoolDescription
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.workload.request import LayerPart
+from codesign.models.workload.request import LayerPart
 
 StageName: TypeAlias = Literal["prefill", "decode", "early", "late"]
 

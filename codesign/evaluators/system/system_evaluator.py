@@ -11,9 +11,9 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from codesign.columns import Columns, FloatArray, Value
-from codesign.errors import UnknownNameError
-from codesign.evaluators.base import (
+from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.errors import UnknownNameError
+from codesign.base.evaluator import (
     Bounds,
     Evaluation,
     Evaluator,
@@ -23,6 +23,8 @@ from codesign.evaluators.base import (
     PoolAccount,
     PoolDescription,
 )
+from codesign.base.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.system import ranges
 from codesign.evaluators.system.decisive_metrics import (
     OF_HAND_OVER,
@@ -47,9 +49,7 @@ from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.system_explanation import explain, explain_pools
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.memtech import MemoryTechnology, Range
-from codesign.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric, chosen_metrics
-from codesign.schema import Record
+from codesign.models.memtech import MemoryTechnology, Range
 
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""

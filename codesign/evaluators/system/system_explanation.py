@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray
-from codesign.evaluators.base import Explanation, PoolAccount
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.evaluator import Explanation, PoolAccount
+from codesign.base.metrics import SYSTEM_METRICS
 from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import WIDE_FORMAT
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
-from codesign.metrics import SYSTEM_METRICS
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.schema import Document, Record, checked, to_record, unstored_at
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform.platform_options import PlatformOptions
-from codesign.schema import Document, Record, checked, to_record, unstored_at
 
 DEVICES = "platform"
 """The evaluator of devices of datasheets, whose workload is no single phase."""

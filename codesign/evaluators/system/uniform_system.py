@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import (
+from codesign.base.columns import (
     MOST_COMBINATIONS,
     Column,
     Columns,
@@ -30,12 +30,12 @@ from codesign.columns import (
     distinct,
     taken,
 )
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import SYSTEM_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Record
 from codesign.evaluators.system.design_pool import BoundedDesignPool
 from codesign.evaluators.system.system_evaluator import MACHINES, SystemEvaluator
-from codesign.metrics import SYSTEM_METRICS, Metric, chosen_metrics
-from codesign.schema import Record
 
 _RATE, _TDP = "throughput_tokens_per_s", "tdp_watts"
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from codesign.errors import KeyedValueError
-from codesign.schema import Positive, Record
-from codesign.workload import LanguageModel, load_model
-from codesign.workload.request import BOTH_COUNTS, TOKEN_KEYS, ModelName, TraceName
-from codesign.workload.traces import Trace, load_trace
+from codesign.base.errors import KeyedValueError
+from codesign.base.schema import Positive, Record
+from codesign.models.workload import LanguageModel, load_model
+from codesign.models.workload.request import BOTH_COUNTS, TOKEN_KEYS, ModelName, TraceName
+from codesign.models.workload.traces import Trace, load_trace
 
 
 class SystemWorkload(Record):

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from codesign.errors import InputError
-from codesign.files import replacing_together
+from codesign.base.errors import InputError
+from codesign.base.files import replacing_together
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign

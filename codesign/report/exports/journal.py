@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import IntArray, Value
-from codesign.errors import needing_extra
-from codesign.files import replacing
+from codesign.base.columns import IntArray, Value
+from codesign.base.errors import needing_extra
+from codesign.base.files import replacing
 from codesign.report.exports.observed import CHUNK, provenance
 from codesign.report.frames import Scope, positions_of
 from codesign.report.json_values import to_plain
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
     from codesign.space.parameters import Parameter
 
 _BEGIN = datetime(2000, 1, 1, tzinfo=UTC)

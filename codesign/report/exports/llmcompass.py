@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
     flat_memory_notes,

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.files import replacing
+from codesign.base.files import replacing
 from codesign.report.exports.observed import observations, provenance
 from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, numbers_of, positions_of
 from codesign.report.json_values import to_json_text
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 
 def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import IntArray
-from codesign.errors import InputError, needing_extra
-from codesign.files import replacing
-from codesign.metrics import Metric
+from codesign.base.columns import IntArray
+from codesign.base.errors import InputError, needing_extra
+from codesign.base.files import replacing
+from codesign.base.metrics import Metric
+from codesign.base.text import markdown_line, markdown_text, spreadsheet_text
 from codesign.report import palette
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
@@ -33,13 +34,12 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.text import markdown_line, markdown_text, spreadsheet_text
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
     from xlsxwriter.format import Format
 
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """A date for formats that demand one: the same results give the same bytes."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from codesign.columns import IntArray
-from codesign.pareto import TOLERANCE
+from codesign.base.columns import IntArray
 from codesign.report.json_values import to_plain
+from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 CHUNK = 10_000
 """Observations decoded at a time, so that memory does not grow with the campaign."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.models.workload import Request
 from codesign.report.exports.design_files import (
     Written,
     commented,
@@ -25,10 +26,9 @@ from codesign.report.exports.design_files import (
     write_texts,
 )
 from codesign.report.json_values import to_json_text
-from codesign.workload import Request
 
 if TYPE_CHECKING:
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.report.chosen import ChosenDesign
     from codesign.report.machine import Machine
 

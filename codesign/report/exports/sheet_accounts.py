@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.accounts.account_constants import constant_ranges
-from codesign.analysis.sweep import Sweep
-from codesign.analysis.uncertainty import design_intervals
-from codesign.errors import InputError
-from codesign.evaluators.base import Explains, Explanation
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Explains, Explanation
 from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.insight.uncertainty.sweep import Sweep
+from codesign.insight.uncertainty.uncertainty import design_intervals
+from codesign.models.accounts.account_constants import constant_ranges
 from codesign.report.exports.block_diagram import interface_words
 from codesign.report.labels import format_metric, format_value, metric_of
 from codesign.report.uncertainty_tables import NO_RANGE
 
 if TYPE_CHECKING:
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.report.machine import Machine
 
 SAMPLES = 200

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words
 from codesign.report.exports.block_diagram import block_diagram
@@ -40,7 +41,6 @@ from codesign.report.labels import (
 )
 from codesign.report.tables import format_cell, unit_and_title
 from codesign.report.uncertainty_tables import NO_RANGE, PERCENTS
-from codesign.text import markdown_table, markdown_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign

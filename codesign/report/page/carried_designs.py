@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.metrics import Metric
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.metrics import Metric
 from codesign.report.labels import axis_label, metric_of, metric_title, setting_words, takes_prefix
 from codesign.report.result_tables import design_words
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 MOST_DESIGNS = 10_000
 """[ours] Every design of a campaign of 10,000 observations; they take about 1.5 MB of the page."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from codesign.analysis.uncertainty_results import Swing
+from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import bank_words, format_value, row_title
@@ -15,8 +15,8 @@ from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.system_picture import SystemPicture, system_picture
 
 if TYPE_CHECKING:
-    from codesign.evaluated_design import EvaluatedDesign
-    from codesign.evaluators.base import Explanation
+    from codesign.base.evaluator import Explanation
+    from codesign.insight.evaluated_design import EvaluatedDesign
 
 _MOST_SWINGS = 6
 _ROUNDING = 1e-9

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.uncertainty_results import Swing
-from codesign.errors import InputError, JobError, UnknownNameError
-from codesign.loop_progress import counted
+from codesign.base.errors import InputError, JobError, UnknownNameError
+from codesign.base.loop_progress import counted
+from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.json_values import to_json_text
 from codesign.report.page.carried_designs import Carried, Named, evenly
 from codesign.report.page.design_account import Account, account_document
 from codesign.report.page.packing import packed
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
-    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.search.campaign import Results
 
 MOST_EXPLAINED = 1_000
 """[ours] Designs of the front; at a hundredth of a second each, what a reader waits for."""

@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.json_values import to_plain
 from codesign.report.labels import evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.result_tables import front_table, reference_text
 from codesign.report.tables import format_cell
-from codesign.workload import list_models, list_traces, load_trace
 
 if TYPE_CHECKING:
-    from codesign.campaign import CampaignStatus, Results
     from codesign.report.page.carried_designs import Carried
     from codesign.report.plateaus import FoldedFront
+    from codesign.search.campaign import CampaignStatus, Results
 
 _MOST_REASONS = 5
 

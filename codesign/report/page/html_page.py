@@ -14,12 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.campaign.exact_results import joined
-from codesign.errors import needing_extra
-from codesign.evaluators.base import Explains
-from codesign.files import write_text
-from codesign.pareto import TOLERANCE
-from codesign.problem import cost_column
+from codesign.base.errors import needing_extra
+from codesign.base.evaluator import Explains
+from codesign.base.files import write_text
 from codesign.report import palette
 from codesign.report.json_values import to_json_text
 from codesign.report.labels import evaluator_words
@@ -37,10 +34,13 @@ from codesign.report.page.packing import packed
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.page.tighter_limits import limit_document
 from codesign.report.plateaus import FoldedFront, fold_positions, within_words
+from codesign.search.campaign.exact_results import joined
+from codesign.search.pareto import TOLERANCE
+from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
-    from codesign.campaign import CampaignStatus, Results
-    from codesign.enumeration import KeptFront
+    from codesign.search.campaign import CampaignStatus, Results
+    from codesign.search.enumeration import KeptFront
 
 MOST_BYTES = 5_900_000
 """[ours] Of a page, so that it stays below 6 MB. A design's diagram and breakdowns take 1.5 kB of

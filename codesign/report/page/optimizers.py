@@ -1,6 +1,6 @@
 """The optimizers of a campaign for its page: curves, regret, ranks and tests.
 
-Ranks and tests are those of :mod:`codesign.analysis.comparison.ranking` with the seeds as blocks,
+Ranks and tests are those of :mod:`codesign.insight.comparison.ranking` with the seeds as blocks,
 on the hypervolume after as many evaluations as every run has come to.
 """
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.comparison.ranking import Ranking, ranking, vargha_delaney
+from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
 from codesign.report.summary import convergence, optimizer_names, summarize
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.search.campaign import Results
 
 _MOST_POINTS = 400
 """[ours] Of a curve: more than a screen can tell apart."""

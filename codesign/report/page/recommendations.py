@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.insight.distance import Measure
-from codesign.analysis.insight.neighborhood import (
+from codesign.base.evaluator import VariesTechnology
+from codesign.insight.explanation.distance import Measure
+from codesign.insight.explanation.neighborhood import (
     Neighborhood,
     Reading,
     folded_choices,
@@ -20,9 +21,8 @@ from codesign.analysis.insight.neighborhood import (
     neighborhood,
     verdicts,
 )
-from codesign.analysis.limits_over_ranges import worst_excess
-from codesign.analysis.uncertainty import front_spread
-from codesign.evaluators.base import VariesTechnology
+from codesign.insight.uncertainty.limits_over_ranges import worst_excess
+from codesign.insight.uncertainty.uncertainty import front_spread
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
     MAIN_METRICS,
@@ -34,10 +34,10 @@ from codesign.report.limit_lines import limit_lines, limit_words
 from codesign.report.picks import Pick, picks_of
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
-    from codesign.columns import FloatArray, IntArray
-    from codesign.problem import Problem
+    from codesign.base.columns import FloatArray, IntArray
     from codesign.report.plateaus import FoldedFront
+    from codesign.search.campaign import Results
+    from codesign.search.problem import Problem
 
 RESOURCES = (
     "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",

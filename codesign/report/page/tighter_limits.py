@@ -1,7 +1,7 @@
 """What the page needs to redraw the exact front under tighter limits, offline.
 
-The designs are those of :class:`~codesign.enumeration.KeptFront`, in its order; the page's program
-filters them (``static/limits.js``), as :meth:`~codesign.enumeration.KeptFront.within` does.
+The designs are those of :class:`~codesign.search.enumeration.KeptFront`, in its order; the page's program
+filters them (``static/limits.js``), as :meth:`~codesign.search.enumeration.KeptFront.within` does.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.analysis.uncertainty import metric_quantiles
-from codesign.enumeration.kept import KeptFront, usual_metrics
-from codesign.evaluators.base import VariesTechnology
-from codesign.hardware.accelerator import UNCHARGED_EDGE
+from codesign.base.evaluator import VariesTechnology
+from codesign.insight.uncertainty.uncertainty import metric_quantiles
+from codesign.models.hardware.accelerator import UNCHARGED_EDGE
 from codesign.report.labels import metric_title, short_names
 from codesign.report.page.carried_designs import parameter_document
 from codesign.report.result_tables import design_words
+from codesign.search.enumeration.kept import KeptFront, usual_metrics
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
-    from codesign.columns import Value
+    from codesign.base.columns import Value
+    from codesign.search.campaign import Results
 
 MOST_POINTS = 20_000
 """[ours] Points that a page carries: some 60 bytes each, and filtered in a tenth of a second."""

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from codesign.base.errors import InputError, Mistake
 from codesign.cli.flags import naming, number
-from codesign.errors import InputError, Mistake
 
 FLAGS = {"power_watts": "--power", "capital_cost_usd": "--capital-cost"}
 

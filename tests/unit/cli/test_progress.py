@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from codesign.base.loop_progress import LoopProgress
 from codesign.cli import heartbeat, main, progress
-from codesign.loop_progress import LoopProgress
 
 
 @pytest.fixture

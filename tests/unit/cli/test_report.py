@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from codesign.campaign import Campaign
 from codesign.cli.report import _judge
+from codesign.search.campaign import Campaign
 
 _CAMPAIGN = """\
 space: memexplorer

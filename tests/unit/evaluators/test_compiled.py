@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codesign.columns import Column, Columns, combined, distinct, taken
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation
+from codesign.base.columns import Column, Columns, combined, distinct, taken
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.npu_evaluator import LARGEST_CHUNK
 from codesign.evaluators.npu.preparation import Preparation
-from codesign.hardware import formula_operations
-from codesign.machines.npu import machine_code
-from codesign.memtech import load_library
+from codesign.models.hardware import formula_operations
+from codesign.models.machines.npu import machine_code
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import DesignSpace, load_space
-from codesign.workload import Request
 
 LIBRARY = load_library()
 needs_numba = pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
@@ -285,8 +285,8 @@ EVALUATE = """
 import sys
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.space import load_space
-from codesign.memtech import load_library
-from codesign.workload import Request
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 space = load_space("memexplorer", {"memtech": load_library().catalog()})
 one = NpuEvaluator(Request(model="llama-3.3-70b", phase="decode", trace="osworld"))
 rows = space.encode(space.designs["D1"])
@@ -302,7 +302,7 @@ def test_one_design_is_evaluated_without_loading_numba() -> None:
 
 LOOP = """
 from codesign.evaluators.npu import compiled
-from codesign.machines.npu import machine_code
+from codesign.models.machines.npu import machine_code
 print(machine_code.cache_folder() is None, type(compiled.loop()._cache).__name__)
 """
 

@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from codesign.accounts.account_constants import PROCESSES, Constants, constants_at
-from codesign.accounts.area import floorplan
-from codesign.accounts.price import PricedAccelerators, cheapest_unit
-from codesign.columns import Column, FloatArray
+from codesign.base.columns import Column, FloatArray
 from codesign.evaluators.npu.compiled import has_numba
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
-from codesign.memtech import load_library
+from codesign.models.accounts.account_constants import PROCESSES, Constants, constants_at
+from codesign.models.accounts.area import floorplan
+from codesign.models.accounts.price import PricedAccelerators, cheapest_unit
+from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.models.memtech import load_library
 
 pytestmark = pytest.mark.skipif(not has_numba(), reason="numba is not installed")
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from codesign.columns import Column, Columns, FloatArray, column_of
-from codesign.evaluators.base import Evaluation, Evaluator, Explanation
+from codesign.base.columns import Column, Columns, FloatArray, column_of
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation
+from codesign.base.metrics import Metric
+from codesign.base.schema import Record
 from codesign.evaluators.conformance import check_evaluator
-from codesign.metrics import Metric
-from codesign.schema import Record
 
 GAIN = Metric("gain_tokens", "maximize", "token", "the more the better")
 COST = Metric("cost_watts", "minimize", "W", "the less the better")
@@ -241,7 +241,7 @@ FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
      "work in expressions"),
     ("declares no such sense", having(metrics=(Metric("gain", "bigger", "", ""),)),  # type: ignore[arg-type]  # the fault
      "sense"),
-    ("takes any workload", having(Workload=dict), "subclass of codesign.schema.Record"),
+    ("takes any workload", having(Workload=dict), "subclass of codesign.base.schema.Record"),
     ("requires and offers the same", having(optional_parameters=frozenset({"x", "kind"})), "both"),
     ("reads what it does not declare", having(optional_parameters=frozenset()),
      "\\['kind'\\], which are not declared"),

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.columns import Column, Columns, FloatArray, Value, column_of
-from codesign.evaluators.base import Bounds, Evaluation, Evaluator, Features, Predicts
-from codesign.metrics import Metric
-from codesign.schema import Record
+from codesign.base.columns import Column, Columns, FloatArray, Value, column_of
+from codesign.base.evaluator import Bounds, Evaluation, Evaluator, Features, Predicts
+from codesign.base.metrics import Metric
+from codesign.base.schema import Record
 from codesign.testing import check_evaluator
 
 GAIN = Metric("gain_tokens", "maximize", "token", "the more the better")

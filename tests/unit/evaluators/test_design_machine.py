@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.deployments.queueing import Arrivals, EngineLimits
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.request_passes import evaluate_requests
-from codesign.memtech import load_library
+from codesign.models.deployments.queueing import Arrivals, EngineLimits
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 LIMITS = EngineLimits(max_sequences=8, max_batched_tokens=512)
 ARRIVALS = Arrivals(np.zeros(1), np.array([100]), np.array([10]))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codesign.deployments.queueing import (
+from codesign.base.errors import InputError
+from codesign.evaluators.design_steps import DesignStepTimes
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.models.deployments.queueing import (
     EngineLimits,
     EngineStep,
     Fleet,
@@ -14,12 +17,9 @@ from codesign.deployments.queueing import (
     poisson_arrivals,
     simulate,
 )
-from codesign.errors import InputError
-from codesign.evaluators.design_steps import DesignStepTimes
-from codesign.evaluators.npu import NpuEvaluator
-from codesign.memtech import load_library
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 PREFILL_ERROR = 0.04
 """Most that interpolation changes a prefill, whose tiles make it jump at many lengths."""

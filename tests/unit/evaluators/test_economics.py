@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.accounts.ownership import Ownership
-from codesign.columns import Column, column_of
-from codesign.errors import InputError, UnknownNameError
+from codesign.base.columns import Column, column_of
+from codesign.base.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_point, buildable_points
 from codesign.evaluators.economics.decoding import RequestTokens, Speculation
@@ -33,13 +32,18 @@ from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
 )
-from codesign.pareto import non_dominated
+from codesign.models.accounts.ownership import Ownership
+from codesign.models.workload import list_models, load_model
+from codesign.models.workload.model import describe_unlike_attention
+from codesign.models.workload.model_size import (
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+)
+from codesign.search.pareto import non_dominated
 from codesign.space import load_space
-from codesign.studies.validation.epoch import fastest, model_name
 from codesign.testing import check_evaluator
-from codesign.workload import list_models, load_model
-from codesign.workload.model import describe_unlike_attention
-from codesign.workload.model_size import kv_elements_per_token, parameter_count, parameters_by_part
+from validation.studies.epoch import fastest, model_name
 
 H100 = SustainedDevice("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
 LLAMA = shape_of(load_model("llama-3.3-70b"))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator
-from codesign.columns import Column, column_of
-from codesign.errors import CodesignError, InputError
-from codesign.evaluators.base import Evaluator
+from codesign.base.columns import Column, column_of
+from codesign.base.errors import CodesignError, InputError
+from codesign.base.evaluator import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import Efficiencies, ForecastMachine, demand
@@ -30,9 +30,9 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
     with_attention,
 )
+from codesign.models.workload import Request, kv_elements_per_token, list_models, load_model
+from codesign.models.workload.model import describe_unlike_attention
 from codesign.testing import check_evaluator
-from codesign.workload import Request, kv_elements_per_token, list_models, load_model
-from codesign.workload.model import describe_unlike_attention
 
 LLAMA = load_model("llama-2-7b")
 AUTOREGRESSIVE = [

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import FloatArray, column_of
-from codesign.errors import UnknownNameError
+from codesign.base.columns import FloatArray, column_of
+from codesign.base.errors import UnknownNameError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.machines.npu.placement import PRIORITIES, on_chip_bytes, tier_tails
-from codesign.machines.npu.traffic import (
+from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.models.machines.npu.placement import PRIORITIES, on_chip_bytes, tier_tails
+from codesign.models.machines.npu.traffic import (
     array_passes,
     blocked_passes,
     read_off_chip_bytes,
 )
-from codesign.memtech import load_library
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import Value
-from codesign.enumeration import enumerate_front
-from codesign.errors import InputError
+from codesign.base.columns import Value
+from codesign.base.errors import InputError
+from codesign.base.metrics import ACCURACY_METRICS
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
-from codesign.memtech import load_library
-from codesign.metrics import ACCURACY_METRICS
-from codesign.problem import Problem
-from codesign.problem_builder import build_problem
-from codesign.quantization.loss_rule import estimate
-from codesign.quantization.published import FormatChoice
+from codesign.models.memtech import load_library
+from codesign.models.quantization.loss_rule import estimate
+from codesign.models.quantization.published import FormatChoice
+from codesign.models.workload import Request
+from codesign.search.enumeration import enumerate_front
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace, load_space, parse_space
-from codesign.workload import Request
 
 CATALOG = {"memtech": load_library().catalog()}
 OBJECTIVES = (
@@ -119,7 +119,7 @@ def problem(built: DesignSpace, *constraints: str) -> Problem:
 
 
 def front_of_all(built: Problem) -> set[tuple[float, ...]]:
-    from codesign.pareto import non_dominated
+    from codesign.search.pareto import non_dominated
 
     rows = built.space.rows(np.arange(built.space.size))
     rows = rows[built.admits(rows)]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from codesign.evaluators.base import Features, Predicts
+from codesign.base.evaluator import Features, Predicts
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.memtech import load_library
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 EVALUATOR = NpuEvaluator(

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import Columns, FloatArray
-from codesign.enumeration import enumerate_front
-from codesign.errors import InputError, UnusableValueError
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.errors import InputError, UnusableValueError
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operator_times import Stage
@@ -20,12 +19,13 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.machines.npu.stage_records import WeightGroups
-from codesign.memtech import load_library
-from codesign.pareto import non_dominated
-from codesign.problem_builder import build_problem
+from codesign.models.machines.npu.stage_records import WeightGroups
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
+from codesign.search.enumeration import enumerate_front
+from codesign.search.pareto import non_dominated
+from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace, load_space, parse_space
-from codesign.workload import Request
 
 MIXTURE = "0.75*mxfp4+0.25*mxfp8"
 OPTIONS: list[dict[str, Any]] = [

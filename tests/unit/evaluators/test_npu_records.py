@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 
 from codesign.evaluators import npu as evaluator
-from codesign.machines import npu as machine
+from codesign.models.machines import npu as machine
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "npu.md"
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from codesign import api, resources
-from codesign.accounts.rents import list_rents
-from codesign.columns import Columns, FloatArray, column_of
-from codesign.errors import InputError, UnknownNameError
+from codesign import api
+from codesign.base import resources
+from codesign.base.columns import Columns, FloatArray, column_of
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.metrics import PLATFORM_METRICS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.parallelism_choices import (
     candidates,
@@ -31,14 +32,14 @@ from codesign.evaluators.platform.requirements import (
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.evaluators.platform.timed_pass import time_pass
 from codesign.evaluators.platform.use_cases import load_use_case
-from codesign.hardware.device import load_device
-from codesign.machines.device.constants import load_constants
-from codesign.machines.device.engine import EngineConstants
-from codesign.metrics import PLATFORM_METRICS
+from codesign.models.accounts.rents import list_rents
+from codesign.models.hardware.device import load_device
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.engine import EngineConstants
+from codesign.models.workload import load_model, parameter_count
+from codesign.models.workload.expert_routing import partners
+from codesign.models.workload.model_size import kv_elements_per_token
 from codesign.testing import check_evaluator
-from codesign.workload import load_model, parameter_count
-from codesign.workload.expert_routing import partners
-from codesign.workload.model_size import kv_elements_per_token
 
 IDEAL = {"profile": "ideal", "warm_up": "5 us"}
 
@@ -889,7 +890,7 @@ def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
 
 
 def test_the_personal_assistant_takes_the_bandwidth_of_figure_17() -> None:
-    model = "codesign/studies/validation/data/models/super-llm-10t.yaml"
+    model = "validation/studies/data/models/super-llm-10t.yaml"
     evaluator = build(model, options={"profile": "genz"}, use_case="personal-assistant")
     case = load_use_case("personal-assistant")
     slo = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import Columns, FloatArray
-from codesign.deployments.queueing import Arrivals, EngineLimits, EngineStep, PromptChunk
-from codesign.errors import InputError
-from codesign.evaluators.base import Evaluation
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import METRICS
+from codesign.base.schema import Record
 from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.design_steps import DesignStepTimes
 from codesign.evaluators.phase_machine import checked_machine
-from codesign.metrics import METRICS
-from codesign.schema import Record
-from codesign.workload import Request
+from codesign.models.deployments.queueing import Arrivals, EngineLimits, EngineStep, PromptChunk
+from codesign.models.workload import Request
 
 REQUEST = {"model": "llama-3-8b", "prompt_tokens": 8, "generated_tokens": 1, "phase": "decode"}
 LIMITS = EngineLimits(max_sequences=8, max_batched_tokens=64)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.deployments.queueing import EngineLimits, EngineStep, PromptChunk
-from codesign.errors import InputError
+from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
-from codesign.workload import load_model
-from codesign.workload.model_size import kv_elements_per_token
+from codesign.models.deployments.queueing import EngineLimits, EngineStep, PromptChunk
+from codesign.models.workload import load_model
+from codesign.models.workload.model_size import kv_elements_per_token
 
 LIMITS = EngineLimits(max_sequences=128, max_batched_tokens=1024)
 INTERPOLATION_ERROR = 0.005

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.columns import Columns, column_of
+from codesign.base.columns import Columns, column_of
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.machines.npu.traffic import array_passes, blocked_passes
-from codesign.machines.simulation.events import Schedule
-from codesign.machines.simulation.simulated_npu import SimulatedNpu, simulate
-from codesign.machines.simulation.tiles import (
+from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.models.machines.npu.traffic import array_passes, blocked_passes
+from codesign.models.machines.simulation.events import Schedule
+from codesign.models.machines.simulation.simulated_npu import SimulatedNpu, simulate
+from codesign.models.machines.simulation.tiles import (
     OperatorWork,
     Steps,
     Tiling,
@@ -24,9 +24,9 @@ from codesign.machines.simulation.tiles import (
     steps,
     tiles,
 )
-from codesign.memtech import MemoryTechnology, Range, load_library
+from codesign.models.memtech import MemoryTechnology, Range, load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 

@@ -6,23 +6,23 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.columns import column_of, taken
-from codesign.enumeration.composition import compose_front
-from codesign.enumeration.enumerate import enumerate_front
-from codesign.errors import UnknownNameError
-from codesign.evaluators.base import LinkDescription, PoolDescription
+from codesign.base.columns import column_of, taken
+from codesign.base.errors import UnknownNameError
+from codesign.base.evaluator import LinkDescription, PoolDescription
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.hardware.device import load_device
-from codesign.machines.device.constants import load_constants
-from codesign.machines.device.energy import EnergyConstants
-from codesign.memtech import load_library
-from codesign.pareto import non_dominated
-from codesign.problem_builder import build_problem
+from codesign.models.hardware.device import load_device
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.energy import EnergyConstants
+from codesign.models.memtech import load_library
+from codesign.search.enumeration.composition import compose_front
+from codesign.search.enumeration.enumerate import enumerate_front
+from codesign.search.pareto import non_dominated
+from codesign.search.problem_builder import build_problem
 from codesign.space import load_space
 
 PROMPT, GENERATED = 1024, 128

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.accounts.account_constants import constants_at
-from codesign.accounts.rents import list_rents
-from codesign.analysis.uncertainty import design_uncertainty
-from codesign.columns import column_of
-from codesign.enumeration.composition import compose_front
-from codesign.errors import InputError
+from codesign.base.columns import column_of
+from codesign.base.errors import InputError
 from codesign.evaluators.npu import NpuOptions
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.memtech import load_library
-from codesign.problem_builder import build_problem
+from codesign.insight.uncertainty.uncertainty import design_uncertainty
+from codesign.models.accounts.account_constants import constants_at
+from codesign.models.accounts.rents import list_rents
+from codesign.models.memtech import load_library
+from codesign.search.enumeration.composition import compose_front
+from codesign.search.problem_builder import build_problem
 from codesign.space import load_space, parse_space
 
 OSWORLD = SystemWorkload(model="llama-3.3-70b", trace="osworld")

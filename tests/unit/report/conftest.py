@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from codesign.campaign import Results
-from codesign.columns import BoolArray, Column, IntArray
-from codesign.failures import Failure
-from codesign.metrics import METRICS
-from codesign.observations import Observations
+from codesign.base.columns import BoolArray, Column, IntArray
+from codesign.base.failures import Failure
+from codesign.base.metrics import METRICS
+from codesign.search.campaign import Results
+from codesign.search.observations import Observations
 
 _LEVELS = {
     "pe_array": ((512, 512), (2048, 128), (2048, 256)),

@@ -1,7 +1,7 @@
 """What is known of a model's accuracy, on a terminal of 80 columns."""
 
 from codesign.cli import main
-from codesign.quantization.published import scores_of
+from codesign.models.quantization.published import scores_of
 
 
 def test_published_scores_keep_their_words_and_name_each_source_once(capsys, monkeypatch):

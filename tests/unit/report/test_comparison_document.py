@@ -11,25 +11,25 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from codesign.analysis.comparison.comparison_definition import ComparisonDefinition
-from codesign.analysis.comparison.outcome import (
+from codesign.base.errors import InputError, MissingExtraError
+from codesign.base.metrics import METRICS
+from codesign.insight.comparison.comparison_definition import ComparisonDefinition
+from codesign.insight.comparison.outcome import (
     Outcome,
     ProblemOutcome,
     RunOutcome,
     area_under,
     first_reaching,
 )
-from codesign.analysis.comparison.run_time import RunTime
-from codesign.analysis.comparison.truth import Truth
-from codesign.errors import InputError, MissingExtraError
-from codesign.metrics import METRICS
-from codesign.problem import Objective
+from codesign.insight.comparison.run_time import RunTime
+from codesign.insight.comparison.truth import Truth
 from codesign.report import comparison_document as report
 from codesign.report import comparison_figures as figures
 from codesign.report import comparison_statistics as statistics
 from codesign.report import comparison_tables as tables
 from codesign.report import comparison_wall_time as wall_time
 from codesign.report import text_table
+from codesign.search.problem import Objective
 
 LABELS = ("steady", "lucky", "lost")
 TARGETS = (0.5, 0.9)

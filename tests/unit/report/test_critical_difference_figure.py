@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from codesign.analysis.comparison.ranking import ranking
+from codesign.insight.comparison.ranking import ranking
 from codesign.report import critical_difference_figure as figure_module
 from codesign.report.drawing import drawing_style
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import codesign
-from codesign.memtech import load_library
+from codesign.models.memtech import load_library
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.explanation import to_tables
 from codesign.report.library_tables import technology_tables

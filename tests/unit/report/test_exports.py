@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from codesign import plugins
-from codesign.errors import InputError
+from codesign.base import plugins
+from codesign.base.errors import InputError
+from codesign.base.schema import read_document
 from codesign.report import exports
 from codesign.report.frames import to_frame
-from codesign.schema import read_document
 
 FORMATS = {
     "csv": exports.to_csv,

@@ -14,8 +14,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from codesign.errors import InputError, MissingExtraError
-from codesign.metrics import METRICS
+from codesign.base.errors import InputError, MissingExtraError
+from codesign.base.metrics import METRICS
 from codesign.report import drawing, figures
 from codesign.report.callouts import write_names
 from codesign.report.hierarchy_figure import split_evenly

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.errors import InputError
-from codesign.files import replacing, replacing_together
-from codesign.metrics import METRICS
+from codesign.base.errors import InputError
+from codesign.base.files import replacing, replacing_together
+from codesign.base.metrics import METRICS
+from codesign.base.schema import Record
 from codesign.report.json_values import to_json_text, to_plain
-from codesign.schema import Record
 
 
 class _Point(Record):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codesign.metrics import METRICS, Metric
+from codesign.base.metrics import METRICS, Metric
 from codesign.report.labels import (
     axis_label,
     describe_design,

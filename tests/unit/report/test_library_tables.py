@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codesign import plugins
+from codesign.base import plugins
 from codesign.report.json_values import to_plain
 from codesign.report.library_tables import plugin_document, plugins_table
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from codesign.metrics import METRICS
+from codesign.base.metrics import METRICS
 from codesign.report import exports
 from codesign.report.chosen import ChosenDesign
 from codesign.report.exchange import exchange_words

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from codesign.campaign import CampaignStatus
-from codesign.campaign.status import RunStatus
-from codesign.campaign.store import BatchTiming
 from codesign.report.watch_frame import Frame, frame_tables, paces_of
+from codesign.search.campaign import CampaignStatus
+from codesign.search.campaign.status import RunStatus
+from codesign.search.campaign.store import BatchTiming
 
 
 def _status(states: list[str], done: int = 40) -> CampaignStatus:

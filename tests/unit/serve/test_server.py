@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.errors import InputError
-from codesign.metrics import METRICS
-from codesign.problem import Objective
+from codesign.base.errors import InputError
+from codesign.base.metrics import METRICS
+from codesign.search.problem import Objective
 from codesign.serve import server
 from codesign.serve.session import Session, _gains
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.units import parse_unit
 from codesign.space.expression_parser import MAX_LENGTH, parse_expression
 from codesign.space.expressions import Category
-from codesign.units import parse_unit
 
 UNITS = {
     "a": parse_unit(""),

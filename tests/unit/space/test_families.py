@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.errors import InputError
-from codesign.optimizers.base import KeySet
+from codesign.base.errors import InputError
+from codesign.search.optimizers.base import KeySet
 from codesign.space import parse_space
 
 FILE = Path(__file__).with_name("families.yaml")

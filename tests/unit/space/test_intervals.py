@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from codesign.base.units import parse_unit
 from codesign.space import parse_expression
 from codesign.space.intervals import interval_of
-from codesign.units import parse_unit
 
 NAMES = ("a", "b", "c")
 OPERATORS = np.array(["+", "-", "*", "/"])

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.errors import InputError
+from codesign.base.errors import InputError
+from codesign.base.resources import find
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.memtech import load_library
-from codesign.resources import find
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
-from codesign.workload import Request
 
 SOFTWARE = {
     "storage_priority": "kv",

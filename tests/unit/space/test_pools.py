@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from codesign.errors import InputError
-from codesign.memtech import load_library
+from codesign.base.errors import InputError
+from codesign.models.memtech import load_library
 from codesign.space import parse_space
 
 MACHINE = """\

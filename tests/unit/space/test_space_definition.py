@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from codesign.catalog import Catalog
-from codesign.errors import InputError
+from codesign.base.catalog import Catalog
+from codesign.base.errors import InputError
 from codesign.space import parse_space
 
 MEMORIES = Catalog(

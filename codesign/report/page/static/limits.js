@@ -22,7 +22,7 @@ function frontWithin(bounds) {
   return front;
 }
 
-// What one chooses from: codesign.pareto.fold, the cheapest first.
+// What one chooses from: codesign.search.pareto.fold, the cheapest first.
 function foldedFront(front) {
   const others = D.objectives.filter((name) => name !== D.cost), least = (i, name) => signOf(name) * columnOf(name)[i];
   const walk = [...front].sort((a, b) => [D.cost, ...others].reduce((order, name) => order || least(a, name) - least(b, name), 0));

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from codesign.errors import InputError, JobError
+from codesign.base.errors import InputError, JobError
+from codesign.base.failures import Failure
 from codesign.evaluators.command import SCRATCH, CommandOptions
 from codesign.evaluators.command.program import run_program
-from codesign.failures import Failure
 from codesign.testing import check_evaluator
 
 
@@ -129,7 +129,7 @@ def test_an_unknown_placeholder_is_told_with_the_nearest(build):
 
 
 def test_a_cheaper_model_predicts_and_rules_out(block, space):
-    from codesign.evaluators.base import Predicts
+    from codesign.base.evaluator import Predicts
     from codesign.evaluators.command import CommandEvaluator, CommandWorkload
 
     block["predicted_by"] = {

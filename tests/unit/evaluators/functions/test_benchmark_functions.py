@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator, load_space
-from codesign.columns import column_of
-from codesign.errors import InputError, UnknownNameError
+from codesign.base.columns import column_of
+from codesign.base.errors import InputError, UnknownNameError
 from codesign.evaluators.functions import FunctionOptions, exact_front, objectives_of
-from codesign.pareto import hypervolume, non_dominated
-from codesign.problem_builder import build_problem
+from codesign.search.pareto import hypervolume, non_dominated
+from codesign.search.problem_builder import build_problem
 from codesign.testing import check_evaluator
 
 FUNCTIONS = [("zdt1", "zdt", 2), ("zdt2", "zdt", 2), ("zdt3", "zdt", 2), ("dtlz2", "dtlz2", 3)]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator, load_space
-from codesign.campaign import load_definition
-from codesign.campaign.loop import search_space
 from codesign.evaluators.functions import disturbance
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
+from codesign.search.campaign import load_definition
+from codesign.search.campaign.loop import search_space
 
 ROWS = np.stack(np.meshgrid(np.arange(100), np.arange(100), indexing="ij"), -1).reshape(-1, 2)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.campaign import CampaignStatus, Results
-from codesign.campaign.campaign_definition import load_definition
-from codesign.campaign.observations import Run
-from codesign.campaign.reference import minimized
-from codesign.campaign.status import RunStatus
-from codesign.pareto import HypervolumeTracker
+from codesign.search.campaign import CampaignStatus, Results
+from codesign.search.campaign.campaign_definition import load_definition
+from codesign.search.campaign.observations import Run
+from codesign.search.campaign.reference import minimized
+from codesign.search.campaign.status import RunStatus
+from codesign.search.pareto import HypervolumeTracker
 
 _CAMPAIGN = """\
 name: by-hand

@@ -3,8 +3,8 @@
 import pytest
 
 import codesign
-from codesign.analysis.uncertainty_results import Swing
-from codesign.evaluators.base import Explanation
+from codesign.base.evaluator import Explanation
+from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.page.design_account import Account, above_tdp, account_document
 
 

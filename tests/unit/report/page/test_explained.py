@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.analysis.uncertainty_results import Swing
-from codesign.errors import InputError, JobError, UnknownNameError
-from codesign.evaluated_design import EvaluatedDesign
-from codesign.evaluators.base import Explanation
+from codesign.base.errors import InputError, JobError, UnknownNameError
+from codesign.base.evaluator import Explanation
+from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.page import explained as module
 from codesign.report.page.carried_designs import Named, carry
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.errors import InputError, MissingExtraError
-from codesign.failures import Failure
+from codesign.base.errors import InputError, MissingExtraError
+from codesign.base.failures import Failure
 from codesign.report.page.carried_designs import carry
 from codesign.report.page.facts import digest
 from codesign.report.page.html_page import page_document, write_page

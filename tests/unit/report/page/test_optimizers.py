@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from codesign.campaign.observations import Run
 from codesign.report.page.optimizers import optimizer_document
+from codesign.search.campaign.observations import Run
 
 
 @dataclass

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.analysis.insight.neighborhood import Reading
-from codesign.analysis.limits_over_ranges import worst_excess
-from codesign.problem_builder import read_constraint
+from codesign.insight.explanation.neighborhood import Reading
+from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, _price, recommendation_document
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import folded_front
+from codesign.search.problem_builder import read_constraint
 
 
 @pytest.fixture(scope="module")

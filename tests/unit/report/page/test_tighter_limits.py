@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.enumeration import kept_front
 from codesign.report.page import tighter_limits
 from codesign.report.page.tighter_limits import limit_document
+from codesign.search.enumeration import kept_front
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Foundations: errors, units, records, columns, metrics, files, processes, plug-ins."""

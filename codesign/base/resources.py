@@ -1,0 +1,83 @@
+"""Where a named file is looked for: an explicit path, the working folder, then the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from codesign.base.errors import InputError, check_known
+
+Kind: TypeAlias = Literal["spaces", "memtech", "runs", "comparisons"]
+
+_COMPARISON = "compare-"
+"""How the name of a comparison begins, which tells it from a campaign in the same folder."""
+
+_LABELS: dict[Kind, str] = {
+    "spaces": "space",
+    "memtech": "memory technology",
+    "runs": "campaign",
+    "comparisons": "comparison",
+}
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _folders(kind: Kind) -> list[Path]:
+    folder = "runs" if kind == "comparisons" else kind
+    # The wheel carries the data inside the package; a checkout has it next to the package.
+    places = [Path.cwd() / folder, _PACKAGE / "_data" / folder, _PACKAGE.parent / folder]
+    seen: dict[Path, None] = {place.resolve(): None for place in places if place.is_dir()}
+    return list(seen)
+
+
+def listed(kind: Kind) -> dict[str, Path]:
+    """Every file of a kind by its name without ``.yaml``; the nearest folder wins."""
+    files: dict[str, Path] = {}
+    for folder in _folders(kind):
+        for path in sorted(folder.glob("*.yaml")):
+            if _is_of(kind, path.stem):
+                files.setdefault(path.stem, path)
+    return dict(sorted(files.items()))
+
+
+def _is_of(kind: Kind, name: str) -> bool:
+    if kind == "runs":
+        return not name.startswith(_COMPARISON)
+    return kind != "comparisons" or name.startswith(_COMPARISON)
+
+
+def find(kind: Kind, name: str, where: str | None = None) -> Path:
+    """The file of that name, or the path itself when ``name`` is one.
+
+    Raises:
+        UnknownNameError: No file of that name; the nearest is offered.
+        InputError: A path was given and there is no file.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        path = Path(name)
+        if path.is_dir():
+            raise InputError(f"expected a file, got the folder {name}", where)
+        if not path.is_file():
+            raise InputError(f"no such file: {name}", where)
+        _check_kind(kind, path.stem, where)
+        return path
+    known = listed(kind)
+    if kind == "runs" or (kind == "comparisons" and name in listed("runs")):
+        _check_kind(kind, name, where)
+    check_known(_LABELS[kind], name, known, where)
+    return known[name]
+
+
+def _check_kind(kind: Kind, name: str, where: str | None) -> None:
+    """Refuse a comparison where a campaign is expected, and a campaign for a comparison."""
+    if _is_of(kind, name):
+        return
+    if kind == "runs":
+        raise InputError(
+            f"expected a campaign, got the comparison {name!r}: see 'codesign compare'", where
+        )
+    raise InputError(
+        f"expected a comparison, whose file's name begins with {_COMPARISON!r}, got {name!r}; "
+        "if it is a campaign: see 'codesign run'",
+        where,
+    )

@@ -1,0 +1,291 @@
+"""A comparison: one campaign per problem, run one after the other, and what they came to.
+
+Each campaign has its file and its store in the comparison's folder and is a campaign like any
+other: ``codesign pareto runs/compare-small/zdt1.yaml --folder runs/compare-small`` shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from codesign.base.errors import InputError, JobError
+from codesign.base.evaluator import Features
+from codesign.base.files import write_text
+from codesign.base.schema import read_document
+from codesign.insight.comparison.comparison_definition import (
+    ComparisonDefinition,
+    ResolvedComparison,
+    load_comparison,
+)
+from codesign.insight.comparison.notes import outcome_notes
+from codesign.insight.comparison.outcome import Outcome, ProblemOutcome, measure_run
+from codesign.insight.comparison.run_time import run_time
+from codesign.insight.comparison.settings import note_settings, read_settings
+from codesign.insight.comparison.truth import (
+    Truth,
+    best_known,
+    exact_truth,
+    is_enumerable,
+    published_truth,
+)
+from codesign.search.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
+from codesign.search.campaign.execution_settings import Execution
+from codesign.search.campaign.reference import minimized
+from codesign.search.campaign.reference_range import beyond_words, far_words
+from codesign.search.campaign.status import results_folder
+from codesign.search.optimizers.base import HintUse
+from codesign.search.pareto import greedy_hypervolume
+from codesign.search.problem import Problem
+
+FRONTS = "fronts"
+"""Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
+
+_ENDED = ("complete", "exhausted")
+
+Tell: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A campaign as far as it can be compared.
+
+    Attributes:
+        number: Of the problem, in the order of the definition.
+        seeds: Those that every optimizer finished.
+    """
+
+    campaign: Campaign
+    results: Results
+    number: int
+    seeds: tuple[int, ...]
+
+
+class Comparison:
+    """Optimizers, problems, and the campaigns in which they meet.
+
+    Args:
+        fronts: Where exact fronts are kept.
+        asked_as: What the user called it, for messages.
+    """
+
+    def __init__(
+        self, resolved: ResolvedComparison, folder: Path, fronts: Path, asked_as: str
+    ) -> None:
+        self._resolved, self._fronts = resolved, fronts
+        self._command = f"codesign compare {asked_as}"
+        self.folder = folder
+        self.campaigns = tuple(self._campaign(i) for i in range(len(resolved.problems)))
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, folder: str | Path | None = None) -> Comparison:
+        """The comparison of a definition.
+
+        Args:
+            name_or_path: ``compare-small`` for ``runs/compare-small.yaml``, or a path.
+            folder: In which it has its folder; ``runs`` in the working folder if None.
+
+        Raises:
+            InputError: The definition, or what it names, cannot be used.
+        """
+        resolved = load_comparison(name_or_path)
+        root = results_folder(folder)
+        name = resolved.definition.name
+        return cls(resolved, root / name, root / FRONTS, str(name_or_path))
+
+    @property
+    def definition(self) -> ComparisonDefinition:
+        """What the comparison file says."""
+        return self._resolved.definition
+
+    def run(
+        self,
+        progress: Callable[[Campaign], Progress | None] | None = None,
+        workers: int | None = None,
+        tell: Tell = lambda line: None,
+        execution: Execution | None = None,
+        accept_changes: bool = False,
+        retry_failed: bool = False,
+    ) -> None:
+        """Start the comparison or continue it, to the same results in either case.
+
+        Args:
+            progress: Makes what is told of every durable batch of a campaign.
+            workers: Processes; the definition's number, or one per core, if None.
+            tell: Is told in one line which problem comes next.
+            execution: How designs are evaluated; as the definition says if None.
+            accept_changes: Go on with campaigns whose inputs or code have changed.
+            retry_failed: Evaluate initial designs again of campaigns that could not begin, because
+                all of them failed.
+
+        Raises:
+            InputError: A campaign cannot be used; nothing after it was done.
+            JobError: Runs failed. The others, of all problems, were done.
+            Interrupted: Ctrl-C; everything that was reported is stored.
+        """
+        failures: list[str] = []
+        if any(campaign.status().state not in _ENDED for campaign in self.campaigns):
+            note_settings(self._resolved.optimizers, self.folder, tell)
+        for number, campaign in enumerate(self.campaigns):
+            is_done = campaign.status().state in _ENDED
+            if not is_done:
+                tell(f"[{number + 1}/{len(self.campaigns)}] {campaign.definition.name}")
+            self._write_file(number)
+            try:
+                # What is complete is only compared with the definition.
+                watcher = progress(campaign) if progress and not is_done else None
+                retries = retry_failed and not campaign.store_path.exists()
+                campaign.run(watcher, workers, execution, accept_changes, retries)
+            except Interrupted:
+                raise Interrupted(
+                    f"stopped; what was done is stored in {self.folder}, "
+                    f"'{self._command}' goes on from there"
+                ) from None
+            except JobError as error:
+                failures += [f"{campaign.definition.name}: {line}" for line in _lines(error)]
+        if failures:
+            hint = f"'{self._command}' tries again, with --partial it reports the others"
+            raise JobError("\n".join([*failures, hint]))
+
+    def status(self) -> list[CampaignStatus]:
+        """How far each campaign has come; disturbs nobody who runs them."""
+        return [campaign.status() for campaign in self.campaigns]
+
+    def outcome(
+        self, partial: bool = False, workers: int | None = None, tell: Tell = lambda line: None
+    ) -> Outcome:
+        """Every run measured against the best possible front.
+
+        Args:
+            partial: Take what is finished: of each problem the seeds that every optimizer has
+                completed, and problems with such a seed.
+            workers: Processes for exact fronts.
+            tell: Is told in one line of an exact front that must be computed.
+
+        Raises:
+            InputError: Not everything is finished, or with ``partial``, nothing; no feasible
+                design of a problem is within its reference point.
+            JobError: A problem has no feasible design, or its exact front is wrong.
+            StoreError: A store is damaged.
+        """
+        statuses = self.status()
+        if not partial:
+            self._check_finished(statuses)
+        finished = [
+            finished_problem
+            for number, status in enumerate(statuses)
+            if (finished_problem := self._finished(number, status)) is not None
+        ]
+        if not finished:
+            raise InputError(
+                f"no seed of any problem is finished; '{self._command}' goes on",
+                str(self.folder),
+            )
+        n_workers = workers or self.definition.workers or 1
+        problems = tuple(self._measured(item, n_workers, tell) for item in finished)
+        settings = read_settings(self.folder)
+        notes = outcome_notes(self.definition, problems)
+        return Outcome(self.definition, problems, notes, settings)
+
+    def _campaign(self, number: int) -> Campaign:
+        problem = self._resolved.problems[number]
+        path = self._file(problem.definition.name)
+        located = replace(problem, path=path.resolve())
+        return Campaign(located, self.folder / problem.definition.name, str(path))
+
+    def _file(self, name: str) -> Path:
+        """The campaign file of a problem."""
+        return self.folder / f"{name}.yaml"
+
+    def _write_file(self, number: int) -> None:
+        """Write a problem's campaign file, which workers read; JSON is YAML without its traps."""
+        data = self._resolved.data[number]
+        path = self._file(data["name"])
+        source = self._resolved.problems[number].path.name
+        maker = self.definition.name
+        text = f"# Made from {source} by the comparison {maker}; written anew at every run.\n"
+        text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
+        write_text(path, text)
+
+    def _check_finished(self, statuses: Sequence[CampaignStatus]) -> None:
+        runs = [run for status in statuses for run in status.runs]
+        missing = sum(run.state not in _ENDED for run in runs)
+        if not missing:
+            return
+        if any(status.state == "running" for status in statuses):
+            how = "another process is running it"
+        elif any(run.done for run in runs):
+            how = f"'{self._command}' goes on"
+        else:
+            how = f"'{self._command}' starts it"
+        raise InputError(
+            f"{missing:,} of {len(runs):,} runs are not finished; {how}, "
+            "--partial reports what every optimizer has finished",
+            str(self.folder),
+        )
+
+    def _finished(self, number: int, status: CampaignStatus) -> Finished | None:
+        missing = {item.run.seed for item in status.runs if item.state not in _ENDED}
+        seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
+        campaign = self.campaigns[number]
+        return Finished(campaign, campaign.results(), number, seeds) if seeds else None
+
+    def _measured(self, item: Finished, workers: int, tell: Tell) -> ProblemOutcome:
+        results, definition = item.results, self.definition
+        problem, name = results.problem, results.definition.name
+        truth = self._truth(item, workers, tell)
+        reference = minimized(problem, results.reference_point)
+        best = truth.hypervolume(reference)
+        if best <= 0:
+            raise InputError(beyond_words(results, truth.objectives), self._place(item))
+        far = far_words(results, best)
+        kept = [i for i, run in enumerate(results.runs) if run.seed in item.seeds]
+        timings = item.campaign.timings()
+        return ProblemOutcome(
+            name=name,
+            kind=self._resolved.kinds[item.number],
+            description=results.definition.description,
+            reading=results.reading,
+            objectives=problem.objectives,
+            truth=truth,
+            reference_point=results.reference_point,
+            best_hypervolume=best,
+            picked_share=greedy_hypervolume(truth.objectives, reference, definition.n_chosen)
+            / best,
+            tuned=tuple(label for label, names in definition.tuned_on.items() if name in names),
+            seeds=item.seeds,
+            runs=tuple(
+                measure_run(results, i, truth, definition, run_time(results, i, timings))
+                for i in kept
+            ),
+            warnings=() if far is None else (far,),
+            hints=self._hints_on(problem),
+        )
+
+    def _hints_on(self, problem: Problem) -> dict[str, HintUse]:
+        """By optimizer, what hints do in its search of a problem."""
+        gives_hints = problem.is_predicted or isinstance(problem.evaluator, Features)
+        configured = self._resolved.problems[0].optimizers
+        return {item.label: item.hint_use if gives_hints else "none" for item in configured}
+
+    def _place(self, item: Finished) -> str:
+        """Where the campaign file of a problem has its reference point, or could have it."""
+        document = read_document(self._resolved.problems[item.number].path)
+        return document.where("reference_point")
+
+    def _truth(self, item: Finished, workers: int, tell: Tell) -> Truth:
+        results, name = item.results, item.campaign.definition.name
+        if not is_enumerable(results.problem, self.definition.exact_up_to):
+            exact = published_truth(results.problem, results.reference_point)
+            return exact or best_known(results.problem, results.objectives[results.feasible])
+        file = self._file(name)
+        return exact_truth(
+            results.problem, file, self._fronts, workers, lambda line: tell(f"{name}: {line}")
+        )
+
+
+def _lines(error: JobError) -> list[str]:
+    return str(error).splitlines()

@@ -1,0 +1,198 @@
+"""A comparison's definition: what ``runs/compare-NAME.yaml`` says.
+
+A comparison is a set of campaigns, one per problem, that share optimizers, seeds and budget. A
+problem is named by a campaign file; what that file says of the search is replaced.
+
+Problems that share physics and space are no independent evidence, so each belongs to a kind, and
+statistics count kinds. Where the file does not say a problem's kind, it is that of all problems
+with the same evaluator and the same space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+from codesign.base import resources
+from codesign.base.errors import InputError, describe_unknown
+from codesign.base.schema import Document, Fraction, quantity, read_document, to_record
+from codesign.search.campaign.campaign_definition import (
+    ConfiguredOptimizer,
+    Label,
+    ResolvedDefinition,
+    SearchSettings,
+    configured_optimizers,
+    contradictions,
+    load_definition,
+)
+
+TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""Shares of the exact hypervolume whose first reaching is recorded. [ours]"""
+EVALUATION_COSTS_S = (1e-3, 1.0, 60.0, 600.0)
+"""Of one design: a closed form, a model, a fast simulator and a slow one. [ours]"""
+
+Seconds: TypeAlias = Annotated[float, quantity("s"), Field(gt=0, allow_inf_nan=False)]
+
+
+def _targets(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(not 0 < value < 1 for value in values) or list(values) != sorted(set(values)):
+        raise ValueError(f"expected ascending shares between 0 and 1, got {list(values)}")
+    return values
+
+
+def _costs(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(set(values)):
+        raise ValueError(f"expected ascending times, got {[f'{value:g} s' for value in values]}")
+    return values
+
+
+class ComparisonDefinition(SearchSettings):
+    """The keys of a comparison file."""
+
+    name: Label
+    """Of the comparison and of its folder; the file's name if not given."""
+    description: str = ""
+    """For people; may change at any time."""
+    problems: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Campaigns whose space, evaluator, workload, objectives and constraints are taken."""
+    targets: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_targets)] = (
+        TARGETS
+    )
+    """Shares of the exact hypervolume to be reached, such as 95 %."""
+    kinds: dict[Label, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    """By kind, the problems that count as one where evidence is counted. Those that are not listed
+    are of one kind with all that have their evaluator and their space."""
+    evaluation_costs: Annotated[
+        tuple[Seconds, ...], Field(min_length=1), AfterValidator(_costs)
+    ] = EVALUATION_COSTS_S
+    """What one design costs, such as 10 min, where optimizers are compared in wall time."""
+    tuned_on: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By optimizer, the campaigns on which its settings were chosen: kept out of the ranking."""
+    exact_up_to: Annotated[int, Field(strict=True, ge=1, lt=2**63)] = 5_000_000
+    """Spaces of at most so many designs are enumerated; of others the best known front is used."""
+
+    @property
+    def n_chosen(self) -> int:
+        """Designs of a run that its optimizer chooses: all but the initial ones."""
+        return self.budget - self.initial
+
+
+@dataclass(frozen=True)
+class ResolvedComparison:
+    """A comparison with its problems loaded and its optimizers checked.
+
+    Attributes:
+        problems: One per problem, with the comparison's optimizers, seeds and budget; the
+            ``path`` is that of the campaign file it was taken from.
+        data: What each of these campaign files says, with the search replaced.
+        kinds: Kind of each problem.
+    """
+
+    definition: ComparisonDefinition
+    optimizers: tuple[ConfiguredOptimizer, ...]
+    problems: tuple[ResolvedDefinition, ...]
+    data: tuple[dict[str, Any], ...]
+    kinds: tuple[str, ...]
+
+
+def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
+    """A comparison's definition, resolved.
+
+    Args:
+        name_or_path: ``compare-small`` for ``runs/compare-small.yaml``, or a path.
+
+    Raises:
+        InputError: With file, line and key of what is wrong, and the nearest valid choice.
+    """
+    path = resources.find("comparisons", str(name_or_path))
+    document = read_document(path)
+    definition = to_record(document, ComparisonDefinition, {"name": path.stem, **document.data})
+    problems = [*contradictions(document, definition), *_problems_of(document, definition, path)]
+    if problems:
+        raise InputError(problems)
+    optimizers = tuple(configured_optimizers(document, definition))
+    loaded = [
+        load_definition(resources.find("runs", name, document.where("problems", i)))
+        for i, name in enumerate(definition.problems)
+    ]
+    search = _search_of(document, definition)
+    data = tuple(
+        {**read_document(item.path).data, "name": item.definition.name, **search} for item in loaded
+    )
+    shared = {name: getattr(definition, name) for name in SearchSettings.model_fields}
+    replaced = tuple(
+        replace(item, definition=item.definition.model_copy(update=shared), optimizers=optimizers)
+        for item in loaded
+    )
+    kinds = _kinds_of(definition, replaced)
+    return ResolvedComparison(definition, optimizers, replaced, data, kinds)
+
+
+def _kinds_of(
+    definition: ComparisonDefinition, problems: Sequence[ResolvedDefinition]
+) -> tuple[str, ...]:
+    """The kind of each problem, as the file says or by its evaluator and space."""
+    stated = {name: kind for kind, names in definition.kinds.items() for name in names}
+    derived = (
+        f"{item.problem.evaluator_name}/{item.problem.space.name}"  # no stated kind has a slash
+        for item in problems
+    )
+    return tuple(
+        stated.get(item.definition.name, kind) for item, kind in zip(problems, derived, strict=True)
+    )
+
+
+def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str, Any]:
+    """The settings of the search as the file writes them, defaults made explicit."""
+    return {
+        "optimizers": document.data["optimizers"],
+        "hints": definition.hints,
+        "initial": definition.initial,
+        "budget": definition.budget,
+        "seeds": list(definition.seeds),
+        "batch": definition.batch,
+        "workers": definition.workers,
+    }
+
+
+def _problems_of(document: Document, definition: ComparisonDefinition, path: Path) -> Iterator[str]:
+    """What is wrong with the names in the file."""
+    if definition.name != path.stem:
+        yield (
+            f"{document.where('name')}: expected the name of the file, {path.stem!r}, "
+            f"got {definition.name!r}"
+        )
+    stems = [Path(name).stem if "/" in name else name for name in definition.problems]
+    for i, stem in enumerate(stems):
+        if stem in stems[:i]:
+            yield f"{document.where('problems', i)}: {stem!r} is listed twice"
+    yield from _kind_problems(document, definition, stems)
+    campaigns = {*resources.listed("runs"), *stems}
+    for label, names in definition.tuned_on.items():
+        where = document.where("tuned_on", label)
+        if label not in definition.labels:
+            yield f"{where}: {describe_unknown('optimizer', label, definition.labels)}"
+        for name in names:
+            if name not in campaigns:
+                yield f"{where}: {describe_unknown('campaign', name, campaigns)}"
+
+
+def _kind_problems(
+    document: Document, definition: ComparisonDefinition, stems: Sequence[str]
+) -> Iterator[str]:
+    """What is wrong with the kinds: problems that are not compared, or are of two kinds."""
+    kind_by_name: dict[str, str] = {}
+    for kind, names in definition.kinds.items():
+        for i, name in enumerate(names):
+            where = document.where("kinds", kind, i)
+            if name not in stems:
+                yield f"{where}: {describe_unknown('problem', name, stems)}"
+            elif name in kind_by_name:
+                yield f"{where}: expected one kind, but {name!r} is of {kind_by_name[name]!r} too"
+            kind_by_name[name] = kind

@@ -1,0 +1,46 @@
+"""Kinds of problems: what counts as one where evidence is counted.
+
+Prefill and decode of three models under three sets of limits are 18 problems of one evaluator on
+one space: who wins on one of them probably wins on the others. A test that takes them for 18
+independent blocks overstates. So each problem has a kind; within a kind, problems and seeds are
+averaged, and the kinds are weighed equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.insight.comparison.outcome import ProblemOutcome
+
+
+def by_kind(problems: Sequence[ProblemOutcome]) -> dict[str, tuple[ProblemOutcome, ...]]:
+    """The problems of each kind, in the order in which the kinds appear."""
+    kinds = dict.fromkeys(problem.kind for problem in problems)
+    return {kind: tuple(item for item in problems if item.kind == kind) for kind in kinds}
+
+
+def kind_means(
+    problems: Sequence[ProblemOutcome], values: Callable[[ProblemOutcome], FloatArray]
+) -> FloatArray:
+    """(kinds, ...) mean over the problems of each kind.
+
+    Args:
+        problems: Of all kinds, at least one.
+        values: (...) of one problem, averaged over its seeds.
+    """
+    return np.array(
+        [np.mean([values(item) for item in group], axis=0) for group in by_kind(problems).values()]
+    )
+
+
+def mean_shares(problem: ProblemOutcome, labels: Sequence[str]) -> FloatArray:
+    """(optimizers,) final share of the best hypervolume, averaged over the seeds."""
+    return np.array([problem.final_shares(label).mean() for label in labels])
+
+
+def mean_areas(problem: ProblemOutcome, labels: Sequence[str]) -> FloatArray:
+    """(optimizers,) area under the curve of convergence, averaged over the seeds."""
+    return np.array([problem.areas(label).mean() for label in labels])

@@ -1,0 +1,174 @@
+"""Publish the exact fronts of the public set of problems, and prove them again.
+
+``python -m codesign.insight.comparison.published_problems`` writes the files of every problem in ``KINDS``
+that has none, or whose definition is not that of its latest version, which then gets the next
+version. What is published is never written over. ``codesign problems --verify`` computes each front
+from scratch and compares it with its file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from codesign.base.errors import InputError
+from codesign.base.files import write_text
+from codesign.insight.comparison.truth import problem_of
+from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
+from codesign.search.campaign.reference import minimized
+from codesign.search.pareto import hypervolume
+from codesign.search.problems import problem_records
+from codesign.search.problems.problem_records import CAMPAIGN, FOLDER, MOST_LISTED, ProblemRecord
+from codesign.search.problems.proof import ProvenFront, limits_of, prove
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "closed form": ("zdt1", "zdt2", "zdt3", "zdt1-30", "dtlz2", "dtlz2-5"),
+    "engineering": ("re21", "re22", "re24", "re31", "re33", "re37", "re41"),
+    "limits": ("cre23", "welded-beam", "osy", "mw1", "mw7", "mw14"),
+    "few feasible": ("tight-osy", "tight-mw1"),
+    "categories": ("categories-re21", "categories-re37"),
+    "conditional": ("cantilever",),
+    "unused parameters": ("unused-osy", "unused-re21"),
+    "noisy": ("noisy-re21", "noisy-osy"),
+    "failing": ("failing-re37", "failing-welded-beam"),
+    "npu": tuple(
+        f"{phase}-{model}-{goal}"
+        for phase in ("prefill", "decode")
+        for model in ("llama-3.3-70b", "qwen3-32b", "mixtral-8x22b")
+        for goal in ("tdp", "slo", "energy")
+    ),
+    "npu, narrow front": ("prefill-qwen3-32b-400w",),
+    "npu, all formats": ("large-decode-llama-3.3-70b",),
+    "platform": ("platform-rag", "platform-code-mixtral"),
+    "forecast": ("forecast-edge", "forecast-laptop"),
+    "economics": ("economics-llama",),
+    "system": ("system-llama-3.3-70b",),
+}
+"""The problems of the set by kind."""
+SAME = 1e-9
+"""Relative difference up to which numbers are the same: the last digits of functions such as a
+sine differ between processors."""
+
+
+def proven(definition: ResolvedDefinition, folder: Path) -> ProvenFront:
+    """The exact front of a problem of the set, computed in ``folder``."""
+    return prove(definition.problem, folder, partial(problem_of, definition.path))
+
+
+def files_of(
+    name: str, kind: str, version: int, definition: ResolvedDefinition, front: ProvenFront
+) -> tuple[ProblemRecord, str]:
+    """The record and the text of the front of a version of a problem."""
+    problem, point = definition.problem, definition.reference_point
+    if point is None:
+        raise InputError(f"{definition.path.name}: a problem of the set needs a reference_point")
+    is_listed = len(front.objectives) <= MOST_LISTED
+    text = problem_records.front_text(
+        problem.space.decode(front.rows) if is_listed else None,
+        problem.objective_names,
+        problem.flipped(front.objectives) + 0.0,  # no negative zeros
+        front.counts,
+    )
+    record = ProblemRecord(
+        name=name,
+        version=version,
+        kind=kind,
+        objectives=tuple(map(str, problem.objectives)),
+        limits=limits_of(problem),
+        n_designs=problem.space.size,
+        feasible_share=front.feasible_share,
+        n_feasible=front.n_feasible,
+        front_points=len(front.objectives),
+        front_designs=sum(front.counts),
+        reference_point=dict(point),
+        hypervolume=hypervolume(front.objectives, minimized(problem, point)),
+        proof=front.proof,
+        definition_sha256=problem_records.definition_digest(problem, point),
+        front_sha256=problem_records.digest(text.encode()),
+    )
+    return record, text
+
+
+def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
+    """Write what is new; a line for each problem."""
+    for kind, members in KINDS.items():
+        for name in members:
+            if names and name not in names:
+                continue
+            definition = load_definition(CAMPAIGN + name)
+            latest = _latest(name)
+            key = problem_records.definition_digest(definition.problem, definition.reference_point)
+            if latest and latest.definition_sha256 == key:
+                yield f"{latest.label}: published"
+                continue
+            version = latest.version + 1 if latest else 1
+            record, text = files_of(name, kind, version, definition, proven(definition, folder))
+            for ending, content in ((".csv", text), (".json", problem_records.record_text(record))):
+                write_text(FOLDER / f"{record.label}{ending}", content)
+            yield f"{record.label}: {record.front_points:,} points, {record.hypervolume!r}"
+
+
+def _latest(name: str) -> ProblemRecord | None:
+    versions = [
+        problem_records.read_record(path)
+        for path in FOLDER.glob(f"{name}.v*.json")
+        if path.name.removeprefix(f"{name}.v").removesuffix(".json").isdigit()
+    ]
+    return max(versions, key=lambda record: record.version, default=None)
+
+
+def differences(record: ProblemRecord, folder: Path) -> list[str]:
+    """What is no longer as published, one line each, after the front was computed from scratch."""
+    definition = load_definition(CAMPAIGN + record.name)
+    again, text = files_of(
+        record.name, record.kind, record.version, definition, proven(definition, folder)
+    )
+    exact = record.model_dump(exclude={"hypervolume", "feasible_share", "front_sha256"})
+    lines = [
+        f"{record.label}: {key}: published {value}, got {getattr(again, key)}"
+        for key, value in exact.items()
+        if getattr(again, key) != value
+    ]
+    for key in ("hypervolume", "feasible_share"):
+        published, now = getattr(record, key), getattr(again, key)
+        if not _is_same(repr(published), repr(now)):
+            lines.append(f"{record.label}: {key}: published {published!r}, got {now!r}")
+    problem_records.read_front(record)  # the file is the one that was published
+    before = (FOLDER / f"{record.label}.csv").read_text(encoding="utf-8")
+    cells, cells_now = ([line.split(",") for line in x.splitlines()] for x in (before, text))
+    if len(cells) != len(cells_now) or not all(
+        len(row) == len(row_now) and all(map(_is_same, row, row_now))
+        for row, row_now in zip(cells, cells_now, strict=True)
+    ):
+        lines.append(f"{record.label}: the designs or the points of the front differ")
+    return lines
+
+
+def _is_same(cell: str, cell_now: str) -> bool:
+    """Whether two cells are equal, or numbers of which hardly a digit differs."""
+    try:
+        return cell == cell_now or math.isclose(
+            float(cell), float(cell_now), rel_tol=SAME, abs_tol=1e-12
+        )
+    except ValueError:
+        return False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Publish; returns the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("names", nargs="*", help="problems; all if none is named")
+    parser.add_argument("--folder", type=Path, default=Path("runs/fronts"), help="of exact fronts")
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for line in publish(options.names, options.folder):
+        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

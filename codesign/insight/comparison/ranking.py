@@ -1,0 +1,191 @@
+"""Which optimizer is better, and whether that could be chance.
+
+Ranks and tests follow Demšar (2006), "Statistical comparisons of classifiers over multiple data
+sets", JMLR 7. The blocks are the kinds of problems, each with the mean over its problems and their
+seeds, because neither seeds nor problems of one kind are independent evidence on other kinds.
+Within one problem the seeds are the blocks; all optimizers of a seed start from the same designs.
+Friedman's test asks whether any differ; the pairs are tested by Wilcoxon's signed ranks, corrected
+by Holm (1979). How much better is told by the A of Vargha and Delaney (2000): the probability that
+a run of the first beats one of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, comb, log2
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.insight.comparison.kinds import by_kind, kind_means, mean_shares
+from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
+
+ALPHA = 0.05
+"""Level of the tests."""
+_LEAST_FRIEDMAN = 3
+"""Friedman's test is of three treatments or more; two are Wilcoxon's case."""
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Two optimizers over the same blocks.
+
+    Attributes:
+        first: Label.
+        second: Label.
+        n_blocks: Kinds of problems, or seeds.
+        p: Of Wilcoxon's signed-rank test, two-sided; 1 if no block tells them apart.
+        p_holm: Corrected for the number of pairs.
+        a: Probability that a run of ``first`` ends higher than one of ``second``, ties halved;
+            the mean over the problems of a kind, then over the kinds.
+    """
+
+    first: str
+    second: str
+    n_blocks: int
+    p: float
+    p_holm: float
+    a: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Optimizers over blocks.
+
+    Attributes:
+        labels: The optimizers.
+        blocks: Kinds of problems, or seeds.
+        scores: (blocks, optimizers) what is ranked; more is better.
+        ranks: (blocks, optimizers) 1 for the best, ties shared.
+        friedman: Statistic; None with fewer than 3 optimizers or 2 blocks, or if all tie.
+        friedman_p: From the chi-squared distribution, good for about 10 blocks and more.
+        pairs: Every pair; empty with a single block.
+    """
+
+    labels: tuple[str, ...]
+    blocks: tuple[str, ...]
+    scores: FloatArray
+    ranks: FloatArray
+    friedman: float | None
+    friedman_p: float | None
+    pairs: tuple[PairTest, ...]
+
+    @property
+    def mean_ranks(self) -> FloatArray:
+        """(optimizers,) rank averaged over the blocks."""
+        mean: FloatArray = self.ranks.mean(axis=0)
+        return mean
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p that Wilcoxon's test of so many pairs can give."""
+        return min(1.0, 2.0 ** (1 - len(self.blocks)))
+
+    @property
+    def least_holm_p(self) -> float:
+        """The smallest p that is left for a pair after Holm's correction."""
+        return min(1.0, self._n_pairs * self.least_p)
+
+    @property
+    def fewest_blocks(self) -> int:
+        """Blocks from which on a pair can be told apart at 5 % after Holm's correction."""
+        return ceil(1 + log2(max(self._n_pairs, 1) / ALPHA))
+
+    @property
+    def _n_pairs(self) -> int:
+        return comb(len(self.labels), 2)
+
+
+def rank_optimizers(outcome: Outcome) -> Ranking:
+    """The optimizers over the kinds of problems, by the mean share of the best hypervolume."""
+    problems, labels = outcome.ranked, outcome.labels
+    scores = kind_means(problems, lambda problem: mean_shares(problem, labels))
+    effects = kind_means(problems, lambda problem: np.array(_effects(problem, labels)))
+    return ranking(labels, list(by_kind(problems)), scores, effects.mean(axis=0))
+
+
+def rank_on(problem: ProblemOutcome, labels: Sequence[str]) -> Ranking:
+    """The optimizers over the seeds of one problem."""
+    scores = np.array([problem.final_shares(label) for label in labels]).T
+    return ranking(
+        labels, [str(seed) for seed in problem.seeds], scores, np.array(_effects(problem, labels))
+    )
+
+
+def ranking(
+    labels: Sequence[str], blocks: Sequence[str], scores: FloatArray, effects: FloatArray
+) -> Ranking:
+    """Ranks and tests of (blocks, optimizers) scores, more is better.
+
+    Args:
+        labels: The optimizers.
+        effects: The A of each pair, in the order of ``combinations``.
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(-scores, axis=1)
+    statistic, p = friedman(ranks)
+    return Ranking(
+        tuple(labels), tuple(blocks), scores, ranks, statistic, p, _pairs(labels, scores, effects)
+    )
+
+
+def friedman(ranks: FloatArray) -> tuple[float | None, float | None]:
+    """Friedman's statistic of (blocks, treatments) ranks and its p, corrected for ties."""
+    n, k = ranks.shape
+    is_tied = bool((ranks == ranks[:, :1]).all())
+    if k < _LEAST_FRIEDMAN or n < 2 or is_tied:
+        return None, None
+    from scipy.stats import friedmanchisquare
+
+    result = friedmanchisquare(*ranks.T)
+    return float(result.statistic), float(result.pvalue)
+
+
+def _pairs(labels: Sequence[str], scores: FloatArray, effects: FloatArray) -> tuple[PairTest, ...]:
+    if len(scores) < 2:
+        return ()
+    pairs = list(combinations(range(len(labels)), 2))
+    p_values = [signed_rank_p(scores[:, i], scores[:, j]) for i, j in pairs]
+    return tuple(
+        PairTest(labels[i], labels[j], len(scores), p, float(corrected), float(effect))
+        for (i, j), p, corrected, effect in zip(
+            pairs, p_values, holm(p_values), effects, strict=True
+        )
+    )
+
+
+def signed_rank_p(first: FloatArray, second: FloatArray) -> float:
+    """Two-sided p of Wilcoxon's signed-rank test of matched values; 1 if all are equal."""
+    difference = first - second
+    if not difference.any():
+        return 1.0
+    from scipy.stats import wilcoxon
+
+    # Exact for few pairs without ties; equal pairs are dropped, as Wilcoxon did.
+    return float(wilcoxon(difference, zero_method="wilcox").pvalue)
+
+
+def holm(p_values: Sequence[float]) -> FloatArray:
+    """Holm's step-down correction: p times what is left, never below an earlier one, at most 1."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(steps, 1.0)
+    return corrected
+
+
+def vargha_delaney(first: FloatArray, second: FloatArray) -> float:
+    """A: probability that a value of ``first`` exceeds one of ``second``, ties counted half."""
+    difference = np.subtract.outer(first, second)
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def _effects(problem: ProblemOutcome, labels: Sequence[str]) -> list[float]:
+    return [
+        vargha_delaney(problem.final_shares(first), problem.final_shares(second))
+        for first, second in combinations(labels, 2)
+    ]

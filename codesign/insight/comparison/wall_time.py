@@ -1,0 +1,150 @@
+"""Optimizers in wall time: suggestions that take long pay off where evaluations do.
+
+A run needs ``evaluations x cost + seconds of its suggestions`` of wall time, one design at a time.
+The seconds are those that the campaigns measured; the cost of an evaluation is assumed, for the
+problems of a comparison stand for evaluators that are slower. Optimizers are compared at the moment
+at which the first of a problem and a seed has spent its budget, so nobody's curve is prolonged. The
+measured seconds differ from run to run, so nothing here is the same twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.insight.comparison.kinds import kind_means
+from codesign.insight.comparison.outcome import Outcome, ProblemOutcome, RunOutcome
+
+SCANNED_COSTS_S = np.geomspace(1e-4, 1e4, 161)
+"""Seconds per evaluation among which leaders are looked for: 20 per factor of ten. [ours]"""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Evaluators for which one optimizer is best in equal wall time.
+
+    Attributes:
+        from_s: Seconds per evaluation from which on it is best, within a step of the scan.
+        to_s: Seconds per evaluation up to which it is.
+    """
+
+    optimizer: str
+    from_s: float
+    to_s: float
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What the runs of one optimizer cost, on all problems and seeds.
+
+    Attributes:
+        n_runs: Problems times seeds.
+        n_evaluated: Designs.
+    """
+
+    optimizer: str
+    n_runs: int
+    n_evaluated: int
+    suggestion_s: float
+    evaluation_s: float
+
+    @property
+    def process_s(self) -> float:
+        """Time that a process of one thread was busy: at least the processor time it used."""
+        return self.suggestion_s + self.evaluation_s
+
+
+def run_costs(outcome: Outcome) -> tuple[RunCost, ...]:
+    """The cost of each optimizer."""
+    costs = []
+    for label in outcome.labels:
+        runs = [run for problem in outcome.problems for run in problem.of(label)]
+        costs.append(
+            RunCost(
+                optimizer=label,
+                n_runs=len(runs),
+                n_evaluated=sum(run.n_evaluated for run in runs),
+                suggestion_s=float(sum(run.time.suggestion_seconds.sum() for run in runs)),
+                evaluation_s=float(sum(run.time.evaluation_seconds for run in runs)),
+            )
+        )
+    return tuple(costs)
+
+
+def elapsed_seconds(run: RunOutcome, costs_s: FloatArray) -> FloatArray:
+    """(costs, n) wall time after each evaluation of a run, by the cost of an evaluation."""
+    # Drawing the initial sample is nobody's suggestion, and loads libraries in who comes first.
+    suggestion = np.where(run.time.is_chosen, run.time.suggestion_seconds, 0.0)
+    evaluations = np.arange(1, len(suggestion) + 1)
+    seconds: FloatArray = np.multiply.outer(costs_s, evaluations) + np.cumsum(suggestion)
+    return seconds
+
+
+def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> FloatArray:
+    """(costs,) share of the best hypervolume after (costs,) seconds.
+
+    An evaluation that is under way counts by the part of its time that has passed: else who thinks
+    for a moment would always be one evaluation late.
+    """
+    n = len(run.time.suggestion_seconds)
+    times = np.column_stack([np.zeros(len(costs_s)), elapsed_seconds(run, costs_s)])
+    shares = np.append(0.0, run.share[:n])
+    done = (times <= seconds[:, None]).sum(axis=1) - 1
+    following = np.minimum(done + 1, n)
+    rows = np.arange(len(costs_s))
+    begin, end = times[rows, done], times[rows, following]
+    part = np.where(end > begin, (seconds - begin) / np.where(end > begin, end - begin, 1.0), 0.0)
+    share: FloatArray = shares[done] + part * (shares[following] - shares[done])
+    return share
+
+
+def equal_time_shares(outcome: Outcome, costs_s: Sequence[float] | FloatArray) -> FloatArray:
+    """(costs, optimizers) mean share in equal wall time over the kinds of ranked problems."""
+    costs = np.asarray(costs_s, dtype=np.float64)
+    means = kind_means(outcome.ranked, lambda item: _equal_time_shares(item, outcome.labels, costs))
+    mean: FloatArray = means.mean(axis=0)
+    return mean
+
+
+def _equal_time_shares(
+    problem: ProblemOutcome, labels: Sequence[str], costs_s: FloatArray
+) -> FloatArray:
+    """(costs, optimizers) mean over the seeds."""
+    shares = []
+    for runs in zip(*(problem.of(label) for label in labels), strict=True):
+        ends = np.min([elapsed_seconds(run, costs_s)[:, -1] for run in runs], axis=0)
+        shares.append([share_after(run, costs_s, ends) for run in runs])
+    mean: FloatArray = np.mean(shares, axis=0).T
+    return mean
+
+
+def leads(outcome: Outcome) -> tuple[Lead, ...]:
+    """Which optimizer is best at which cost of an evaluation, cheapest first."""
+    best = equal_time_shares(outcome, SCANNED_COSTS_S).argmax(axis=1)
+    starts = np.flatnonzero(np.diff(best, prepend=-1))
+    ends = np.append(starts[1:] - 1, len(best) - 1)
+    return tuple(
+        Lead(outcome.labels[best[a]], float(SCANNED_COSTS_S[a]), float(SCANNED_COSTS_S[b]))
+        for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
+
+
+def shares_over_time(
+    outcome: Outcome, optimizer: str, cost_s: float, seconds: FloatArray
+) -> FloatArray:
+    """(times,) mean share over the kinds of ranked problems after each of (times,) seconds.
+
+    A run that has spent its budget keeps its last share.
+    """
+    costs = np.full(len(seconds), cost_s)
+
+    def of_problem(problem: ProblemOutcome) -> FloatArray:
+        runs = problem.of(optimizer)
+        mean: FloatArray = np.mean([share_after(run, costs, seconds) for run in runs], axis=0)
+        return mean
+
+    mean: FloatArray = kind_means(outcome.ranked, of_problem).mean(axis=0)
+    return mean

@@ -1,0 +1,177 @@
+"""One design with everything that an evaluator says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from codesign.base.columns import Value
+from codesign.base.evaluator import (
+    Evaluator,
+    Explanation,
+    KeepsRecords,
+    PoolAccount,
+    ServesPools,
+    reading_of,
+)
+from codesign.base.metrics import Metric
+from codesign.base.notebook import metric_text, table_html
+from codesign.base.schema import Record
+from codesign.search.derived_metrics import DerivedMetric
+from codesign.space import DesignSpace
+
+
+class _LimitedDesign:
+    """What the violations of a design say of it."""
+
+    violations: Mapping[str, float]
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every limit is kept."""
+        return all(value <= 0 for value in self.violations.values())
+
+    @property
+    def broken(self) -> list[str]:
+        """The limits that the design breaks, in words."""
+        return [
+            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
+        ]
+
+    @property
+    def _state(self) -> str:
+        return "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
+
+
+@dataclass(frozen=True)
+class AssessedDesign(_LimitedDesign):
+    """The metrics and limits of one design, without what explains them.
+
+    Attributes:
+        design: Value by parameter; None where absent.
+        metrics: Values by name; NaN where the evaluator has none.
+        violations: Relative excess over every limit; ``<= 0`` is within.
+    """
+
+    design: Mapping[str, Value]
+    metrics: Mapping[str, float]
+    violations: Mapping[str, float]
+
+    def _repr_html_(self) -> str:
+        """The metrics in a notebook."""
+        metrics = ((name, f"{value:.6g}") for name, value in self.metrics.items())
+        return table_html(f"A design that {self._state}", ("metric", "value"), metrics)
+
+
+@dataclass(frozen=True)
+class EvaluatedDesign(_LimitedDesign):
+    """One design and what became of it.
+
+    Attributes:
+        space: Where the design comes from.
+        inputs: Name of the evaluator, its workload and options as the caller stated them; the
+            campaign too if the design is evaluated as that campaign does.
+        design: Value by parameter; None where absent.
+        derived: Derived quantities of the space.
+        explanation: Metrics, operators, memory levels, power, and the assumptions.
+        violations: Every limit: of the space, of the evaluator, of the campaign if it is evaluated
+            as one does; ``<= 0`` is within.
+        derived_metrics: Of the campaign; their values are in ``explanation`` as well.
+    """
+
+    space: DesignSpace
+    evaluator: Evaluator
+    inputs: Mapping[str, Any]
+    design: Mapping[str, Value]
+    derived: Mapping[str, float]
+    explanation: Explanation
+    violations: Mapping[str, float]
+    derived_metrics: tuple[DerivedMetric, ...] = ()
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Name, profile and options of the evaluator."""
+        return reading_of(self.inputs["evaluator"], self.evaluator, self.inputs["options"])
+
+    @property
+    def workload(self) -> Record | None:
+        """What the evaluator was asked to serve, where it keeps that."""
+        return self.evaluator.workload if isinstance(self.evaluator, KeepsRecords) else None
+
+    @property
+    def options(self) -> Record | None:
+        """The options that the evaluator was built with, where it keeps them."""
+        return self.evaluator.options if isinstance(self.evaluator, KeepsRecords) else None
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Values by the names of ``known_metrics``."""
+        return self.explanation.metrics
+
+    @property
+    def known_metrics(self) -> tuple[Metric, ...]:
+        """What the evaluator's metrics and the derived ones mean."""
+        return (*self.evaluator.metrics, *(item.metric for item in self.derived_metrics))
+
+    @property
+    def operators(self) -> Sequence[Mapping[str, Any]]:
+        """One row per operator: time, what bounds it, traffic by memory level, energy."""
+        return self.explanation.operators
+
+    @property
+    def levels(self) -> Sequence[Mapping[str, Any]]:
+        """One row per memory level: what it is, what it holds, what crosses it."""
+        return self.explanation.levels
+
+    @property
+    def costs(self) -> Sequence[Mapping[str, Any]]:
+        """One row per block or part: area and price of one device."""
+        return self.explanation.costs
+
+    @property
+    def power(self) -> Sequence[Mapping[str, Any]]:
+        """One row per component: TDP and average watts."""
+        return self.explanation.power
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The assumptions that limit the numbers."""
+        return self.explanation.notes
+
+    @cached_property
+    def pools(self) -> Mapping[str, EvaluatedDesign]:
+        """Of a system, one machine of each pool as a design of the pool's own space."""
+        if not isinstance(self.evaluator, ServesPools):
+            return {}
+        columns = self.space.columns(self.space.encode(self.design))
+        accounts = self.evaluator.explain_pools(columns)
+        return {name: self._of_pool(name, account) for name, account in accounts.items()}
+
+    def _of_pool(self, name: str, account: PoolAccount) -> EvaluatedDesign:
+        pool = self.space.pools[name]
+        design = {key: self.design[pool.full_name(key)] for key in pool.parameter_names}
+        row = pool.space.encode(design)
+        limits = {key: float(values[0]) for key, values in pool.space.violations(row).items()}
+        return EvaluatedDesign(
+            space=pool.space,
+            evaluator=account.evaluator,
+            inputs={**self.inputs, "evaluator": account.evaluator_name, "options": {}},
+            design=design,
+            derived={key: float(values[0]) for key, values in pool.space.derived(row).items()},
+            explanation=account.explanation,
+            violations=limits | dict(account.explanation.violations),
+        )
+
+    def _repr_html_(self) -> str:
+        """The design and its metrics in a notebook."""
+        values = {name: value for name, value in self.design.items() if value is not None}
+        units = {metric.name: metric for metric in self.known_metrics}
+        metrics = [
+            (name, metric_text(value, units[name]) if name in units else f"{value:.4g}")
+            for name, value in self.metrics.items()
+        ]
+        return table_html(
+            f"{self.space.name}: {self._state}", ("metric", "value"), metrics
+        ) + table_html("Design", ("parameter", "value"), ((k, str(v)) for k, v in values.items()))

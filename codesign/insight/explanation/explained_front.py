@@ -1,0 +1,177 @@
+"""An exact front explained: choices, absences, prices, knees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.insight.explanation.absence import Absence, Absences
+from codesign.insight.explanation.choices import (
+    DerivedRange,
+    FrontChoice,
+    Knee,
+    choices_of,
+    derived_ranges,
+    knees_of,
+)
+from codesign.insight.explanation.distance import Measure
+from codesign.insight.explanation.movable_limits import limits_of
+from codesign.insight.explanation.prices import Prices, prices_of
+from codesign.insight.explanation.variation import Fronts
+from codesign.search.enumeration import ExactFront
+from codesign.search.pareto import TOLERANCE, fold
+from codesign.search.problem import Problem, cost_column
+
+NOT_ASKED = "was not asked"
+"""Why a limit has no price, if fronts of variations were not asked for."""
+STEP = 0.05
+"""Share of a limit by which it is moved: 35 W of 700 W, 3.3 mm of 66 mm [ours]."""
+
+
+@dataclass(frozen=True)
+class FoldedValue:
+    """A value that only folded points have: nothing speaks against it but its cost.
+
+    Attributes:
+        value: The value; None: the parameter's absence.
+        point: Of the points that have it, the one that loses least against its host.
+        host: The cheaper point under which that is folded.
+    """
+
+    choice: FrontChoice
+    value: Value
+    point: int
+    host: int
+
+
+@dataclass(frozen=True)
+class FrontExplanation:
+    """What an exact front says, ``p`` points and ``m`` objectives.
+
+    Attributes:
+        under: (p,) the cheaper point under which each is folded; itself if it is kept.
+        tolerance: Share by which folded points are better at most.
+        choices: Every parameter that varies; then those of repeated parts as a whole.
+        derived: Derived quantities over the designs of kept points.
+        folded_values: Values that only folded points have.
+        measure: Of improvements.
+        absences: Values that no design of the front has, in the order of ``choices``.
+        prices: Shadow prices of the limits.
+        unpriced: Conditions without a price, with the reason.
+        knees: Of the kept points, the sharpest first.
+        n_enumerated: Exact fronts asked for, besides the front itself.
+        seconds: Wall time that they took; little where they were stored.
+    """
+
+    problem: Problem
+    front: ExactFront
+    under: IntArray
+    tolerance: float
+    choices: tuple[FrontChoice, ...]
+    derived: tuple[DerivedRange, ...]
+    folded_values: tuple[FoldedValue, ...]
+    measure: Measure
+    absences: tuple[Absence, ...]
+    prices: Prices
+    unpriced: Mapping[str, str]
+    knees: tuple[Knee, ...]
+    n_enumerated: int
+    seconds: float
+
+    @property
+    def kept(self) -> IntArray:
+        """Points that are not folded, ascending."""
+        return kept_points(self.under)
+
+    @property
+    def n_unlisted(self) -> int:
+        """Designs of the front that are counted and not listed."""
+        return int(self.front.counts.sum()) - len(self.front.rows)
+
+
+def kept_points(under: IntArray) -> IntArray:
+    """Points that are folded under no other, ascending."""
+    places: IntArray = np.flatnonzero(under == np.arange(len(under)))
+    return places
+
+
+def explain_front(
+    fronts: Fronts,
+    front: ExactFront,
+    reference: FloatArray,
+    step: float = STEP,
+    tolerance: float = TOLERANCE,
+    is_thorough: bool = True,
+) -> FrontExplanation:
+    """Explain the exact front of a problem by those of its variations.
+
+    Designs are compared with those points that are not folded under a cheaper one.
+
+    Args:
+        fronts: Of variations of the problem.
+        reference: (m,) the campaign's reference point, minimized.
+        step: Share of each limit by which it is moved for its price, above 0 and below 1.
+        tolerance: Share by which a point must be better than a cheaper one to be kept.
+        is_thorough: Whether fronts of variations are asked for: without them no value's absence
+            is explained, and no limit has a price.
+
+    Raises:
+        JobError: An enumeration failed.
+    """
+    problem = fronts.problem
+    under = fold(front.objectives, cost_column(problem.objectives), tolerance)
+    kept = kept_points(under)
+    chosen = front.only(kept)
+    measure = Measure.of(chosen.objectives, problem.senses, tolerance)
+    listed = choices_of(problem.space, front, kept)
+    limits = limits_of(problem)
+    movable, unpriced = limits.movable, dict(limits.others)
+    choices: list[FrontChoice] = listed
+    absences: list[Absence] = []
+    began = time.perf_counter()
+    try:
+        with fronts.side_by_side():
+            if is_thorough:
+                choices, absences = Absences(fronts, front, kept, measure).explain(listed)
+            else:
+                unpriced |= {item.text: NOT_ASKED for item in movable}
+                movable = ()
+            prices = prices_of(fronts, front, movable, reference, step)
+    finally:
+        fronts.progress.finish()
+    return FrontExplanation(
+        problem=problem,
+        front=front,
+        under=under,
+        tolerance=tolerance,
+        choices=tuple(choices),
+        derived=tuple(derived_ranges(problem.space, chosen.rows)),
+        folded_values=tuple(_folded_values(front, under, choices, measure)),
+        measure=measure,
+        absences=tuple(absences),
+        prices=prices,
+        unpriced=unpriced,
+        knees=tuple(
+            replace(knee, point=int(kept[knee.point])) for knee in knees_of(chosen.objectives)
+        ),
+        n_enumerated=fronts.n_enumerated,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _folded_values(
+    front: ExactFront, under: IntArray, choices: Sequence[FrontChoice], measure: Measure
+) -> Iterator[FoldedValue]:
+    for choice in choices:
+        for value in choice.folded:
+            points = choice.where(value)
+            lost = [
+                measure.between(front.objectives[point], front.objectives[under[point]]).max()
+                for point in points
+            ]
+            least = int(points[int(np.argmin(lost))])
+            yield FoldedValue(choice, value, least, int(under[least]))

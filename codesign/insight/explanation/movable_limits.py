@@ -1,0 +1,208 @@
+"""The limits of a problem that are numbers, and the problem with one of them moved.
+
+Three kinds: constraints of the campaign and of the space on one quantity, such as
+``tdp_watts <= 700`` or ``shoreline <= 66 mm``, and limits that the evaluator reports as a
+relative excess. A quantity may be limited twice, by the space and by the evaluator: then either
+hides the other, so they are moved together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.metrics import Metric
+from codesign.base.units import parse_unit
+from codesign.insight.explanation.variation import Variation
+from codesign.search.observations import Observations
+from codesign.search.problem import Problem
+from codesign.space import Expression
+
+Source: TypeAlias = Literal["campaign", "space", "evaluator"]
+
+_SAMPLE = 4096
+_SEED = 0
+_SAME = 1e-9
+"""Difference of relative excesses below which two limits are one."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound on one quantity of every design.
+
+    Attributes:
+        text: As written; of an evaluator, its name.
+        source: Who sets it.
+        comparison: ``<=``, ``<``, ``>=`` or ``>``.
+        number: The bound in ``unit``; of an evaluator 100 %.
+        unit: As written, or the metric's own.
+        written_unit: As written.
+        tied: Limits of the evaluator on the same quantity.
+    """
+
+    text: str
+    source: Source
+    quantity: str
+    comparison: str
+    number: float
+    unit: str
+    written_unit: str = ""
+    tied: tuple[str, ...] = ()
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it bounds from above."""
+        return self.comparison.startswith("<")
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the bound itself breaks it."""
+        return "=" not in self.comparison
+
+    def bound_loosened_by(self, step: float) -> float:
+        """The bound, looser by a share ``step`` of itself; tighter if that is negative."""
+        return self.number * (1.0 + step if self.is_upper else 1.0 - step)
+
+    def moved(self, step: float | None) -> Variation:
+        """The problem with the limit looser by that share; None: without it."""
+        slack = np.inf if step is None else step
+        names = (self.quantity,) if self.source == "evaluator" else self.tied
+        variation = Variation(slack=tuple((name, slack) for name in names))
+        if self.source == "evaluator":
+            return variation
+        text = None
+        if step is not None:
+            unit = f" {self.written_unit}" if self.written_unit else ""
+            text = f"{self.quantity} {self.comparison} {self.bound_loosened_by(step)!r}{unit}"
+        change = ((self.text, text),)
+        if self.source == "campaign":
+            return replace(variation, constraints=change)
+        return replace(variation, space_constraints=change)
+
+
+_OF_POOL = "bounds the machines of a pool; the front of the pool's own space prices it"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What can be priced, and what cannot.
+
+    Attributes:
+        movable: Limits on one quantity, whose bound can be moved.
+        others: Other conditions, with the reason.
+    """
+
+    movable: tuple[Limit, ...]
+    others: tuple[tuple[str, str], ...]
+
+
+def limits_of(problem: Problem) -> Limits:
+    """The limits of a problem."""
+    if problem.space.pools:
+        return _limits_of_system(problem)
+    rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
+    observed = problem.evaluate(rows)
+    movable: list[Limit] = []
+    others: list[tuple[str, str]] = []
+    for source, condition in _conditions(problem):
+        limit = _read(problem, source, condition)
+        if isinstance(limit, Limit):
+            movable.append(limit)
+        else:
+            others.append((condition.text, limit))
+    excess = _evaluator_limits(problem, rows, observed)
+    for position, limit in enumerate(movable):
+        own = used(problem, limit, rows, observed) / limit.number - 1.0
+        same = [name for name, values in excess.items() if limit.is_upper and _is_same(own, values)]
+        movable[position] = replace(limit, tied=tuple(same))
+        for name in same:
+            del excess[name]
+    for name, values in excess.items():
+        if np.ptp(values) > 0:
+            movable.append(Limit(name, "evaluator", name, "<=", 100.0, "%"))
+        else:
+            others.append((name, "does not differ between designs"))
+    return Limits(tuple(movable), tuple(others))
+
+
+def _limits_of_system(problem: Problem) -> Limits:
+    """Those of the campaign; what bounds machines of a pool is priced by that pool's own front."""
+    movable, others = [], []
+    for source, condition in _conditions(problem):
+        limit = _read(problem, source, condition) if source == "campaign" else _OF_POOL
+        if isinstance(limit, Limit):
+            movable.append(limit)
+        else:
+            others.append((condition.text, limit))
+    return Limits(tuple(movable), tuple(others))
+
+
+def used(problem: Problem, limit: Limit, rows: IntArray, observed: Observations) -> FloatArray:
+    """(n,) the quantity of designs in the limit's unit; of an evaluator's, in percent of it."""
+    if limit.source == "evaluator":
+        return 100.0 * (1.0 + _evaluator_limits(problem, rows, observed)[limit.quantity])
+    if limit.quantity in observed.metrics:
+        values = observed.metrics[limit.quantity]
+        if limit.unit == _metric_unit(problem, limit.quantity):
+            return values
+        return values * parse_unit(_metric_unit(problem, limit.quantity)).scale / _scale(limit)
+    return np.asarray(problem.space.values(rows)[limit.quantity]) / _scale(limit)
+
+
+def in_metric_unit(limit: Limit, number: float, metric: Metric) -> float:
+    """A bound in the unit of the metric that it bounds."""
+    if limit.unit == metric.unit:
+        return number
+    return number * _scale(limit) / parse_unit(metric.unit).scale
+
+
+def _scale(limit: Limit) -> float:
+    return parse_unit(limit.unit).scale
+
+
+def _conditions(problem: Problem) -> Iterator[tuple[Source, Expression]]:
+    for item in problem.constraints:
+        yield "campaign", item.expression
+    for rule in problem.space.constraints:
+        if rule.description != "fixed":
+            yield "space", rule.expression
+
+
+def _read(problem: Problem, source: Source, condition: Expression) -> Limit | str:
+    """The limit, or why it is none."""
+    written = condition.limit
+    metrics = set(problem.metric_names)
+    if written is None or written.quantity not in {*metrics, *problem.space.units}:
+        return "is not of the form 'quantity <= number'"
+    if written.amount is None:
+        return "is not bounded by a number"
+    (number, unit), quantity = written.amount, written.quantity
+    if number <= 0:
+        return "has no positive bound that a share could be taken of"
+    own = _metric_unit(problem, quantity) if quantity in metrics else ""
+    return Limit(condition.text, source, quantity, written.comparison, number, unit or own, unit)
+
+
+def _metric_unit(problem: Problem, name: str) -> str:
+    return next(item.unit for item in problem.metrics if item.name == name)
+
+
+def _evaluator_limits(
+    problem: Problem, rows: IntArray, observed: Observations
+) -> dict[str, FloatArray]:
+    """(n,) relative excess by limit of the evaluator."""
+    written = {item.text for item in problem.constraints}
+    known = problem.known_violations(rows)
+    after = observed.violations_by_name
+    return {name: values for name, values in {**after, **known}.items() if name not in written}
+
+
+def _is_same(own: FloatArray, excess: FloatArray) -> bool:
+    valid = ~(np.isnan(own) | np.isnan(excess))
+    if not valid.any() or np.ptp(own[valid]) == 0:
+        return False
+    return bool(np.allclose(own[valid], excess[valid], rtol=_SAME, atol=_SAME))

@@ -1,0 +1,331 @@
+"""The same problem with something changed, and the exact fronts of such variations."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
+from codesign.base.evaluator import Bounds, Evaluation, Evaluator, KeepsLimits
+from codesign.search.derived_metrics import definitions_of
+from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
+from codesign.search.enumeration.enumeration_worker import Rebuild
+from codesign.search.execution.executors import LocalExecutor, TaskLostError
+from codesign.search.execution.guard import Refusal
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
+from codesign.space import DesignSpace
+from codesign.space.structure import SpaceConstraint
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+_WORTH_PROCESSES = 1 << 25
+"""Designs of a space from which several processes repay their start."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What is different; must survive pickling.
+
+    Attributes:
+        fixed: Parameters with one value; None: absent.
+        constraints: Text of a campaign's constraint, and what stands in its place; None: nothing.
+        space_constraints: The same for those of the space.
+        slack: Name of a limit that the evaluator reports, and the relative excess that is let
+            pass; infinite: the limit is dropped; negative: it is tightened.
+        is_only_new: Designs that keep the limits of ``slack`` as they are do not count.
+    """
+
+    fixed: tuple[tuple[str, Value], ...] = ()
+    constraints: tuple[tuple[str, str | None], ...] = ()
+    space_constraints: tuple[tuple[str, str | None], ...] = ()
+    slack: tuple[tuple[str, float], ...] = ()
+    is_only_new: bool = False
+
+    def of(self, problem: Problem) -> Problem:
+        """The problem varied."""
+        space = problem.space.fix(dict(self.fixed)) if self.fixed else problem.space
+        if self.space_constraints:
+            space = _with_constraints(space, dict(self.space_constraints))
+        evaluator = problem.evaluator
+        if self.slack:
+            evaluator = with_slack(evaluator, dict(self.slack), self.is_only_new)
+        if not self.constraints:
+            return replace(problem, space=space, evaluator=evaluator)
+        if isinstance(evaluator, KeepsLimits):
+            evaluator = evaluator.within_limits({})  # those that stay are told again
+        changed = dict(self.constraints)
+        texts = [changed.get(item.text, item.text) for item in problem.constraints]
+        return build_problem(
+            space,
+            evaluator,
+            [str(objective) for objective in problem.objectives],
+            [text for text in texts if text is not None],
+            problem.evaluator_name,
+            metrics=definitions_of(problem.derived),
+        )
+
+
+def _with_constraints(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
+    rules: list[SpaceConstraint] = []
+    for rule in space.constraints:
+        text = changed.get(rule.text, rule.text)
+        if text == rule.text:
+            rules.append(rule)
+        elif text is not None:
+            rules.append(SpaceConstraint(space.parse(text), rule.description))
+    return DesignSpace(
+        replace(space.structure, constraints=tuple(rules)),
+        name=space.name,
+        source=space.source,
+        description=space.description,
+        refix=_refuse_to_fix,
+        definition={**space.provenance(), "constraints": [rule.text for rule in rules]},
+    )
+
+
+def _refuse_to_fix(overrides: Mapping[str, object], where: str | None) -> DesignSpace:
+    raise InputError("fix parameters before constraints are changed", where)
+
+
+class _Slackened:
+    """An evaluator whose limits are moved; its metrics stay as they are.
+
+    Args:
+        slack: Relative excess to let pass, by limit.
+        is_only_new: Whether designs that keep these limits as they are are refused.
+    """
+
+    Workload = Options = None
+
+    def __init__(self, inner: Evaluator, slack: Mapping[str, float], is_only_new: bool) -> None:
+        self._inner, self._slack, self._is_only_new = inner, dict(slack), is_only_new
+        self.metrics = inner.metrics
+        self.required_parameters = inner.required_parameters
+        self.optional_parameters = inner.optional_parameters
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """Those of the evaluator, moved."""
+        known = self._inner.known_violations(designs)
+        own = [np.asarray(known[name]) for name in self._slack if name in known]
+        if not (self._is_only_new and own):
+            return self._moved(known)
+        return self._moved(known) | {"is new": np.where(np.max(own, axis=0) > 0, -1.0, 1.0)}
+
+    def evaluate(self, designs: Columns, metrics: Any = None) -> Evaluation:
+        """The evaluator's answer, its limits moved."""
+        evaluation = self._inner.evaluate(designs, metrics)
+        return replace(evaluation, violations=self._moved(evaluation.violations))
+
+    def within_limits(self, limits: Mapping[str, float]) -> Any:
+        """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
+        if not isinstance(self._inner, KeepsLimits):
+            return self
+        return with_slack(self._inner.within_limits(limits), self._slack, self._is_only_new)
+
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """Those of the evaluator."""
+        if not isinstance(self._inner, KeepsLimits):
+            return frozenset()
+        return self._inner.choosing_metrics(parameters)
+
+    def provenance(self) -> Mapping[str, Any]:
+        """That of the evaluator, and what was moved."""
+        moved = {"slack": self._slack, "is_only_new": self._is_only_new}
+        return {**self._inner.provenance(), **moved}
+
+    def _moved(self, violations: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        return {
+            name: np.asarray(values) - self._slack.get(name, 0.0)
+            for name, values in violations.items()
+        }
+
+
+class _SlackenedWithBounds(_Slackened):
+    """The same of an evaluator with bounds: they are on metrics, which do not change."""
+
+    def __init__(self, inner: Any, slack: Mapping[str, float], is_only_new: bool) -> None:
+        super().__init__(inner, slack, is_only_new)
+        self.undecided_parameters = inner.undecided_parameters
+        self.interchangeable = inner.interchangeable
+        self.best_case = inner.best_case
+
+
+def with_slack(evaluator: Evaluator, slack: Mapping[str, float], is_only_new: bool = False) -> Any:
+    """The evaluator with limits moved by a relative excess; see :class:`Variation`."""
+    kind = _SlackenedWithBounds if isinstance(evaluator, Bounds) else _Slackened
+    return kind(evaluator, slack, is_only_new)
+
+
+class FrontsProgress(Protocol):
+    """What is told of a row of enumerations."""
+
+    def expect(self, n: int) -> None:
+        """``n`` more enumerations may come."""
+        return
+
+    def begin(self, label: str, n_designs: int) -> None:
+        """One begins."""
+        return
+
+    def end(self) -> None:
+        """One is done, or turned out not to be needed."""
+        return
+
+    def finish(self) -> None:
+        """No further call comes."""
+        return
+
+
+class QuietFronts(FrontsProgress):
+    """Progress that nobody watches."""
+
+
+@dataclass
+class Fronts:
+    """Exact fronts of variations of a problem.
+
+    Attributes:
+        folder: Where fronts are kept; None: nowhere.
+        rebuild: How a worker gets the problem; without it there is one process.
+        progress: Told of every enumeration.
+        n_enumerated: Fronts asked for so far.
+    """
+
+    problem: Problem
+    folder: Path | None = None
+    workers: int = 1
+    rebuild: Rebuild | None = None
+    progress: FrontsProgress = field(default_factory=QuietFronts)
+    n_enumerated: int = 0
+    _executor: LocalExecutor | None = None
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(
+        self, variation: Variation, label: str, wanted: WantedPart | None = None
+    ) -> ExactFront | None:
+        """The exact front of a variation; None if it holds no feasible design that is wanted.
+
+        Args:
+            variation: What is different; the space must not become empty.
+            label: For the progress.
+            wanted: The part of the front that matters; all of it if None.
+
+        Raises:
+            InputError: The designs cannot be listed, or the folder cannot be written.
+            JobError: The enumeration failed.
+        """
+        varied = variation.of(self.problem)
+        self.progress.begin(label, varied.space.size)
+        try:
+            if self._executor is None:
+                front = self._enumerated(varied, variation, wanted)
+            else:
+                front = self._in_a_process(self._executor, variation, wanted)
+            return front if len(front) else None
+        except InfeasibleError:
+            return None
+        finally:
+            with self._counting:
+                self.n_enumerated += 1
+            self.progress.end()
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        """Within it, :meth:`each` finds several fronts at once, each in one process."""
+        is_small = self.problem.space.size < _WORTH_PROCESSES
+        if self.rebuild is None or self.workers < 2 or is_small:
+            yield
+            return
+        self._executor = LocalExecutor(self.workers)
+        try:
+            yield
+        finally:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
+
+    def each(self, function: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
+        """What a function that asks for fronts gives for every item, in their order.
+
+        Args:
+            function: Called by several threads within :meth:`side_by_side`.
+            items: Independent of one another.
+        """
+        if self._executor is None:
+            return [function(item) for item in items]
+        threads = ThreadPoolExecutor(self.workers)
+        try:
+            return list(threads.map(function, items))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _enumerated(
+        self, varied: Problem, variation: Variation, wanted: WantedPart | None
+    ) -> ExactFront:
+        rebuild: Callable[[], Problem] | None = None
+        if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
+            rebuild = partial(_rebuilt, self.rebuild, variation)
+        return _front(varied, self.folder, wanted, self.workers, rebuild)
+
+    def _in_a_process(
+        self, executor: LocalExecutor, variation: Variation, wanted: WantedPart | None
+    ) -> ExactFront:
+        base = pickle.dumps((self.rebuild, Path.cwd()))
+        task = executor.submit(_search, base, variation, self.folder, wanted)
+        try:
+            result: ExactFront | Refusal | None = task.result()
+        except TaskLostError as error:
+            raise JobError(f"{error}; run again to go on") from error
+        if result is None:
+            raise InfeasibleError("no design is feasible")
+        if isinstance(result, Refusal):
+            raise result.error()
+        return result
+
+
+def _front(
+    varied: Problem,
+    folder: Path | None,
+    wanted: WantedPart | None,
+    workers: int = 1,
+    rebuild: Rebuild | None = None,
+) -> ExactFront:
+    if folder is None:
+        return enumerate_front(varied, workers=workers, rebuild=rebuild, wanted=wanted)
+    return exact_front(varied, folder, workers=workers, rebuild=rebuild, wanted=wanted)
+
+
+def _search(
+    base: bytes, variation: Variation, folder: Path | None, wanted: WantedPart | None
+) -> ExactFront | Refusal | None:
+    """What a worker does; None: no design is feasible."""
+    problem, working_folder = _base(base)
+    try:
+        with chdir(working_folder):
+            return _front(variation.of(problem), folder, wanted)
+    except InfeasibleError:
+        return None
+    except CodesignError as error:
+        return Refusal.of(error)
+
+
+@lru_cache(maxsize=1)
+def _base(pickled: bytes) -> tuple[Problem, Path]:
+    rebuild, working_folder = pickle.loads(pickled)
+    with chdir(working_folder):
+        return rebuild(), working_folder
+
+
+def _rebuilt(rebuild: Rebuild, variation: Variation) -> Problem:
+    return variation.of(rebuild())

@@ -1,0 +1,1 @@
+"""Ranges of constants carried through to metrics."""

@@ -1,0 +1,71 @@
+"""Whether designs keep their limits wherever in its range every number lies.
+
+For each design and limit, every number is put to the end of its range that alone brings the design
+nearest to breaking the limit. Limiting assumption: a limit is monotone in each number; then these
+corners are the worst of all. A number is the same for every limit of a corner, so a price of memory
+is high for all memories at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.insight.uncertainty.sweep import Sweep
+from codesign.search.problem import Problem
+
+NO_LIMIT = ""
+
+
+@dataclass(frozen=True)
+class WorstExcess:
+    """How far designs are beyond their limits where the ranges are worst for them.
+
+    Attributes:
+        excess: (n,) largest relative excess over any limit; ``<= 0`` is within, infinite where a
+            limit has no value, -infinite without a limit.
+        limits: (n,) that limit.
+    """
+
+    excess: FloatArray
+    limits: tuple[str, ...]
+
+
+def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:
+    """The excess of (n, d) designs at the corners of the ranges that are worst for each.
+
+    Raises:
+        InputError: An evaluator without technologies.
+    """
+    sweep = Sweep(problem, problem.deciding_metrics)
+    levels = np.stack([sweep.typical, sweep.low, sweep.high])
+
+    def violations(corner: IntArray, designs: IntArray) -> FloatArray:
+        values = np.take_along_axis(levels, corner[None], axis=0)[0]
+        observed = sweep.observe(rows[designs], values).violations
+        return np.where(np.isnan(observed), np.inf, observed)
+
+    everyone = np.arange(len(rows))
+    nowhere = np.zeros(len(sweep.numbers), dtype=np.int64)
+    worst = violations(nowhere, everyone)
+    # (n, c, k): 0 typical, 1 low, 2 high, whichever alone is worst.
+    corners = np.zeros((*worst.shape, len(nowhere)), dtype=np.int64)
+    for i in range(len(nowhere)):
+        ends = [worst, *(violations(_alone(i, end, nowhere), everyone) for end in (1, 2))]
+        corners[:, :, i] = np.argmax(ends, axis=0)
+    for corner in np.unique(corners.reshape(-1, len(nowhere)), axis=0):
+        designs = np.flatnonzero((corners == corner).all(axis=2).any(axis=1))
+        worst[designs] = np.maximum(worst[designs], violations(corner, designs))
+    names = sweep.observe(rows[:1], sweep.typical).violation_names
+    if not names:
+        return WorstExcess(np.full(len(rows), -np.inf), (NO_LIMIT,) * len(rows))
+    places = worst.argmax(axis=1)
+    return WorstExcess(worst.max(axis=1), tuple(names[place] for place in places.tolist()))
+
+
+def _alone(i: int, end: int, nowhere: IntArray) -> IntArray:
+    corner = nowhere.copy()
+    corner[i] = end
+    return corner

@@ -1,0 +1,189 @@
+"""A problem evaluated at given values of the numbers whose sources give ranges.
+
+.. [Law2015] A. M. Law, "Simulation Modeling and Analysis", 5th ed., §6.11, absence of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluator, VariesConstants, VariesTechnology
+from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
+from codesign.models.accounts.account_constants import ENERGIES
+from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech.technology import ACCESS_ENERGIES, ACCOUNT_NUMBERS, NUMBERS
+from codesign.search.observations import Observations
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
+
+if TYPE_CHECKING:
+    from codesign.insight.evaluated_design import EvaluatedDesign
+
+
+ACCESS_ENERGY = "access_energy"
+"""The energies of reads and writes of one technology, high or low together: drawn apart, a byte
+written could take several times the energy of one read, and the memory would wait for its power
+limit. Its values are those of reads."""
+
+
+def ranged_numbers(
+    technologies: Mapping[str, MemoryTechnology],
+    constants: Mapping[str, Range] = MappingProxyType({}),
+) -> tuple[RangedNumber, ...]:
+    """The numbers with low < high, in the order of the technologies, then the constants.
+
+    What a technology costs counts only if there are constants of costs, on which they depend as
+    well. Energies of reads and writes that both have a range are one number, ``ACCESS_ENERGY``.
+    """
+    numbers = NUMBERS + (ACCOUNT_NUMBERS if set(constants) - set(ENERGIES) else ())
+    ranges = [
+        (key, number, item)
+        for key, technology in technologies.items()
+        for number, item in _ranges_of(technology, numbers)
+    ]
+    ranges += [(CONSTANTS, name, item) for name, item in constants.items()]
+    return tuple(
+        RangedNumber(key, number, item.low, item.typical, item.high)
+        for key, number, item in ranges
+        if item is not None and item.low < item.high
+    )
+
+
+def _ranges_of(
+    technology: MemoryTechnology, numbers: Sequence[str]
+) -> Iterator[tuple[str, Range | None]]:
+    """The quantities of a technology by name, those that vary together once."""
+    reads, writes = ACCESS_ENERGIES
+    is_joint = _is_joint(technology)
+    for number in numbers:
+        if not (is_joint and number == writes):
+            name = ACCESS_ENERGY if is_joint and number == reads else number
+            yield name, getattr(technology, number)
+
+
+def _is_joint(technology: MemoryTechnology) -> bool:
+    """Whether the energies of reads and writes both have a range."""
+    return all(item.low < item.high for item in _access_energies(technology))
+
+
+def _access_energies(technology: MemoryTechnology) -> tuple[Range, Range]:
+    return technology.read_energy, technology.write_energy
+
+
+def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatArray:
+    """(s, k) values of ``k`` numbers in ``s`` draws.
+
+    The draws of a number depend on the seed and on its name alone, so that a further technology
+    in the library changes no result.
+
+    Raises:
+        InputError: No sample, or a negative seed.
+    """
+    if samples < 1:
+        raise InputError(f"expected at least 1 sample, got {samples}")
+    if seed < 0:
+        raise InputError(f"expected a seed of at least 0, got {seed}")
+    columns = [
+        np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()]).triangular(
+            item.low, item.typical, item.high, samples
+        )
+        for item in numbers
+    ]
+    return np.column_stack([*columns, np.empty((samples, 0))])
+
+
+class Sweep:
+    """A problem that is evaluated at given values of the numbers with a range."""
+
+    def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
+        evaluator = problem.evaluator
+        if not isinstance(evaluator, VariesTechnology):
+            raise InputError(
+                f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
+                "expected one with technologies() and with_library(), such as npu"
+            )
+        if not evaluator.technologies():
+            raise InputError(
+                f"space {problem.space.name!r} has no memory technologies with ranges to vary: "
+                "datasheets of devices state single numbers; expected a pool of NPUs"
+            )
+        self._problem, self._evaluator = problem, evaluator
+        technologies = evaluator.technologies()
+        constants: Mapping[str, Range] = {}
+        if isinstance(evaluator, VariesConstants):
+            constants = evaluator.constant_ranges(problem.sources_of(metrics))
+        self.numbers = ranged_numbers(technologies, constants)
+        self.metrics = list(metrics)
+        self._technologies = technologies
+        self._settled = {key: _at_typical(item) for key, item in technologies.items()}
+        # (3, k): the ends of every range, and the middle in which nothing varies.
+        self.low, self.typical, self.high = (
+            np.array([getattr(number, level) for number in self.numbers])
+            for level in ("low", "typical", "high")
+        )
+
+    @classmethod
+    def of_design(cls, evaluated: EvaluatedDesign) -> Sweep:
+        """The evaluator of one design, with every metric."""
+        space, evaluator = evaluated.space, evaluated.evaluator
+        metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
+        name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
+        problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
+        problem = replace(problem, derived=evaluated.derived_metrics)
+        return cls(problem, problem.metric_names)
+
+    def observe(self, rows: IntArray, values: FloatArray) -> Observations:
+        """Observations of designs with the (k,) numbers at these values."""
+        problem = replace(self._problem, evaluator=self.evaluator_at(values))
+        return problem.evaluate(rows, self.metrics)
+
+    def evaluator_at(self, values: FloatArray) -> Evaluator:
+        """The evaluator with the (k,) numbers at these values."""
+        changes: dict[str, dict[str, Range]] = {}
+        constants: dict[str, float] = {}
+        for number, value in zip(self.numbers, values.tolist(), strict=True):
+            if number.technology == CONSTANTS:
+                constants[number.number] = value
+                continue
+            change = changes.setdefault(number.technology, {})
+            if number.number == ACCESS_ENERGY:
+                change |= _access_change(self._technologies[number.technology], value)
+            else:
+                change[number.number] = _exactly(value)
+        library = {
+            key: self._settled[key].model_copy(update=change) for key, change in changes.items()
+        }
+        evaluator: Evaluator = self._evaluator.with_library(self._settled | library)
+        if constants and isinstance(evaluator, VariesConstants):
+            evaluator = evaluator.with_constants(constants)
+        return evaluator
+
+
+def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
+    """The technology without ranges, so that it is the same at every level of them."""
+    ranges = {number: getattr(technology, number) for number in NUMBERS + ACCOUNT_NUMBERS}
+    return technology.model_copy(
+        update={k: _exactly(item.typical) for k, item in ranges.items() if item is not None}
+    )
+
+
+def _access_change(technology: MemoryTechnology, value: float) -> dict[str, Range]:
+    """Both energies, that of writes as far along its range as that of reads."""
+    reads, writes = _access_energies(technology)
+    along = np.interp(value, _ends(reads), _ends(writes))
+    return dict(zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True))
+
+
+def _ends(item: Range) -> list[float]:
+    return [item.low, item.typical, item.high]
+
+
+def _exactly(value: float) -> Range:
+    return Range(low=value, typical=value, high=value)

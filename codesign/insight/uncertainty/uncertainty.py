@@ -1,0 +1,420 @@
+"""How far results depend on the ranges that the memory technologies' sources give.
+
+MemExplorer [MemExplorer]_ Table 1 states some numbers as ranges, without a distribution. Here
+each is drawn on its own from a triangular distribution with its peak at the typical value, the
+usual choice where only ends and a middle are known [Law2015]_. A technology is the same for
+every design, so one draw holds for all designs that are compared. Where ranges reach further up
+than down, most draws are above the typical value; so the typical value of a sum of several may lie
+below the interval of its draws.
+
+The constants of what designs cost are drawn likewise, where a metric depends on them: one draw of a
+wafer's price, or of the market of memories, scales all designs.
+
+Limiting assumptions: numbers are independent, also those of one vendor or process; parameters,
+derived quantities and limits of the design space stay at their typical values, while the
+evaluator's limits and the constraints on metrics follow the draw.
+
+.. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs".
+.. [Law2015] A. M. Law, "Simulation Modeling and Analysis", 5th ed., §6.11, absence of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.loop_progress import counted
+from codesign.insight.uncertainty.limits_over_ranges import worst_excess
+from codesign.insight.uncertainty.sweep import Sweep, draw
+from codesign.insight.uncertainty.uncertainty_results import (
+    DesignUncertainty,
+    FrontSpread,
+    MetricInterval,
+    RangedNumber,
+    RobustDesign,
+    RobustFront,
+    Swing,
+    has_width,
+)
+from codesign.search.pareto import non_dominated
+from codesign.search.problem import Problem
+
+if TYPE_CHECKING:
+    from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.search.campaign import Results
+
+SAMPLES = 500
+"""Draws if nobody says how many: a share is then known to 2.2 % (standard error)."""
+MOST_DESIGNS = 20_000
+"""Designs that a front is compared with; 500 draws of so many take half a minute."""
+OFTEN = 0.25
+"""Share of the draws from which a design off the typical front is worth a look [ours]."""
+_NEAREST_CHUNK = 1024
+_DRAWS = "draws over the ranges"
+
+
+def design_uncertainty(
+    evaluated: EvaluatedDesign, samples: int = SAMPLES, seed: int = 0
+) -> DesignUncertainty:
+    """Intervals of every metric of one design, and which number moves each the most.
+
+    Args:
+        evaluated: As ``codesign.evaluate`` gives it.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    space = evaluated.space
+    sweep = Sweep.of_design(evaluated)
+    drawn = draw(sweep.numbers, samples, seed)
+    row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
+    in_space = all(values[0] <= 0 for values in space.violations(row).values())
+    observed = [sweep.observe(row, values) for values in counted(drawn, _DRAWS)]
+    corners = _Corners.of(sweep, row)
+    return DesignUncertainty(
+        samples=samples,
+        seed=seed,
+        numbers=sweep.numbers,
+        feasible_share=float(np.mean([in_space and bool(item.feasible[0]) for item in observed])),
+        intervals={
+            metric: _interval(
+                np.array([item.metrics[metric][0] for item in observed]), corners, metric
+            )
+            for metric in sweep.metrics
+        },
+        tornado={metric: corners.swings(metric) for metric in sweep.metrics},
+    )
+
+
+def design_intervals(
+    evaluated: EvaluatedDesign, samples: int = SAMPLES
+) -> Mapping[str, FloatArray]:
+    """(2,) by metric: 5 % of the draws are below the first, 5 % above the second.
+
+    A metric has none that no number with a range moves, or that lacks a value in some draw.
+    Arguments as of :func:`design_uncertainty`.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample.
+    """
+    space, sweep = evaluated.space, Sweep.of_design(evaluated)
+    row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
+    quantiles = _quantiles(sweep, row, sweep.metrics, (5, 95), samples)
+    return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
+
+
+@dataclass(frozen=True)
+class _Corners:
+    """One design at the ends of the ranges.
+
+    Attributes:
+        numbers: Those with a range.
+        metrics: Values by metric at each corner. A corner has one entry per number: -1 low, 0
+            typical, 1 high. There are: all typical, all low, all high; each number alone at
+            either end; and for each metric the two corners that these suggest as its extremes,
+            every number at the end that alone lowers (raises) the metric the most. They are
+            the extremes over all ranges if the metric is monotone in each number.
+    """
+
+    numbers: tuple[RangedNumber, ...]
+    metrics: Mapping[tuple[int, ...], Mapping[str, float]]
+
+    @classmethod
+    def of(cls, sweep: Sweep, row: IntArray) -> _Corners:
+        """The corners of a single design."""
+        k = len(sweep.numbers)
+        metrics: dict[tuple[int, ...], Mapping[str, float]] = {}
+
+        def visit(corner: tuple[int, ...]) -> None:
+            if corner not in metrics:
+                ends = np.array(corner)
+                values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
+                corner_metrics = sweep.observe(row, values).metrics
+                metrics[corner] = {name: float(value[0]) for name, value in corner_metrics.items()}
+
+        for end in (0, -1, 1):
+            visit((end,) * k)
+        for i in range(k):
+            for end in (-1, 1):
+                visit(_alone(i, end, k))
+        corners = cls(sweep.numbers, metrics)
+        for name in list(metrics[(0,) * k]):
+            for sign in (1.0, -1.0):
+                visit(corners._toward(name, sign))
+        return corners
+
+    def _toward(self, metric: str, sign: float) -> tuple[int, ...]:
+        """Every number at the end that alone makes ``sign * metric`` smallest."""
+        lines = [self._line(metric, i) for i in range(len(self.numbers))]
+        ends = [min(line, key=lambda end: sign * line[end]) for line in lines]
+        moved = {end for end in ends if end}
+        if len(moved) != 1:
+            return tuple(ends)
+        # Numbers that change nothing go along, so that the corner has a short name.
+        (end,) = moved
+        idle = [len(set(line.values())) == 1 for line in lines]
+        return tuple(end if is_idle else own for own, is_idle in zip(ends, idle, strict=True))
+
+    def _line(self, metric: str, i: int) -> dict[int, float]:
+        """The metric with number ``i`` at typical, low and high, the others at typical."""
+        k = len(self.numbers)
+        return {end: self.metrics[_alone(i, end, k)][metric] for end in (0, -1, 1)}
+
+    def swings(self, metric: str) -> tuple[Swing, ...]:
+        """What each number alone does to a metric, the largest swing first."""
+        lines = [self._line(metric, i) for i in range(len(self.numbers))]
+        return _swings(self.numbers, lines)
+
+    def extreme(self, metric: str, sign: float) -> tuple[float, str]:
+        """The smallest (sign 1) or largest (sign -1) value over the corners, and where it is."""
+        values = {
+            corner: corner_metrics[metric]
+            for corner, corner_metrics in self.metrics.items()
+            if not np.isnan(corner_metrics[metric])
+        }
+        if not values:
+            return np.nan, "none"
+        corner = min(values, key=lambda key: sign * values[key])
+        return values[corner], self._words(corner)
+
+    def _words(self, corner: tuple[int, ...]) -> str:
+        words = {-1: "low", 0: "typical", 1: "high"}
+        if len(set(corner)) <= 1:
+            return f"all {words[corner[0]] if corner else 'typical'}"
+        pairs = zip(self.numbers, corner, strict=True)
+        return ", ".join(f"{number} {words[end]}" for number, end in pairs if end)
+
+
+def _swings(
+    numbers: Sequence[RangedNumber], lines: Sequence[Mapping[int, float]]
+) -> tuple[Swing, ...]:
+    """What each number alone does, from the metric at its low (-1), typical (0) and high (1)."""
+    swings = []
+    for number, line in zip(numbers, lines, strict=True):
+        swing = max(line.values()) - min(line.values())
+        relative = swing / abs(line[0]) if line[0] else None
+        if swing > 0:
+            swings.append(
+                Swing(number.technology, number.number, line[-1], line[1], swing, relative)
+            )
+    return tuple(sorted(swings, key=lambda item: -item.swing))
+
+
+def design_swings(
+    problem: Problem, rows: IntArray, metrics: Sequence[str]
+) -> list[dict[str, tuple[Swing, ...]]]:
+    """The tornado of each of many designs: every number alone at either end of its range.
+
+    The swings are those of :func:`design_uncertainty`; all designs are evaluated at once, twice
+    per number with a range and once more.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs.
+
+    Returns:
+        One mapping per design, by metric; a metric that no number moves has none.
+
+    Raises:
+        InputError: An evaluator without technologies.
+    """
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
+
+    def evaluate_end(i: int, end: int) -> Mapping[str, FloatArray]:
+        values = sweep.typical.copy()
+        values[i : i + 1] = {-1: sweep.low, 0: sweep.typical, 1: sweep.high}[end][i : i + 1]
+        return sweep.observe(rows, values).metrics
+
+    typical = evaluate_end(0, 0)
+    ends = [
+        {0: typical, -1: evaluate_end(i, -1), 1: evaluate_end(i, 1)}
+        for i in range(len(sweep.numbers))
+    ]
+    return [
+        {
+            name: _swings(
+                sweep.numbers,
+                [
+                    {end: float(values[name][design]) for end, values in line.items()}
+                    for line in ends
+                ],
+            )
+            for name in metrics
+        }
+        for design in range(len(rows))
+    ]
+
+
+def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
+    return (0,) * i + (end,) + (0,) * (k - i - 1)
+
+
+def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterval:
+    values = drawn[np.isfinite(drawn)]
+    p5, median, p95 = np.percentile(values, [5, 50, 95]) if len(values) else [np.nan] * 3
+    minimum, minimum_at = corners.extreme(metric, 1.0)
+    maximum, maximum_at = corners.extreme(metric, -1.0)
+    return MetricInterval(
+        typical=corners.metrics[(0,) * len(corners.numbers)][metric],
+        p5=float(p5),
+        median=float(median),
+        p95=float(p95),
+        minimum=minimum,
+        minimum_at=minimum_at,
+        maximum=maximum,
+        maximum_at=maximum_at,
+        n_values=len(values),
+    )
+
+
+def front_spread(
+    problem: Problem,
+    rows: IntArray,
+    metrics: Sequence[str],
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> FrontSpread:
+    """What the ranges do to designs of one problem, in the same draws for all of them.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs of its space that meet all that is known without evaluation.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
+    on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
+    values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    for drawn in counted(draw(sweep.numbers, samples, seed), _DRAWS):
+        observed = sweep.observe(rows, drawn)
+        inside = np.flatnonzero(observed.feasible)
+        feasible[inside] += 1
+        on_front[inside[non_dominated(observed.objectives[inside])]] += 1
+        for name in metrics:
+            values[name].append(observed.metrics[name])
+    return FrontSpread(
+        samples=samples,
+        n_numbers=len(sweep.numbers),
+        non_dominated_share=on_front / samples,
+        feasible_share=feasible / samples,
+        intervals={
+            name: np.nanpercentile(np.stack(drawn), [5, 95], axis=0).T
+            for name, drawn in values.items()
+            if np.isfinite(drawn).all()
+        },
+    )
+
+
+def metric_quantiles(
+    problem: Problem,
+    rows: IntArray,
+    metrics: Sequence[str],
+    levels: Sequence[float],
+    samples: int = SAMPLES,
+) -> dict[str, FloatArray]:
+    """How metrics of designs are spread over the ranges, in the draws of :func:`front_spread`.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs of its space that meet all that is known without evaluation.
+        levels: In percent: 5 is what 5 % of the draws are below.
+
+    Returns:
+        (n, q) by metric, of those that a number with a range moves.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample.
+    """
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
+    return _quantiles(sweep, rows, metrics, levels, samples)
+
+
+def _quantiles(
+    sweep: Sweep, rows: IntArray, metrics: Sequence[str], levels: Sequence[float], samples: int
+) -> dict[str, FloatArray]:
+    """(n, q) by metric that a number moves and that has a value in every draw."""
+    values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    for drawn in counted(draw(sweep.numbers, samples), _DRAWS):
+        observed = sweep.observe(rows, drawn)
+        for name in metrics:
+            values[name].append(observed.metrics[name])
+    stacked = {name: np.stack(drawn) for name, drawn in values.items()}
+    return {
+        name: np.percentile(drawn, levels, axis=0).T
+        for name, drawn in stacked.items()
+        if np.isfinite(drawn).all() and np.ptp(drawn, axis=0).any()
+    }
+
+
+def robust_front(
+    results: Results, samples: int = SAMPLES, seed: int = 0, most: int = MOST_DESIGNS
+) -> RobustFront:
+    """Which designs of a campaign are on the front over the ranges of the technologies.
+
+    In every draw all designs of the campaign that have a result are evaluated anew. Of more
+    than ``most`` distinct ones, those are taken that are feasible and nearest to the front.
+
+    Args:
+        most: Designs to compare; the front is always among them.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    front = results.front()
+    _, first = np.unique(results.problem.space.keys(results.rows), return_index=True)
+    distinct = first[~results.failed[first]]
+    compared = _nearest(results, distinct, front, most)
+    spread = front_spread(results.problem, results.rows[compared], (), samples, seed)
+    shares, feasible = spread.non_dominated_share, spread.feasible_share
+    number = {position: i for i, position in enumerate(front.tolist(), start=1)}
+    listed = np.flatnonzero(np.isin(compared, front) | (shares >= OFTEN))
+    worst = worst_excess(results.problem, results.rows[compared[listed]])
+    designs = [
+        RobustDesign(
+            position=int(compared[place]),
+            front_number=number.get(int(compared[place])),
+            non_dominated_share=float(shares[place]),
+            feasible_share=float(feasible[place]),
+            worst_excess=excess,
+            worst_limit=limit,
+        )
+        for place, excess, limit in zip(
+            listed.tolist(), worst.excess.tolist(), worst.limits, strict=True
+        )
+    ]
+    designs.sort(key=lambda item: (-item.non_dominated_share, item.front_number or len(results)))
+    varied = Sweep(results.problem, results.problem.deciding_metrics).numbers
+    return RobustFront(samples, seed, varied, len(compared), len(distinct), OFTEN, tuple(designs))
+
+
+def _nearest(results: Results, distinct: IntArray, front: IntArray, most: int) -> IntArray:
+    """At most ``most`` of the distinct designs: the front, the feasible, the nearest to it.
+
+    A design's distance is the smallest shift of all its objectives, as shares of their ranges
+    among the feasible designs, after which one of the front no longer dominates it.
+    """
+    if len(distinct) <= most:
+        return distinct
+    on_front = np.isin(distinct, front)
+    distance = np.zeros(len(distinct))
+    if len(front):
+        inside = results.objectives[results.feasible]
+        scale = np.maximum(np.ptp(inside, axis=0), np.finfo(float).tiny)
+        points, best = results.objectives[distinct] / scale, results.objectives[front] / scale
+        distance = _distances(points, best)
+    order = np.lexsort((distance, ~results.feasible[distinct], ~on_front))
+    return np.sort(distinct[order[: max(most, len(front))]])
+
+
+def _distances(points: FloatArray, front: FloatArray) -> FloatArray:
+    """(n,) largest over the front of the smallest objective by which it is ahead of a point."""
+    chunks = [
+        (points[i : i + _NEAREST_CHUNK, None] - front).min(axis=2).max(axis=1)
+        for i in range(0, len(points), _NEAREST_CHUNK)
+    ]
+    return np.concatenate(chunks)

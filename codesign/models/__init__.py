@@ -1,0 +1,1 @@
+"""Models of workloads, memories, machines, deployments and accounts. They know no search."""

@@ -1,0 +1,178 @@
+"""The constants of all accounts: sourced, dated ranges, of which a model takes one level.
+
+So are the energies of an operation, on which power and heat depend, and the price of tokens.
+
+Each number is written so that more of it makes a design larger, dearer or hotter. So with every
+constant low, a design has the least of every account, and with every one high the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from pydantic import Field
+
+from codesign.base.errors import InputError
+from codesign.base.schema import read_document, to_record
+from codesign.base.units import parse_quantity, parse_unit
+from codesign.models.hardware.power import OperationEnergies
+from codesign.models.memtech import Level, Range
+
+Process: TypeAlias = Literal["n7", "n5", "n3e"]
+PROCESSES: tuple[Process, ...] = get_args(Process)
+"""Processes of compute dies and SRAM layers, as TSMC calls them."""
+
+Cooling: TypeAlias = Literal["air", "liquid"]
+
+_FILE = Path(__file__).parent / "constants.yaml"
+
+
+def _number(unit: str = "1") -> Any:
+    return field(metadata={"unit": unit})
+
+
+@dataclass(frozen=True)
+class Constants:
+    """One value of every constant of one process; units are in the names.
+
+    The file ``constants.yaml`` says where each was read.
+    """
+
+    logic_mm2_per_mtransistor: float = _number("mm^2")
+    """Of a million transistors of logic, as laid out."""
+    sram_mm2_per_megabyte: float = _number("mm^2")
+    """Of a million bytes, with decoders and sense amplifiers."""
+    wafer_usd: float = _number("USD")
+    """A processed wafer of 300 mm."""
+    defects_per_cm2: float = _number()
+    design_usd: float = _number("USD")
+    """Once for a chip: design, masks, verification."""
+    fab_kgco2e_per_cm2: float = _number()
+    """Gases, materials and energy of the fab, for a cm2 of wafer."""
+    transistors_per_bit_product: float = _number()
+    """Of a multiplier, for each pair of bits of its operands."""
+    mac_fixed_transistors: float = _number()
+    """Accumulator and operand registers of a multiply-accumulate unit."""
+    mac_overhead: float = _number()
+    """What wiring, pipeline and control make of the bare unit, as a factor."""
+    lane_mtransistors: float = _number()
+    """Millions of transistors of a lane of an accelerator's vector unit, six operations wide."""
+    gpu_lane_mtransistors: float = _number()
+    """The same of a GPU's lane, which has control and wide formats of its own."""
+    gpu_core_mtransistors: float = _number()
+    """Millions of transistors that connect a GPU's core to the others."""
+    host_interface_mm2: float = _number("mm^2")
+    link_mm2_per_gigabyte_per_s: float = _number("mm^2")
+    """Of links to other devices, for each GB/s one way."""
+    uncore_share: float = _number()
+    """Control, network on chip, clocks and gaps, over the area of the other blocks."""
+    die_to_die_share: float = _number()
+    """Links to its neighbors on each of several dies, over the rest of it."""
+    fatal_share: float = _number()
+    """Part of the defects that neither spare units nor repair tolerate."""
+    defect_clustering: float = _number()
+    """Alpha of the negative binomial yield."""
+    bond_loss: float = _number()
+    """Part of the stacks lost with each layer that is bonded."""
+    bond_usd_per_mm2: float = _number("USD/mm^2")
+    test_usd_per_mm2: float = _number("USD/mm^2")
+    attach_loss: float = _number()
+    """Part of the packages lost with each die or memory that is attached."""
+    interposer_usd_per_mm2: float = _number("USD/mm^2")
+    """Of interposer, substrate and their assembly."""
+    substrate_usd_per_mm2: float = _number("USD/mm^2")
+    """Of an organic substrate, for each mm2 of die on it."""
+    assembly_usd: float = _number("USD")
+    """Final test, lid, module."""
+    memory_price_factor: float = _number()
+    """Market of all memories at once, over the prices of the technologies."""
+    host_usd: float = _number("USD")
+    """Share of host, network and rack of one device."""
+    die_interface_power_share: float = _number()
+    """Part of an off-chip memory's power that becomes heat on the compute die."""
+    ambient_celsius: float = _number()
+    air_kelvin_mm2_per_watt: float = _number()
+    """From the top of the stack to the air, with a heat sink."""
+    liquid_kelvin_mm2_per_watt: float = _number()
+    """From the top of the stack to the liquid, with a cold plate."""
+    layer_kelvin_mm2_per_watt: float = _number()
+    """From one layer of a stack to the next."""
+    grid_kgco2e_per_kwh: float = _number()
+    package_kgco2e: float = _number()
+    """Of each packaged chip."""
+    write_off_per_year: float = _number()
+    """Part of its price that a year of its life takes, one over the useful life."""
+    idle_share: float = _number()
+    """Part of its life in which a device serves nobody; the busy hours pay for it."""
+    electricity_usd_per_kwh: float = _number()
+    pue: float = _number()
+    """Power of the data center over that of its machines."""
+    mac_energy_joules: float = _number("J")
+    """One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm."""
+    lane_energy_joules: float = _number("J")
+    """One operation of one lane of the vector unit, 7 nm."""
+
+    @property
+    def operation_energies(self) -> OperationEnergies:
+        """What an operation takes."""
+        return OperationEnergies(self.mac_energy_joules, self.lane_energy_joules)
+
+
+CONSTANTS: tuple[str, ...] = tuple(item.name for item in fields(Constants))
+"""The names of all constants."""
+ENERGIES = ("mac_energy_joules", "lane_energy_joules")
+"""Those of an operation, on which more depends than what designs cost."""
+_UNITS = {item.name: str(item.metadata["unit"]) for item in fields(Constants)}
+
+
+class SourcedRange(Range):
+    """Low, typical and high value of one constant, in the unit of its name."""
+
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")]
+    """Year and month for which it holds."""
+    source: Annotated[str, Field(min_length=1)]
+    """Where it was read."""
+
+
+@cache
+def constant_ranges(process: Process) -> Mapping[str, SourcedRange]:
+    """The range of every constant, by its name.
+
+    Raises:
+        InputError: The file lacks a constant, or something in it is wrong.
+    """
+    document = read_document(_FILE)
+    ranges: dict[str, SourcedRange] = {}
+    for place in (("processes", process), ("common",)):
+        section: Any = document.data
+        for key in place:
+            section = section[key]
+        for name, entry in section.items():
+            if name not in _UNITS:
+                raise InputError(f"unknown constant {name!r}", document.where(*place, name))
+            where = document.where(*place, name)
+            numbers = {end: _read(entry[end], name, where) for end in get_args(Level)}
+            ranges[name] = to_record(document, SourcedRange, {**entry, **numbers}, (*place, name))
+    missing = [name for name in _UNITS if name not in ranges]
+    if missing:
+        raise InputError(f"expected every constant, lacks {', '.join(missing)}", document.source)
+    return ranges
+
+
+def _read(value: object, name: str, where: str) -> float:
+    unit = _UNITS[name]
+    try:
+        return parse_quantity(value, unit) / parse_unit(unit).scale
+    except InputError as error:
+        raise InputError(str(error), where) from error
+
+
+@cache
+def constants_at(process: Process, level: Level = "typical") -> Constants:
+    """Every constant at one level of its range."""
+    ranges = constant_ranges(process)
+    return Constants(**{name: item.value_at(level) for name, item in ranges.items()})

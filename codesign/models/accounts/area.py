@@ -1,0 +1,156 @@
+"""Area of every block of a compute die, and of the layers stacked on it.
+
+Limiting assumptions: logic has one density for all blocks; interfaces keep their area in any
+process; the whole of a 3D layer is one SRAM macro; interfaces and
+their share of the uncore stand beside what is stacked, as on the base dies of AMD's MI300, so a
+base die is at least as large as one layer and these. A MAC grows with the product of its operands'
+widths, as in :func:`codesign.models.hardware.power.mac_energy_joules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.accounts.account_constants import Constants
+from codesign.models.hardware.accelerator import AcceleratorBatch
+from codesign.models.hardware.formula_operations import Places, larger, sum_of, where
+
+RETICLE_MM2 = 858.0
+"""Field of a lithography scanner, 26 mm x 33 mm: no die is larger."""
+
+
+class Blocks(NamedTuple):
+    """Areas in mm2 of what stands beside one another on the base.
+
+    Attributes:
+        array: Matrix array.
+        vector: Vector unit.
+        sram: On-chip memory that is not stacked.
+        tiers: PHYs of each tier.
+        links: To other devices.
+        host: Its interface.
+        uncore: Control, network, clocks and gaps.
+        filler: Where a layer is larger than all else.
+    """
+
+    array: FloatArray
+    vector: FloatArray
+    sram: FloatArray
+    tiers: Places
+    links: FloatArray | float
+    host: FloatArray | float
+    uncore: FloatArray
+    filler: FloatArray
+
+
+@dataclass(frozen=True)
+class Floorplan:
+    """Areas of ``n`` accelerators before they are cut into dies; every array is (n,).
+
+    Attributes:
+        blocks: Of the base.
+        layer_mm2: Of one stacked layer; 0 without.
+        n_layers: Stacked layers.
+    """
+
+    blocks: Blocks
+    layer_mm2: FloatArray
+    n_layers: FloatArray
+
+    @property
+    def base_mm2(self) -> FloatArray:
+        """(n,) area of the base: all that stands beside one another."""
+        return np.asarray(base_mm2_of(self.blocks))
+
+
+def mac_mtransistors(
+    first_bits: FloatArray, second_bits: FloatArray, constants: Constants
+) -> FloatArray:
+    """Millions of transistors of a multiply-accumulate unit for operands of two widths.
+
+    Examples:
+        >>> from codesign.models.accounts.account_constants import constants_at
+        >>> unit = mac_mtransistors(8.0, 8.0, constants_at("n7"))
+        >>> round(float(unit), 6)  # 2.1 x (34 x 64 + 2430) transistors
+        0.009673
+    """
+    bare = constants.transistors_per_bit_product * first_bits * second_bits
+    return constants.mac_overhead * (bare + constants.mac_fixed_transistors) / 1e6
+
+
+def sram_mm2(capacity_bytes: FloatArray, constants: Constants) -> FloatArray:
+    """Area of an SRAM, decoders included."""
+    return capacity_bytes / 1e6 * constants.sram_mm2_per_megabyte
+
+
+def base_mm2_of(blocks: Blocks) -> FloatArray:
+    """Area of all blocks."""
+    known = sum_of((blocks.array + blocks.vector + blocks.sram, *blocks.tiers))
+    return known + blocks.links + blocks.host + blocks.uncore + blocks.filler
+
+
+def blocks_of(
+    hardware: tuple[FloatArray, FloatArray, FloatArray],
+    bits: tuple[FloatArray, FloatArray],
+    interfaces: Places,
+    layer_mm2: FloatArray,
+    link_bytes_per_s: float,
+    constants: Constants,
+) -> Blocks:
+    """The blocks of a base; the arguments broadcast.
+
+    Args:
+        hardware: Multiply-accumulates a cycle, vector lanes, bytes of on-chip memory that is not
+            stacked.
+        bits: Widths of the array's two operands.
+        interfaces: Area in mm2 of the PHYs of each tier.
+        layer_mm2: Of one stacked layer; 0 without.
+        link_bytes_per_s: To other devices, one way; 0 without.
+    """
+    logic = constants.logic_mm2_per_mtransistor
+    macs, lanes, planar_bytes = hardware
+    array = macs * mac_mtransistors(bits[0], bits[1], constants) * logic
+    vector = lanes * (constants.lane_mtransistors * logic)
+    sram = sram_mm2(planar_bytes, constants)
+    links = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
+    host = constants.host_interface_mm2
+    known = sum_of((array + vector + sram, *interfaces)) + links + host
+    uncore = constants.uncore_share * known
+    beside = sum_of(interfaces) + links + host
+    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
+    covered = where(layer_mm2 > 0, covered, 0.0)
+    filler = larger(covered - known - uncore, 0.0)
+    return Blocks(array, vector, sram, interfaces, links, host, uncore, filler)
+
+
+def floorplan(
+    hardware: AcceleratorBatch,
+    first_bits: FloatArray,
+    second_bits: FloatArray,
+    constants: Constants,
+    link_bytes_per_s: float = 0.0,
+) -> Floorplan:
+    """The blocks of ``n`` accelerators.
+
+    Args:
+        first_bits: (n,) width of the array's one operand.
+        second_bits: (n,) width of the other.
+        link_bytes_per_s: To other devices, one way; 0 without.
+
+    Returns:
+        NaN in the block whose area nobody knows.
+    """
+    layer_mm2 = np.asarray(sram_mm2(hardware.layer_bytes, constants))
+    blocks = blocks_of(
+        (hardware.macs_per_cycle, hardware.vector_length, hardware.planar_sram_bytes),
+        (first_bits, second_bits),
+        tuple(hardware.levels.interface_area_mm2[1:]),
+        layer_mm2,
+        link_bytes_per_s,
+        constants,
+    )
+    return Floorplan(blocks, layer_mm2, hardware.n_layers)

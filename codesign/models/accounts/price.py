@@ -1,0 +1,178 @@
+"""What one accelerator costs to make, by part, without margin; and into how many dies it is cut.
+
+Of 1, 2, 4, ... equal dies that fit the reticle, a design has the number with which it costs least,
+so that a larger design never costs less.
+
+.. [Feng2022] Feng and Ma, "Chiplet Actuary", DAC 2022, arXiv:2203.12268: known good dies, packages
+   that lose all that is on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.models.accounts.account_constants import Constants
+from codesign.models.accounts.area import Floorplan
+from codesign.models.accounts.dies import Stacks, cut_into, repeated, stacks_usd
+from codesign.models.hardware.accelerator import MemoryLevels
+from codesign.models.hardware.formula_operations import Places, place_by_place, sum_of, where
+
+INTERPOSER_MARGIN = 1.1
+"""Area of an interposer over that of what stands on it [ours]."""
+NUMBERS_OF_DIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Dies that a base may be cut into."""
+ALWAYS_TRIED, LARGE_MM2 = 4.0, 1200.0
+"""More dies than the first can pay only for a base of more than the second."""
+
+
+@dataclass(frozen=True)
+class PricedAccelerators:
+    """``n`` accelerators as they are made; every array is (n,).
+
+    Attributes:
+        package_usd: Interposer or substrate.
+        memory_usd: (t, n) the memories of each tier.
+        assembly_usd: Final test and assembly.
+        lost_usd: What goes with the packages that fail.
+    """
+
+    stacks: Stacks
+    package_usd: FloatArray
+    memory_usd: FloatArray
+    assembly_usd: float
+    lost_usd: FloatArray
+
+    @property
+    def usd(self) -> FloatArray:
+        """(n,) all of it; NaN where nobody knows a price or an area."""
+        bought = self.memory_usd.sum(axis=0) + self.assembly_usd
+        return np.asarray(stacks_usd(self.stacks) + self.package_usd + bought + self.lost_usd)
+
+    @property
+    def parts(self) -> dict[str, FloatArray]:
+        """(n,) dollars by part."""
+        memories = {f"tier{i}": usd for i, usd in enumerate(self.memory_usd, start=1)}
+        return {
+            "compute dies": self.stacks.base_usd,
+            "stacked layers": self.stacks.layers_usd,
+            "bonding": self.stacks.bonding_usd,
+            **memories,
+            "package": self.package_usd,
+            "test and assembly": np.full_like(self.package_usd, self.assembly_usd),
+            "assembly losses": self.lost_usd,
+        }
+
+
+def cheapest_unit(
+    plan: Floorplan,
+    levels: MemoryLevels,
+    constants: Constants,
+) -> PricedAccelerators:
+    """The accelerators, cut into the numbers of dies with which they cost least.
+
+    Memories beside the die, or several dies, stand on an interposer; any other design has an
+    organic substrate. A part that fails as it is attached loses all that is on the package.
+    """
+    whole_mm2 = plan.base_mm2
+    memory_usd = levels.price_usd[1:] * constants.memory_price_factor
+    bill = bill_of(
+        tuple(memory_usd),
+        tuple(levels.package_area_mm2[1:]),
+        tuple(levels.packaged_units[1:]),
+        constants,
+    )
+
+    def unit_of(n_dies: float) -> tuple[PricedAccelerators, FloatArray]:
+        stacks = cut_into(n_dies, whole_mm2, plan, constants)
+        kept_share = repeated(1.0 - constants.attach_loss, n_dies + np.asarray(bill.n_beside))
+        package_usd, lost_usd, decided = assembled(
+            n_dies, stacks, bill.beside_mm2, bill.at_stake_usd, kept_share, constants
+        )
+        return PricedAccelerators(
+            stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd
+        ), decided
+
+    best, best_usd = unit_of(NUMBERS_OF_DIES[0])
+    for n_dies in NUMBERS_OF_DIES[1:]:
+        allowed = whole_mm2 > LARGE_MM2 if n_dies > ALWAYS_TRIED else True
+        if not np.any(allowed):
+            break
+        unit, usd = unit_of(n_dies)
+        is_better = ((usd < best_usd) | np.isnan(best_usd)) & allowed
+        if is_better.any():
+            best, best_usd = _chosen(is_better, unit, best), np.where(is_better, usd, best_usd)
+    return best
+
+
+class Bill(NamedTuple):
+    """What of a price does not depend on the number of dies.
+
+    Attributes:
+        beside_mm2: Area of the memories that stand on the package.
+        n_beside: How many these are.
+        at_stake_usd: Their price and that of the assembly, lost with a package that fails.
+    """
+
+    beside_mm2: FloatArray
+    n_beside: FloatArray
+    at_stake_usd: FloatArray
+
+
+def bill_of(memory_usd: Places, area_mm2: Places, units: Places, constants: Constants) -> Bill:
+    """Memories on the package, each argument by tier.
+
+    Args:
+        area_mm2: Area that they take on the package; 0 on the board.
+        units: How many of them stand on it.
+    """
+    packaged_usd = sum_of(_packaged(memory_usd, area_mm2))
+    return Bill(sum_of(area_mm2), sum_of(units), packaged_usd + constants.assembly_usd)
+
+
+@place_by_place
+def _packaged(memory_usd: FloatArray, area_mm2: FloatArray) -> FloatArray:
+    return where(area_mm2 > 0, memory_usd, 0.0)
+
+
+def assembled(
+    n_dies: float,
+    stacks: Stacks,
+    beside_mm2: FloatArray,
+    beside_usd: FloatArray,
+    kept_share: FloatArray,
+    constants: Constants,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What package and failed assemblies cost, and what of the price the number of dies decides.
+
+    Args:
+        n_dies: Base dies of one accelerator.
+        beside_mm2: Area of the memories that stand on the package.
+        beside_usd: See ``at_stake_usd`` of :class:`Bill`.
+        kept_share: Part of the packages on which no part fails.
+    """
+    die_mm2 = n_dies * stacks.base_mm2
+    per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
+    on_interposer = (die_mm2 + beside_mm2) * per_mm2
+    needs_interposer = (n_dies > 1) | (beside_mm2 > 0)
+    package_usd = where(needs_interposer, on_interposer, die_mm2 * constants.substrate_usd_per_mm2)
+    at_stake = stacks_usd(stacks) + package_usd + beside_usd
+    decided = at_stake / kept_share
+    return package_usd, decided - at_stake, decided
+
+
+def _chosen(
+    is_first: BoolArray, first: PricedAccelerators, second: PricedAccelerators
+) -> PricedAccelerators:
+    """Of two units of each design the first where it is to be."""
+    stacks = (np.where(is_first, *pair) for pair in zip(first.stacks, second.stacks, strict=True))
+    return PricedAccelerators(
+        Stacks(*stacks),
+        np.where(is_first, first.package_usd, second.package_usd),
+        second.memory_usd,
+        second.assembly_usd,
+        np.where(is_first, first.lost_usd, second.lost_usd),
+    )

@@ -1,0 +1,54 @@
+"""What is published of the area and of the cost to make shipped devices."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from codesign.base.errors import KeyedValueError
+from codesign.base.schema import Record, read_records
+from codesign.models.hardware.device import load_device
+from codesign.models.memtech import Range
+from codesign.models.memtech.technology import ranged
+
+_FILE = Path(__file__).parent / "devices.yaml"
+
+
+class DeviceAccount(Record):
+    """Area and cost of one device, as the metrics ``area_mm2`` and ``unit_cost_usd`` count them."""
+
+    area: Annotated[Range | None, ranged("mm^2")] = None
+    """Square metres of all compute dies, stacked or not; None: nobody states it."""
+    unit_cost: Annotated[Range | None, ranged("USD")] = None
+    """Dollars to make it, without margin and design; None: nobody has estimated it."""
+    sources: dict[str, str] = Field(min_length=1)
+    """Where each number was read."""
+
+    @model_validator(mode="after")
+    def _is_sourced(self) -> Self:
+        stated = {name for name in ("area", "unit_cost") if getattr(self, name) is not None}
+        if stated != set(self.sources):
+            raise KeyedValueError(
+                "sources", f"expected one for each of {', '.join(sorted(stated))}"
+            )
+        return self
+
+
+@cache
+def _accounts() -> dict[str, DeviceAccount]:
+    return read_records(_FILE, DeviceAccount)
+
+
+def device_account(name: str) -> DeviceAccount | None:
+    """What is published of a device; None: nothing.
+
+    Args:
+        name: Of the device, as :func:`codesign.models.hardware.device.load_device` knows it.
+
+    Raises:
+        UnknownNameError: No such device.
+    """
+    return _accounts().get(load_device(name).key)

@@ -1,0 +1,103 @@
+"""Experts that are spread over groups of devices, each of which serves requests of its own.
+
+Every group has the attention, the router, the shared experts and the dense layers; of the routed
+experts each has its part, to which the tokens of all groups travel and from which they come back.
+So a cache that all heads share, as that of latent attention, is kept once for each request, where
+tensor parallelism keeps it on every device (DeepSeek-V3, 2024, section 3.4).
+
+Limiting assumptions: tokens choose experts evenly; of groups that have unequal numbers of them, the
+one with the most sets the pace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.workload.expert_routing import partners
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.operators import OperatorTable
+
+ExchangeKind: TypeAlias = Literal["dispatch", "combine", "all_gather", "reduce_scatter"]
+
+
+@dataclass(frozen=True)
+class ExchangeStep:
+    """One collective around a layer of experts.
+
+    Attributes:
+        name: Purpose of the message.
+        kind: ``dispatch`` and ``combine`` go between groups, the others are of the devices of one.
+        elements: What every device has after a gather or before a sum; all that it sends in a
+            dispatch or a combination.
+        is_dispatched: Whether it carries tokens in the format in which experts are sent them.
+    """
+
+    name: str
+    kind: ExchangeKind
+    elements: FloatArray
+    is_dispatched: bool = False
+
+    @property
+    def is_between_groups(self) -> bool:
+        """Whether groups send it to one another, and not the devices of one."""
+        return self.kind in ("dispatch", "combine")
+
+
+def exchange_steps(
+    model: LanguageModel, tokens: FloatArray, n_groups: FloatArray, n_devices: FloatArray
+) -> list[ExchangeStep]:
+    """What a layer of experts needs of several groups.
+
+    Every group sends its tokens once to each other group that has an expert of theirs. The devices
+    of a group send a part of its tokens each, gather those that came from others (all have the
+    group's own), and add up what their parts of the matrices give; after the way back they gather
+    the group's own tokens again.
+
+    Args:
+        tokens: (n,) tokens of one group.
+        n_groups: (n,) groups.
+        n_devices: (n,) devices of one group.
+    """
+    width, mixture = float(model.moe_dims.routed_width), model.moe_dims
+    remote = partners(n_groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
+    sent = tokens * remote * width / n_devices
+    arrived = tokens * remote * width
+    return [
+        ExchangeStep("expert_dispatch", "dispatch", sent),
+        ExchangeStep("expert_gather", "all_gather", arrived, is_dispatched=True),
+        ExchangeStep("expert_sum", "reduce_scatter", arrived + tokens * width),
+        ExchangeStep("expert_combine", "combine", sent),
+        ExchangeStep("token_gather", "all_gather", tokens * width),
+    ]
+
+
+def spread_experts(table: OperatorTable, model: LanguageModel, n_groups: int) -> OperatorTable:
+    """The operators as a device of the group does them that has the most experts.
+
+    Its experts take tokens of all groups: as many on average as those of its own group would bring
+    to all experts, where the groups have equal numbers of experts.
+    """
+    if n_groups == 1 or not model.is_mixture:
+        return table
+    n_experts = model.moe_dims.n_routed_experts
+    held = np.ceil(n_experts / n_groups)
+    share, busier = held / n_experts, held * n_groups / n_experts
+    routed = table.is_routed
+    # What goes with their products is of the same tokens; the combination is of the group's own.
+    of_experts = np.array(
+        [rule.kernel == "experts" and rule.role != "combination" for rule in table.rules]
+    )
+    load = np.where(of_experts, busier, 1.0)
+    return replace(
+        table,
+        m_per_request=table.m_per_request * np.where(routed, n_groups, 1.0),
+        n_experts=np.where(routed, held, table.n_experts),
+        experts_per_token=table.experts_per_token * np.where(routed, share, 1.0),
+        input_elements_per_request=table.input_elements_per_request * load,
+        output_elements_per_request=table.output_elements_per_request * load,
+        vector_ops_per_request=table.vector_ops_per_request * load,
+    )

@@ -1,0 +1,230 @@
+"""What one of several devices holds of a model, and does of every operator.
+
+Tensor parallelism cuts operators as :mod:`codesign.models.workload.operator_rules` says. A pipeline gives
+each stage a part of the layers; while one stage works on some requests, the others work on others,
+so as many groups of requests are on their way as there are stages. Experts are spread over groups
+of devices as :mod:`codesign.models.deployments.expert_parallelism` says.
+
+Limiting assumptions: the device with the largest part sets the pace. Layers of every kind are
+spread evenly over the stages, the largest part of them counts, and the stage with the LM head, the
+last and slowest one, stands for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.models.deployments.expert_parallelism import exchange_steps, spread_experts
+from codesign.models.deployments.messages import Messages
+from codesign.models.deployments.parallelism import Parallelism
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_size import parameters_by_part
+from codesign.models.workload.operator_rules import (
+    Axis,
+    Collective,
+    kept_part,
+    largest_parts,
+    state_part,
+)
+from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.request import Request
+
+
+@dataclass(frozen=True)
+class ModelPart:
+    """What one device has of a model.
+
+    Attributes:
+        table: Operators of one pass of one stage, as far as this device does them.
+        weight_elements: Elements of weights that it holds.
+        kv_elements_per_request: Elements of the KV cache of one request, of those that a stage
+            works on, at their end; the requests of all stages are held at once.
+        state_bytes_per_request: Bytes of recurrent state, likewise.
+        messages: What the devices exchange in a pass of one stage.
+    """
+
+    parallelism: Parallelism
+    table: OperatorTable
+    weight_elements: float
+    kv_elements_per_request: float
+    state_bytes_per_request: float
+    messages: Messages
+
+    @property
+    def n_stages(self) -> int:
+        """Stages of the pipeline."""
+        return self.parallelism.pipeline
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of devices of a stage that serve requests of their own."""
+        return self.parallelism.expert
+
+    @property
+    def n_batches(self) -> int:
+        """Batches on their way: one in each group of each stage."""
+        return self.n_stages * self.n_groups
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that serve the model together."""
+        return self.parallelism.n_devices
+
+    def excess(self, model: LanguageModel) -> float:
+        """Excess of devices over the heads, layers or experts that they divide; relative."""
+        heads, layers = model.num_attention_heads, model.num_hidden_layers
+        experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
+        parallelism = self.parallelism
+        most = max(parallelism.tensor / heads, parallelism.pipeline / layers)
+        return max(most, parallelism.expert / experts) - 1.0
+
+
+def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
+    """What one device holds and does of a request's model."""
+    table, model = request.operators(), request.language_model
+    weights, kept = float(request.weight_elements), float(request.kv_elements_per_request)
+    state = float(request.state_bytes_per_request)
+    if parallelism.n_devices > 1:
+        cut = cut_operators(table, model, parallelism.tensor)
+        cut = spread_experts(cut, model, parallelism.expert)
+        stage = _stage(cut, model, parallelism.pipeline)
+        held = _layer_share(model, parallelism.pipeline) * parallelism.pipeline
+        ranks = np.array(float(parallelism.tensor))
+        weights = _held_weights(stage, model, parallelism)
+        kept *= held * float(kept_part(model, ranks))
+        state *= held * float(state_part(model, ranks))
+        messages = _messages(table, model, parallelism)
+        return ModelPart(parallelism, stage, weights, kept, state, messages)
+    return ModelPart(parallelism, table, weights, kept, state, _messages(table, model, parallelism))
+
+
+def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> OperatorTable:
+    """The operators as the one of ``n_ranks`` devices does them that has the largest part."""
+    if n_ranks == 1:
+        return table
+    ranks, rules = np.array(float(n_ranks)), table.rules
+    parts = largest_parts(model, ranks)
+    part = np.array([float(parts[rule.dimension]) for rule in rules])
+
+    def is_cut(*axes: Axis) -> BoolArray:
+        return np.array([rule.axis in axes for rule in rules], dtype=np.bool_)
+
+    is_attention = table.is_attention
+    # Keys and values, or states: a device has whole heads of them.
+    queries = np.array([rule.dimension == "query_heads" for rule in rules])
+    own = np.where(queries | is_cut("columns"), float(kept_part(model, ranks)), part)
+    own = np.where(is_cut("replicated"), 1.0, own)
+    # One product per head that is cut; of heads that share keys, rows instead.
+    per_head = table.products_per_request == model.num_attention_heads
+    products = np.where(per_head, part, own)
+    columns, rows, heads = is_cut("columns"), is_cut("rows"), is_cut("heads")
+    narrower = np.where(columns | heads, part, 1.0)
+    has_matrices = table.n_experts == table.experts_per_token
+    matrices = np.where(heads & has_matrices & (table.n_experts > 1), part, 1.0)
+    # Of a matrix for each head, a device has fewer; of one weight for each, a part.
+    divides = np.array([rule.divides_weights for rule in rules])
+    weights = np.where(divides, part, 1.0) / matrices
+    written = table.kv_written_elements_per_request
+    outputs = table.output_elements_per_request
+    outputs = np.where(
+        columns & (table.k > 0), (outputs + written) * part - written * own, outputs * narrower
+    )
+    return replace(
+        table,
+        m_per_request=table.m_per_request * np.where(heads & is_attention, part / products, 1.0),
+        k=table.k * np.where(rows, part, 1.0),
+        n=table.n * np.where(columns, part, 1.0),
+        products_per_request=table.products_per_request * np.where(heads, products, 1.0),
+        n_experts=table.n_experts * matrices,
+        experts_per_token=table.experts_per_token * matrices,
+        weight_elements=table.weight_elements * weights,
+        lookup_elements_per_request=table.lookup_elements_per_request * np.where(rows, part, 1.0),
+        input_elements_per_request=table.input_elements_per_request
+        * np.where(rows | heads, part, 1.0),
+        output_elements_per_request=outputs,
+        score_read_elements_per_request=table.score_read_elements_per_request * narrower,
+        score_written_elements_per_request=table.score_written_elements_per_request * narrower,
+        kv_read_elements_per_request=table.kv_read_elements_per_request * own,
+        kv_written_elements_per_request=written * own,
+        state_read_bytes_per_request=table.state_read_bytes_per_request * own,
+        state_written_bytes_per_request=table.state_written_bytes_per_request * own,
+        vector_ops_per_request=table.vector_ops_per_request * narrower,
+    )
+
+
+def _layer_share(model: LanguageModel, n_stages: int) -> float:
+    """The largest part of the layers that a stage has."""
+    return float(np.ceil(model.num_hidden_layers / n_stages) / model.num_hidden_layers)
+
+
+def _stage(table: OperatorTable, model: LanguageModel, n_stages: int) -> OperatorTable:
+    """The operators of the last stage of a pipeline."""
+    if n_stages == 1:
+        return table
+    table = table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
+    share = np.where(table.is_in_layers, _layer_share(model, n_stages), 1.0)
+    return replace(table, count=table.count * share)
+
+
+def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> float:
+    """Elements that the device keeps that holds most: its layers, and what is at the ends."""
+    stored = stage.weight_elements * stage.n_experts * stage.count
+    vocabulary = largest_parts(model, np.array(float(parallelism.tensor)))["vocabulary"]
+    if "lm_head" not in stage.groups:  # the part of the layers that has no attention
+        return float(stored.sum())
+    by_part = parameters_by_part(model)
+    embedding = by_part["embedding"] * float(vocabulary)
+    head = model.vocab_size * model.embedding_width * float(vocabulary)
+    if parallelism.pipeline > 1:
+        ends = max(embedding, head)
+    else:
+        ends = embedding + (head if by_part["lm_head"] else 0.0)
+    return float(stored[stage.is_in_layers].sum()) + ends
+
+
+def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:
+    """Collectives of the devices of one stage, and what goes to the next stage."""
+    layers, has_groups = _layer_share(model, parallelism.pipeline), parallelism.expert > 1
+
+    def of(collective: Collective) -> tuple[FloatArray, FloatArray]:
+        chosen = [
+            i
+            for i, rule in enumerate(table.rules)
+            if parallelism.tensor > 1
+            and rule.collective == collective
+            and not (parallelism.pipeline > 1 and table.groups[i] == "embedding")
+            and not (has_groups and rule.kernel == "experts")
+        ]
+        outputs = table.output_elements_per_request + table.kv_written_elements_per_request
+        return outputs[chosen], (table.count * np.where(table.is_in_layers, layers, 1.0))[chosen]
+
+    reduced, reduced_count = of("all_reduce")
+    gathered, gathered_count = of("all_gather")
+    exchanged, n_exchanges = np.empty(0), 0.0
+    if has_groups and table.is_mixture:  # which attention apart from experts is not
+        steps = exchange_steps(
+            model,
+            np.array(table.tokens_per_request),
+            np.array(float(parallelism.expert)),
+            np.array(float(parallelism.tensor)),
+        )
+        n_exchanges = model.n_moe_layers * layers
+        exchanged = np.array([item.elements for item in steps if item.is_between_groups])
+        within = [item.elements for item in steps if not item.is_between_groups]
+        if parallelism.tensor > 1:
+            gathered = np.concatenate([gathered, within])
+            gathered_count = np.concatenate([gathered_count, [n_exchanges] * len(within)])
+    width = table.tokens_per_request * model.hidden_size if parallelism.pipeline > 1 else 0.0
+    return Messages(
+        parallelism,
+        reduced,
+        reduced_count,
+        gathered,
+        gathered_count,
+        exchanged,
+        np.full(len(exchanged), n_exchanges),
+        sent_elements=float(width),
+    )

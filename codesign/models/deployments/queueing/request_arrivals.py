@@ -1,0 +1,109 @@
+"""Requests that arrive: when, with how long a prompt, for how many tokens."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InputError, describe_unknown
+
+COLUMNS = ("arrival_s", "prompt_tokens", "generated_tokens")
+"""Columns of a trace file; further ones are ignored."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """``r`` requests in the order in which they arrive.
+
+    Attributes:
+        arrival_s: (r,) seconds from the start, not falling.
+        prompt_tokens: (r,) tokens of the prompts, from 1.
+        generated_tokens: (r,) tokens that each generates, from 1.
+    """
+
+    arrival_s: FloatArray
+    prompt_tokens: IntArray
+    generated_tokens: IntArray
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+def poisson_arrivals(
+    requests_per_s: float, n_requests: int, prompt_tokens: int, generated_tokens: int, seed: int
+) -> Arrivals:
+    """Requests that are alike and arrive independently of one another.
+
+    The gaps are exponential draws of one generator that are divided by the rate, so that the same
+    seed gives the same pattern at every rate.
+
+    Args:
+        requests_per_s: Mean rate; infinite, and all arrive at once.
+        n_requests: Number of requests; the first arrives after the first gap.
+
+    Examples:
+        >>> len(poisson_arrivals(2.0, 5, 100, 10, seed=0))
+        5
+    """
+    gaps = np.random.default_rng(seed).exponential(1.0, n_requests)
+    return Arrivals(
+        np.cumsum(gaps) / requests_per_s,
+        np.full(n_requests, prompt_tokens, dtype=np.int64),
+        np.full(n_requests, generated_tokens, dtype=np.int64),
+    )
+
+
+def read_arrivals(path: Path) -> Arrivals:
+    """A trace file: CSV with a header of at least ``COLUMNS``, one request a line.
+
+    Raises:
+        InputError: The file cannot be read, lacks a column or a request, or has a value that is
+            no number, a negative or falling time, or no tokens.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", str(path)) from None
+    reader = csv.DictReader(text.splitlines())
+    header = list(reader.fieldnames or ())
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        words = [describe_unknown("columns", ", ".join(header) or "none", COLUMNS)]
+        raise InputError(f"no column {', '.join(missing)}; {words[0]}", f"{path}:1")
+    rows = [_numbers(row, f"{path}:{reader.line_num}") for row in reader]
+    if not rows:
+        raise InputError("expected at least one request, got none", str(path))
+    for i in range(1, len(rows)):
+        if rows[i][0] < rows[i - 1][0]:
+            raise InputError(
+                f"expected times that do not fall, got {rows[i][0]:g} after {rows[i - 1][0]:g}",
+                f"{path}:{i + 2}: arrival_s",
+            )
+    times, prompts, generated = zip(*rows, strict=True)
+    return Arrivals(np.array(times), np.array(prompts), np.array(generated))
+
+
+def _numbers(row: dict[str, str | None], where: str) -> tuple[float, int, int]:
+    time = _number(row, "arrival_s", where)
+    if not 0 <= time < np.inf:
+        raise InputError(f"expected a time from 0, got {row['arrival_s']}", f"{where}: arrival_s")
+    counts = []
+    for name in COLUMNS[1:]:
+        count = _number(row, name, where)
+        if not count >= 1 or count % 1:
+            raise InputError(f"expected a whole number from 1, got {row[name]}", f"{where}: {name}")
+        counts.append(int(count))
+    return time, counts[0], counts[1]
+
+
+def _number(row: dict[str, str | None], name: str, where: str) -> float:
+    try:
+        return float(row[name] or "")
+    except ValueError:
+        raise InputError(
+            f"expected a number, got {row[name] or 'nothing'!r}", f"{where}: {name}"
+        ) from None

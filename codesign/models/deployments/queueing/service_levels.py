@@ -1,0 +1,79 @@
+"""Limits on the times of requests: how many keep them, and why those miss that miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.base.errors import InputError
+from codesign.base.units import format_engineering
+from codesign.models.deployments.queueing.served_requests import ServedRequests
+
+
+@dataclass(frozen=True)
+class NearestMiss:
+    """The request that comes nearest to limits which none keeps.
+
+    Attributes:
+        number: Of the request, from 1.
+        words: Its times beside the limits, and what held it up.
+    """
+
+    number: int
+    words: str
+
+
+@dataclass(frozen=True)
+class ServiceLevel:
+    """The two times within which a request should be served, in seconds."""
+
+    time_to_first_token_s: float
+    time_per_output_token_s: float
+
+    def attainment(self, served: ServedRequests) -> float:
+        """Share of the requests within both limits."""
+        return float(self._meets(served).mean())
+
+    def goodput_requests_per_s(self, served: ServedRequests) -> float:
+        """Requests within both limits per second."""
+        return float(self._meets(served).sum()) / served.makespan_s
+
+    def check_that_any_meets(self, served: ServedRequests) -> None:
+        """Refuse limits that no request kept.
+
+        Raises:
+            InputError: No request kept both; says how near the nearest came, and what held it up.
+        """
+        miss = self.nearest_miss(served)
+        if miss is not None:
+            raise InputError(
+                f"no request keeps both limits; the nearest is request {miss.number}: {miss.words}"
+            )
+
+    def nearest_miss(self, served: ServedRequests) -> NearestMiss | None:
+        """What the nearest of the requests lacks; None: some request keeps both limits."""
+        if self._meets(served).any():
+            return None
+        first, output = served.time_to_first_token_s, served.time_per_output_token_s
+        misses = np.maximum(
+            first / self.time_to_first_token_s,
+            np.nan_to_num(output) / self.time_per_output_token_s,
+        )
+        nearest = int(np.argmin(misses))
+        waited = float(served.queueing_s[nearest])
+        words = [
+            f"first token {_time(first[nearest])} of {_time(self.time_to_first_token_s)}, of which "
+            f"{_time(waited)} in the queue and {_time(first[nearest] - waited)} in the prefill"
+        ]
+        if not np.isnan(output[nearest]):
+            limit = _time(self.time_per_output_token_s)
+            words.append(f"output token {_time(output[nearest])} of {limit}")
+        return NearestMiss(nearest + 1, "; ".join(words))
+
+    def _meets(self, served: ServedRequests) -> np.ndarray:
+        return served.meets(self.time_to_first_token_s, self.time_per_output_token_s)
+
+
+def _time(seconds: float) -> str:
+    return format_engineering(float(seconds), "s", 3)

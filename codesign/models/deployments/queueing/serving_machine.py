@@ -1,0 +1,35 @@
+"""A machine that serves a model: what an event simulation and its report need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codesign.models.deployments.queueing.engine_limits import EngineLimits
+from codesign.models.deployments.queueing.fleet import MachinePool
+from codesign.models.deployments.queueing.step_times import StepTimes
+
+
+@dataclass(frozen=True)
+class ServingMachine:
+    """One machine: devices that serve a model together.
+
+    Attributes:
+        design: Device, formats and degrees, or an accelerator design, by the parameters of the
+            evaluator.
+        step_times: Seconds of its steps.
+        limits: How its engine forms them, with the room for the cache.
+        power_watts: Board power limits of its devices together, of a design its TDP; None where
+            none is stated.
+    """
+
+    design: Mapping[str, Any]
+    step_times: StepTimes
+    limits: EngineLimits
+    n_devices: int
+    power_watts: float | None
+
+    def pool(self, name: str, n_machines: int) -> MachinePool:
+        """So many of these machines."""
+        return MachinePool(name, n_machines, self.step_times, self.limits)

@@ -1,0 +1,471 @@
+"""Columns of a design batch as accelerators: one array per property.
+
+An accelerator is a matrix array, a vector unit and memory levels: on-chip memory (SRAM die and
+3D-stacked layers) and off-chip tiers, nearest first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from codesign.base.columns import (
+    BoolArray,
+    Column,
+    Columns,
+    FloatArray,
+    IntArray,
+    Value,
+    combined,
+    distinct,
+)
+from codesign.base.errors import UnknownNameError, check_known
+from codesign.models.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
+from codesign.models.memtech import Level, MemoryTechnology
+
+DEFAULT_CLOCK_HZ = 1e9
+"""Clock of a design that states none: PLENA's, 1 GHz (the rate at which MemExplorer's published
+TDPs decompose)."""
+UNCHARGED_EDGE = "uncharged_edge"
+"""Parameter: the family of technologies whose interfaces take none of the die edge reserved for
+memory; without it all of them take it."""
+
+REQUIRED_PARAMETERS = frozenset(
+    {"pe_array", "vector_length", "sram_dies", "sram_3d_layers"}
+    | {"tier1_technology", "tier1_stacks"}
+)
+LEVEL_NAMES = ("on_chip", *(f"tier{i}" for i in range(1, MOST_TIERS + 1)))
+"""Memory levels, as results name them."""
+LEVEL_TITLES = ("on-chip", *(f"tier {i}" for i in range(1, MOST_TIERS + 1)))
+"""The same in words."""
+TIER_TECHNOLOGIES = tuple(f"tier{i}_technology" for i in range(1, MOST_TIERS + 1))
+"""Parameters: the technology of each off-chip tier."""
+OPTIONAL_PARAMETERS = frozenset(
+    {f"tier{i}_{part}" for i in range(2, MOST_TIERS + 1) for part in ("technology", "stacks")}
+    | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization"}
+    | {UNCHARGED_EDGE}
+)
+
+
+@dataclass(frozen=True)
+class MemoryLevels:
+    """``l`` memory levels of ``n`` accelerators, level first: every array is (l, n).
+
+    A level that a design does not have has capacity and bandwidth 0. Level 0 is on chip: the
+    SRAM die and the 3D layers side by side, both next to the compute, so that capacities and
+    bandwidths add (bytes spread over them in proportion to bandwidth).
+
+    Attributes:
+        bandwidth_bytes_per_s: Peak bandwidth of the level's one port.
+        latency_s: Time from request to first byte; on chip that of the faster of the two memories,
+            which serves it.
+        background_watts: Power whether the level is used or not.
+        read_energy_joules_per_byte: Energy of a byte read; on chip the mean of the two memories,
+            weighted by bandwidth.
+        write_energy_joules_per_byte: Energy of a byte written; on chip the mean of the two
+            memories, weighted by bandwidth.
+        peak_read_watts: Power of reading at peak bandwidth.
+        write_energy_ratio: Energy of a byte written over that of one read; 1 where that is 0 or
+            not stated.
+        shoreline_m: Die edge taken of that reserved for memory.
+        uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
+        price_usd: What the memories cost as bought; NaN where nobody states a price, 0 on chip.
+        interface_area_mm2: Area that PHYs and controllers take of the compute die; NaN where
+            unknown.
+        package_area_mm2: Area that the memories take on an interposer; 0 on a board.
+        packaged_units: Memories on that interposer.
+        wear_per_byte: Part of the level's life that one written byte takes; 0: it does not wear.
+        embodied_kgco2e: CO2 equivalents from making the memories; NaN where unknown, 0 on chip.
+    """
+
+    capacity_bytes: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    latency_s: FloatArray
+    background_watts: FloatArray
+    read_energy_joules_per_byte: FloatArray
+    write_energy_joules_per_byte: FloatArray
+    peak_read_watts: FloatArray
+    write_energy_ratio: FloatArray
+    shoreline_m: FloatArray
+    uncharged_shoreline_m: FloatArray
+    price_usd: FloatArray
+    interface_area_mm2: FloatArray
+    package_area_mm2: FloatArray
+    packaged_units: FloatArray
+    wear_per_byte: FloatArray
+    embodied_kgco2e: FloatArray
+
+    @property
+    def exists(self) -> BoolArray:
+        """(l, n) whether the design has the level."""
+        return np.asarray(self.capacity_bytes > 0)
+
+
+@dataclass(frozen=True)
+class AcceleratorBatch:
+    """``n`` accelerators.
+
+    Attributes:
+        array_depth: (n,) MLEN, the reduction that the array does in a cycle (or its rows).
+        array_width: (n,) BLEN, rows and columns of a result tile (or its columns).
+        vector_length: (n,) elements of a vector instruction.
+        clock_hz: (n,) clock of array and vector unit.
+        stated_tdp_watts: (n,) TDP of the datasheet; 0 where it is to be modelled.
+        planar_sram_bytes: (n,) on-chip memory beside the compute; NaN where it is that of a whole
+            shipped device, of which nobody knows the area.
+        layer_bytes: (n,) capacity of one 3D-stacked layer; 0 without layers.
+        n_layers: (n,) 3D-stacked layers.
+    """
+
+    array_depth: FloatArray
+    array_width: FloatArray
+    vector_length: FloatArray
+    clock_hz: FloatArray
+    levels: _GatheredLevels
+    stated_tdp_watts: FloatArray
+    planar_sram_bytes: FloatArray
+    layer_bytes: FloatArray
+    n_layers: FloatArray
+
+    @property
+    def macs_per_cycle(self) -> FloatArray:
+        """(n,) multiply-accumulates of the array in one cycle."""
+        return self.array_depth * self.array_width
+
+
+class _Gathered:
+    """A property of levels that is gathered when it is first asked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, levels: _GatheredLevels, owner: type) -> FloatArray:
+        own = vars(levels)
+        # Kinds are within the table; "clip" spares NumPy a copy.
+        values: FloatArray = np.take(
+            own["_table"][_PROPERTIES.index(self._name)], own["_kinds"], mode="clip"
+        )
+        own[self._name] = values  # found before this object from now on
+        return values
+
+
+class _GatheredLevels(MemoryLevels):
+    """Levels whose properties are gathered when they are first asked for, most of them never.
+
+    Args:
+        table: (p, u) properties of every kind of every level.
+        kinds: (l, n) which of them each level of each design is.
+    """
+
+    capacity_bytes = _Gathered()
+    bandwidth_bytes_per_s = _Gathered()
+    latency_s = _Gathered()
+    background_watts = _Gathered()
+    read_energy_joules_per_byte = _Gathered()
+    write_energy_joules_per_byte = _Gathered()
+    peak_read_watts = _Gathered()
+    write_energy_ratio = _Gathered()
+    shoreline_m = _Gathered()
+    uncharged_shoreline_m = _Gathered()
+    price_usd = _Gathered()
+    interface_area_mm2 = _Gathered()
+    package_area_mm2 = _Gathered()
+    packaged_units = _Gathered()
+    wear_per_byte = _Gathered()
+    embodied_kgco2e = _Gathered()
+
+    def __init__(self, table: FloatArray, kinds: IntArray) -> None:
+        vars(self).update(_table=table, _kinds=kinds)
+
+    def tabulated(self, names: tuple[str, ...]) -> tuple[FloatArray, IntArray]:
+        """Properties of every kind of every level, and (l, n) which kind each is."""
+        rows = [_PROPERTIES.index(name) for name in names]
+        return vars(self)["_table"][rows], vars(self)["_kinds"]
+
+    def taken(self, positions: IntArray) -> _GatheredLevels:
+        """The levels of the accelerators at some positions."""
+        return _GatheredLevels(
+            vars(self)["_table"], np.take(vars(self)["_kinds"], positions, axis=1)
+        )
+
+    def in_order(self, order: IntArray) -> _GatheredLevels:
+        """The tiers in another order; see :func:`in_order`."""
+        kinds: IntArray = vars(self)["_kinds"]
+        tiers = np.take_along_axis(kinds[1:], order, axis=0)
+        return _GatheredLevels(vars(self)["_table"], np.concatenate([kinds[:1], tiers]))
+
+
+def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatch:
+    """The accelerators at these positions of the batch."""
+    arrays = {
+        item.name: getattr(accelerators, item.name)[positions]
+        for item in fields(accelerators)
+        if item.name != "levels"
+    }
+    return AcceleratorBatch(levels=accelerators.levels.taken(positions), **arrays)
+
+
+def in_order(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatch:
+    """The same with their tiers in another order.
+
+    Args:
+        order: (t, n) which of the tiers, from 0, comes at each place.
+    """
+    return replace(accelerators, levels=accelerators.levels.in_order(order))
+
+
+class UnitTables:
+    """Properties of one unit of each memory technology, looked up once per technology.
+
+    ``known_levels`` has (p, u) properties of all memory levels that columns of these values give.
+
+    Args:
+        library: Memory technologies by name.
+        level: Which value of a published range to take.
+    """
+
+    def __init__(self, library: Mapping[str, MemoryTechnology], level: Level = "typical") -> None:
+        self._library = library
+        self._level = level
+        self._known: dict[tuple[str, str], float] = {}
+        self.known_levels: dict[tuple[tuple[Value, ...], ...], FloatArray] = {}
+        self._families = list(dict.fromkeys(item.family for item in library.values()))
+
+    def value(self, name: str, attribute: str) -> float:
+        """One property of a technology; NaN if it does not state it.
+
+        Raises:
+            UnknownNameError: A technology that the library does not have.
+        """
+        known = self._known.get((name, attribute))
+        if known is not None:
+            return known
+        check_known("memory technology", name, self._library)
+        stated = getattr(self._library[name], attribute)
+        value = np.nan if stated is None else float(stated.value_at(self._level))
+        self._known[name, attribute] = value
+        return value
+
+    def is_device(self, name: str) -> bool:
+        """Whether a technology stands for all on-chip memory of a shipped device."""
+        return self._library[name].unit == "device"
+
+    def family_number(self, family: str) -> float:
+        """A number for a family of technologies.
+
+        Raises:
+            UnknownNameError: No technology is of that family.
+        """
+        if family not in self._families:
+            raise UnknownNameError(
+                "family of memory technologies", family, filter(None, self._families)
+            )
+        return float(self._families.index(family))
+
+    def family_number_of(self, name: str) -> float:
+        """The number of a technology's family."""
+        return self.family_number(self._library[name].family)
+
+
+@dataclass(frozen=True)
+class _Bank:
+    """``count`` units of a technology for each of ``n`` designs."""
+
+    technology: Column
+    count: Column
+    units: UnitTables
+
+    def per_unit(self, attribute: str) -> FloatArray:
+        return self.technology.lookup(lambda name: self.units.value(name, attribute))
+
+    @property
+    def counts(self) -> FloatArray:
+        return self.count.lookup(float)
+
+    def total(self, attribute: str) -> FloatArray:
+        return self.per_unit(attribute) * self.counts
+
+    def owned(self, attribute: str, absent: float = np.nan) -> FloatArray:
+        """(n,) a property of all units; 0 without any, ``absent`` where it is not stated."""
+        value = self.per_unit(attribute)
+        value = np.where(np.isnan(value), absent, value) * self.counts
+        return np.where(self.counts > 0, value, 0.0)
+
+    def is_of(self, family: Column) -> BoolArray:
+        """(n,) whether the technology is of the family that each design names."""
+        own = self.technology.lookup(self.units.family_number_of, absent=-1.0)
+        return np.asarray(own == family.lookup(self.units.family_number, absent=-2.0))
+
+
+def build_accelerators(
+    designs: Columns,
+    library: Mapping[str, MemoryTechnology] | UnitTables,
+    level: Level = "typical",
+) -> AcceleratorBatch:
+    """The accelerators of a batch of designs.
+
+    Args:
+        designs: Columns with ``REQUIRED_PARAMETERS`` and any of ``OPTIONAL_PARAMETERS``.
+        library: Memory technologies by name, or their tables, which know their level.
+        level: Which value of a published range to take.
+
+    Raises:
+        UnknownNameError: A technology that the library does not have.
+    """
+    n = len(designs["pe_array"])
+    units = library if isinstance(library, UnitTables) else UnitTables(library, level)
+    planar, layer = _on_chip_banks(designs, units, n)
+    n_layers = layer.counts
+    is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
+    planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
+    return AcceleratorBatch(
+        array_depth=designs["pe_array"].lookup(lambda dims: dims[0]),
+        array_width=designs["pe_array"].lookup(lambda dims: dims[1]),
+        vector_length=_number(designs, "vector_length", 0.0),
+        clock_hz=_number(designs, "clock_hz", DEFAULT_CLOCK_HZ),
+        levels=_levels(designs, units, n),
+        stated_tdp_watts=_number(designs, "stated_tdp_watts", 0.0),
+        planar_sram_bytes=planar_sram_bytes,
+        layer_bytes=np.where(n_layers > 0, layer.per_unit("capacity"), 0.0),
+        n_layers=n_layers,
+    )
+
+
+def n_tiers_of(designs: Columns) -> int:
+    """Off-chip tiers of each design of a batch: as many as its columns name, or some empty ones."""
+    more = range(MOST_TIERS, FEWEST_TIERS, -1)
+    return next((tier for tier in more if f"tier{tier}_technology" in designs), FEWEST_TIERS)
+
+
+def _number(designs: Columns, name: str, default: float) -> FloatArray:
+    if name not in designs:
+        return np.full(len(designs["pe_array"]), default)
+    return designs[name].lookup(float, absent=default)
+
+
+def _constant(name: str, n: int) -> Column:
+    return Column((name,), np.zeros(n, dtype=np.int64))
+
+
+def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, _Bank]:
+    """The SRAM beside the compute, and the layers on top."""
+    planar = designs.get("sram_technology", _constant("sram", n))
+    return (
+        _Bank(planar, designs["sram_dies"], units),
+        _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units),
+    )
+
+
+def _levels(designs: Columns, units: UnitTables, n: int) -> _GatheredLevels:
+    """Every level of every design, worked out once per combination of technologies and counts."""
+    banks = _on_chip_banks(designs, units, n)
+    on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
+    tables = [
+        _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
+            [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
+        ))
+    ]  # fmt: skip
+    uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
+    for tier in range(1, n_tiers_of(designs) + 1):
+        if f"tier{tier}_technology" in designs:
+            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
+            tables.append(_by_kind(units, parts, lambda name, count, family: _tier(
+                _Bank(name, count, units), family
+            )))  # fmt: skip
+        else:
+            nothing = np.zeros((len(_PROPERTIES), 1))
+            tables.append((nothing, np.zeros(n, dtype=np.int64)))
+
+    begins = np.cumsum([0, *(table.shape[1] for table, _ in tables)])
+    kinds = [number + begin for begin, (_, number) in zip(begins, tables, strict=False)]
+    return _GatheredLevels(np.concatenate([table for table, _ in tables], axis=1), np.stack(kinds))
+
+
+_PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
+
+
+def _by_kind(
+    units: UnitTables, parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
+) -> tuple[FloatArray, IntArray]:
+    """(p, u) properties of each kind of one level, and (n,) which kind each design has.
+
+    Args:
+        units: Of the technologies; remembers the levels of all kinds that few values give.
+        parts: The columns that the level depends on.
+        level: Gives its properties, in the order of the record.
+    """
+    # The parts of a tier are three, of the memory on chip four: no kind of one is of another.
+    key = tuple(part.values for part in parts)
+    radices = [len(values) + 1 for values in key]  # one more, as a part may be absent
+    if math.prod(radices) > _MOST_KINDS:
+        number, representative = distinct(*combined(*(part.codes for part in parts)))
+        few = [Column(part.values, part.codes[representative]) for part in parts]
+        return np.stack(level(*few)), number
+    if key not in units.known_levels:
+        if len(units.known_levels) >= _MOST_TABLES:  # as of many designs with columns of their own
+            units.known_levels.clear()
+        codes = np.indices(radices).reshape(len(radices), -1) - 1
+        every = [Column(part.values, code) for part, code in zip(parts, codes, strict=True)]
+        units.known_levels[key] = np.stack(level(*every))
+    number = parts[0].codes + 1
+    for part, radix in zip(parts[1:], radices[1:], strict=True):
+        number = number * radix + (part.codes + 1)
+    return units.known_levels[key], number
+
+
+_MOST_KINDS = 1 << 12
+"""Kinds of a level up to which all are worked out once, whether a design has them or not."""
+_MOST_TABLES = 1 << 8
+"""Tables of kinds that are remembered."""
+
+
+def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
+    """Properties of the SRAM die and the 3D layers side by side, in the order of the record."""
+    shape = banks[0].counts.shape
+    capacity, bandwidth, background = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    read, write, first_byte = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
+    for bank in banks:
+        share = bank.total("bandwidth")
+        capacity = capacity + bank.total("capacity")
+        bandwidth = bandwidth + share
+        served = np.where(bank.counts > 0, bank.per_unit("latency"), np.inf)
+        first_byte = np.minimum(first_byte, served)
+        background = background + bank.total("capacity") * bank.per_unit("background_power")
+        read = read + share * bank.per_unit("read_energy")
+        write = write + share * bank.per_unit("write_energy")
+    latency = np.where(capacity > 0, first_byte, 0.0)
+    total = np.maximum(bandwidth, np.finfo(float).tiny)
+    read, write = read / total, write / total
+    return (
+        capacity, bandwidth, latency, background, read, write, read * bandwidth,
+        _ratio(write, read), *[np.zeros(shape)] * (len(_PROPERTIES) - 8),
+    )  # fmt: skip
+
+
+def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
+    """Properties of an off-chip tier, in the order of the record."""
+    capacity, bandwidth = bank.total("capacity"), bank.total("bandwidth")
+    background = capacity * bank.per_unit("background_power")
+    read, write = bank.per_unit("read_energy"), bank.per_unit("write_energy")
+    edge = bank.total("shoreline")
+    uncharged = np.where(bank.is_of(uncharged_family), edge, 0.0)
+    package_area = bank.owned("package_area", absent=0.0) * 1e6
+    written = capacity * bank.per_unit("endurance")  # bytes until it is worn out
+    return (
+        capacity, bandwidth, bank.per_unit("latency"), background, read, write, read * bandwidth,
+        _ratio(write, read), edge - uncharged, uncharged,
+        bank.owned("price") * bank.per_unit("capacity"),
+        bank.owned("interface_area") * 1e6, package_area,
+        np.where(package_area > 0, bank.counts, 0.0),
+        np.divide(1.0, written, out=np.zeros_like(written), where=written > 0),
+        bank.owned("embodied_carbon") * bank.per_unit("capacity"),
+    )  # fmt: skip
+
+
+def _ratio(write_energy: FloatArray, read_energy: FloatArray) -> FloatArray:
+    return np.divide(
+        write_energy, read_energy, out=np.ones_like(read_energy), where=read_energy > 0
+    )

@@ -1,0 +1,238 @@
+"""Accelerators that others measured: the datasheet of one device, every number sourced."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.schema import Fraction, Record, quantity, read_document, to_record
+
+DeviceClass: TypeAlias = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
+LinkKind: TypeAlias = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
+Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
+
+_FOLDER = Path(__file__).parent / "devices"
+_NOT_DEVICES = ("efficiency",)
+_OPTIONAL = (
+    "cache",
+    "kernel_start",
+    "quantize_start",
+    "clock",
+    "link_bandwidth",
+    "link_latency",
+    "network_bandwidth",
+    "network_latency",
+    "slow_bandwidth",
+    "slow_capacity",
+    "power",
+)
+"""Numbers that need not be stated, and need a source if they are."""
+_FP4, _FP8, _FP16 = ("fp4", "nvfp4", "mxfp4"), ("fp8", "mxfp8"), ("bf16", "fp16")
+SAME_RATE = {
+    "fp4": _FP4,
+    "nvfp4": _FP4,
+    "mxfp4": _FP4,
+    "fp8": _FP8,
+    "mxfp8": _FP8,
+    "bf16": _FP16,
+    "fp16": ("fp16", "bf16"),
+    "mxfp16": _FP16,
+    "mxint16": _FP16,
+    "tf32": ("tf32",),
+    "fp32": ("fp32",),
+    "int4": ("int4", "mxint4"),
+    "mxint4": ("int4", "mxint4"),
+    "int8": ("int8", "mxint8"),
+    "mxint8": ("int8", "mxint8"),
+}
+"""Formats whose products run at the same rate: any of them in ``peak`` stands for the others.
+Sixteen-bit integers multiply as 16-bit floating point, which has the nearest width."""
+_WIDER = {
+    "fp4": "fp8",
+    "fp8": "bf16",
+    "bf16": "tf32",
+    "tf32": "fp32",
+    "int4": "int8",
+    "int8": "bf16",
+}
+"""Where a product of the first format of its rate goes on a device that lacks that rate."""
+
+
+class Device(Record):
+    """One device as its vendor describes it.
+
+    Limiting assumption: one memory, one shared cache and one kind of matrix unit.
+    """
+
+    key: str
+    """Name of the device's file."""
+    name: str
+    """Name for people."""
+    vendor: str
+    device_class: DeviceClass
+    """Devices of a class share their efficiencies (``efficiency.yaml``)."""
+    peak: dict[str, Rate] = Field(min_length=1)
+    """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
+    n_cores: Annotated[int, Field(ge=1, strict=True)]
+    """Streaming multiprocessors, compute units, matrix units or cores: what tiles share."""
+    has_asynchronous_cores: bool = False
+    """Whether matrix units fetch their operands from the cores' memory while threads do other
+    work, as in NVIDIA's data center devices from Hopper on."""
+    sustained_fraction: Fraction = 0.8
+    """Part of the peak that the power limit lets large products sustain. Where nobody published
+    it, 0.8 [ours]: the low end of NVIDIA's data center GPUs, 80.3 % (H100) to 86.9 % (A100) in
+    Bekman, Machine Learning Engineering (2025), maximum achievable matmul table."""
+    bandwidth: Annotated[float, quantity("GB/s")]
+    """Peak bytes per second of the main memory."""
+    capacity: Annotated[float, quantity("GB")]
+    """Bytes of the main memory."""
+    cache: Annotated[float, quantity("MB")] | None = None
+    """Bytes of the last cache that all cores share; None: none stated."""
+    kernel_start: Annotated[float, quantity("us")] | None = None
+    """Seconds that a queued kernel takes which has next to nothing to do; None: none measured."""
+    quantize_start: Annotated[float, quantity("us")] | None = None
+    """Seconds more for a product of one row whose input is quantized first; None: none measured."""
+    clock: Annotated[float, quantity("GHz")] | None = None
+    """Clock of the cores under load; None: none stated."""
+    link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    """Bytes per second to the other devices of its node, each way; None: none stated."""
+    n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
+    """Devices of one node that these links join."""
+    link_kind: LinkKind | None = None
+    """What these links are, where measurements tell kinds apart: the generation of NVLink, or PCIe
+    through the host; None: another kind. The source of ``link_bandwidth`` says it."""
+    link_latency: Annotated[float, quantity("us")] | None = None
+    """Seconds of one step over these links that carries nothing; None: none stated."""
+    network_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    """Bytes per second of one device to other nodes, each way; None: none stated."""
+    network_latency: Annotated[float, quantity("us")] | None = None
+    """Seconds of one step between nodes that carries nothing; None: none stated."""
+    slow_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    """Bytes per second that one device reads from the slower memory behind its own, such as its
+    host's; None: none stated."""
+    slow_capacity: Annotated[float, quantity("GB")] | None = None
+    """Bytes of that memory for one device; None: none stated, as a host's memory is free to
+    choose."""
+    power: Annotated[float, quantity("W")] | None = None
+    """Board power limit in watts."""
+    is_announced: bool = False
+    """Whether the figures are announced ones, of a device that nobody can buy yet."""
+    kernels_of: str | None = None
+    """Chip whose measured kernels correct the laws of this device's: its die or one for which
+    libraries have the same kernels. Files that name one chip share what was measured on any of
+    them, and a changed copy of a file keeps it; None: what was measured under this file's name."""
+    also_called: tuple[str, ...] = ()
+    """Other names, as published measurements use them."""
+    note: str = ""
+    sources: dict[str, str] = Field(min_length=1)
+    """Where each number was read: ``read in`` a document; a document that ``agrees with`` another
+    one that was read; ``[unchecked: stated from ...]``; ``[ours]``. See ``docs/sources.md``."""
+
+    @property
+    def measured_name(self) -> str:
+        """Under which name kernels were measured that correct the laws of this device."""
+        return self.kernels_of or self.key
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
+        numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
+        numbers |= {"sustained_fraction": self.sustained_fraction}
+        stated = [name for name in _OPTIONAL if getattr(self, name) is not None]
+        numbers |= {name: getattr(self, name) for name in stated}
+        wrong = [f"{name} > 0 must hold" for name, value in numbers.items() if not value > 0]
+        if self.sustained_fraction > 1:
+            wrong.append("sustained_fraction <= 1 must hold")
+        needed = ["peak", "n_cores", "bandwidth", "capacity"]
+        needed += stated
+        needed += ["sustained_fraction"] if "sustained_fraction" in self.model_fields_set else []
+        missing = [name for name in needed if not self.sources.get(name, "").strip()]
+        if missing:
+            wrong.append(f"sources: every number needs one; missing for {', '.join(missing)}")
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
+
+    def multiply_format(self, precision: str) -> str:
+        """The format of ``peak`` in which products of a precision run.
+
+        It is the precision itself, one of the same rate (bf16 for fp16, fp8 for mxfp8, any 4-bit
+        floating point for another), or else the next wider one that the device has: operands are
+        converted up, never down, and floating point never to integers.
+
+        Raises:
+            UnknownNameError: Nothing that the device has is as wide as the precision.
+        """
+        if precision in self.peak:
+            return precision
+        rate: str | None = precision
+        while rate in SAME_RATE:
+            for name in SAME_RATE[rate]:
+                if name in self.peak:
+                    return name
+            rate = _WIDER.get(SAME_RATE[rate][0], _WIDER.get(rate))
+        raise UnknownNameError("precision", precision, self.peak, f"device {self.key}")
+
+    def peak_flop_per_s(self, precision: str) -> float:
+        """Dense peak of a precision, in the format of :meth:`multiply_format`.
+
+        Raises:
+            UnknownNameError: Nothing that the device has is as wide as the precision.
+        """
+        return self.peak[self.multiply_format(precision)]
+
+
+def list_devices() -> list[str]:
+    """The names of the bundled devices."""
+    stems = (path.stem for path in _FOLDER.glob("*.yaml"))
+    return sorted(stem for stem in stems if stem not in _NOT_DEVICES)
+
+
+def load_device(name_or_path: str, where: str | None = None) -> Device:
+    """A device by its name, by another name that measurements use, or by the path of its file.
+
+    Raises:
+        UnknownNameError: No such device; the nearest is offered.
+        InputError: The file is missing, or something in it is wrong.
+    """
+    if name_or_path.endswith((".yaml", ".yml")):
+        return _read(Path(name_or_path), where)
+    stem = _names().get(_folded(name_or_path))
+    if stem is None:
+        raise UnknownNameError("device", name_or_path, list_devices(), where)
+    return _bundled(stem)
+
+
+@cache
+def _bundled(stem: str) -> Device:
+    return _read(_FOLDER / f"{stem}.yaml", None)
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Every bundled name, folded, to the stem of its file."""
+    names: dict[str, str] = {}
+    for stem in list_devices():
+        device = _bundled(stem)
+        for name in (stem, device.name, *device.also_called):
+            names[_folded(name)] = stem
+    return names
+
+
+def _folded(name: str) -> str:
+    """Letters and digits only; what stands in parentheses and the vendor do not distinguish."""
+    plain = re.sub(r"\(.*?\)", "", name).lower()
+    plain = re.sub(r"\b(nvidia|amd|google|instinct|tesla)\b", "", plain)
+    return re.sub(r"[^a-z0-9]", "", plain)
+
+
+def _read(path: Path, where: str | None) -> Device:
+    if not path.is_file():
+        raise InputError(f"no such file: {path}", where)
+    document = read_document(path)
+    return to_record(document, Device, {"key": path.stem, **document.data})

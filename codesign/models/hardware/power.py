@@ -1,0 +1,86 @@
+"""Power: what one multiply-accumulate, one vector lane and the memories draw.
+
+Thermal design power is every unit at its peak at once: all MACs, all vector lanes, every memory
+read at its full bandwidth (MemExplorer [MemExplorer]_ Eq. 6).
+
+What an operation takes is a constant with a range, like those of what designs cost: see
+``codesign/models/accounts/constants.yaml``.
+
+.. [Jouppi2021] Jouppi et al., "Ten Lessons From Three Generations Shaped Google's TPUv4i",
+   ISCA 2021, Table 2: energy per operation at 7 nm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.hardware.accelerator import AcceleratorBatch
+
+OPERATIONS_PER_LANE = 6.0
+"""Operations that a lane of the vector unit does at once: it is a pipeline with a stage for each
+operation of a softmax (scale, maximum, subtract, exponential, sum, divide), as the units of
+FlashAttention-4 and of dedicated softmax hardware are [ours]. It takes in one score per cycle; any
+other work uses one stage. Their energies are taken to be equal."""
+
+_REFERENCE_BITS = 8.0
+"""Bits of the operands for which ``OperationEnergies.mac_joules`` holds."""
+
+
+@dataclass(frozen=True)
+class OperationEnergies:
+    """What an operation takes, the same for all designs that are compared.
+
+    Attributes:
+        mac_joules: One 8-bit multiply-accumulate with its share of the array's registers and
+            control.
+        lane_joules: One operation of one lane of the vector unit.
+    """
+
+    mac_joules: float
+    lane_joules: float
+
+
+def mac_energy_joules(
+    first_bits: FloatArray, second_bits: FloatArray, energies: OperationEnergies
+) -> FloatArray:
+    """Energy of a multiply-accumulate of two widths.
+
+    Limiting assumption: the multiplier dominates and grows with the product of the widths
+    ([Jouppi2021]_ Table 2: int8 0.07 pJ, float16 0.34 pJ, a factor of 4.9 for 4). Whole boards
+    save less with narrower formats, as most of their energy is in moving operands.
+    """
+    return np.asarray(energies.mac_joules * first_bits * second_bits / _REFERENCE_BITS**2)
+
+
+def thermal_design_watts(
+    accelerators: AcceleratorBatch,
+    first_bits: FloatArray,
+    second_bits: FloatArray,
+    energies: OperationEnergies,
+) -> dict[str, FloatArray]:
+    """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` and so on.
+
+    Args:
+        first_bits: (n,) width of the array's one operand.
+        second_bits: (n,) width of the other.
+        energies: Of an operation.
+    """
+    levels = accelerators.levels
+    clock = accelerators.clock_hz
+    memory = levels.background_watts + levels.peak_read_watts
+    mac_joules = mac_energy_joules(first_bits, second_bits, energies)
+    array = accelerators.macs_per_cycle * clock * mac_joules
+    lane_watts = clock * OPERATIONS_PER_LANE * energies.lane_joules
+    vector = accelerators.vector_length * lane_watts
+    # Of a stated TDP the array has what vector unit and memories leave.
+    stated = accelerators.stated_tdp_watts
+    left = np.maximum(stated - vector - memory.sum(axis=0), 0.0)
+    parts = {
+        "array": np.where(stated > 0, left, array),
+        "vector": vector,
+        "on_chip": memory[0],
+    }
+    return parts | {f"tier{i}": memory[i] for i in range(1, len(memory))}

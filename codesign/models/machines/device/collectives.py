@@ -1,0 +1,167 @@
+"""Time of collectives of NCCL and of the serving frameworks' own all-reduce.
+
+NCCL cuts a message into chunks and pipelines them. With the best number of chunks, steps that take
+``latency`` before anything arrives and ``payload`` on the links take
+``latency + payload + 2 sqrt(fill * payload)``: the square root is what filling the pipeline costs
+[Thakur2005]_ (the best of LL, LL128 and Simple follows the same curve, so that no change of
+protocol has to be told). A reduction over NVSwitch (NVLS) needs no law of its own: measured
+all-reduces on 8 H200 and B200 follow the ring's.
+
+The frameworks' own all-reduce is one kernel of a CUDA graph: devices wait for each other and read
+from each other, everything at once (one shot) or a part and then the sums (two shots).
+
+Cards on PCIe that NCCL joins over the host's memory share that path: of n cards each gets
+``(2 / n)**2`` of what two get [fit: exponent 2.1 on L40S]. The frameworks' own kernel reads from
+card to card and does not suffer so.
+
+Constants are fitted to ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0. Nothing there
+crosses nodes: that part is from NCCL's design.
+
+.. [Thakur2005] R. Thakur, R. Rabenseifner, W. Gropp, Optimization of collective communication
+   operations in MPICH, IJHPCA 19, 2005.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, get_args
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import UnknownNameError
+from codesign.base.schema import Fraction, Record, quantity
+from codesign.models.hardware.collective_times import CollectiveKind, wire_bytes
+from codesign.models.machines.device.links import LinkRates, slowness
+from codesign.models.machines.device.rates import Floats
+
+DeviceCollective: TypeAlias = CollectiveKind | Literal["custom_all_reduce"]
+COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "custom_all_reduce")
+HOSTED = "pcie"
+"""Kind of links that NCCL replaces by the host's memory."""
+
+_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
+_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
+_Positive: TypeAlias = Annotated[float, Field(gt=0)]
+
+
+class CollectiveConstants(Record):
+    """The free constants of collectives on a class of devices."""
+
+    start: _Seconds
+    """Start and end of a collective of NCCL."""
+    step: _Seconds
+    """A step of a ring that carries nothing."""
+    exchange_steps: _Positive
+    """Steps of an all-to-all for each doubling of the devices."""
+    fill: _Seconds
+    """What a chunk costs: sets how much filling the pipeline of chunks takes."""
+    link: _Share
+    """Rate of long messages, in parts of the link bandwidth."""
+    own_copy: Annotated[Fraction, Field(ge=0, le=1)]
+    """Bytes on the links that copying a device's own part costs as much as, per byte copied."""
+    latency_factor: dict[str, _Positive]
+    """Factor on all latencies, by kind of link; 1 for others. Latencies are those of cores of
+    ``TYPICAL_CLOCK_HZ`` (:func:`~codesign.models.machines.device.links.slowness`)."""
+    custom_start: _Seconds
+    """Start and end of the frameworks' own all-reduce, in a graph."""
+    custom_peer: _Seconds
+    """Waiting for one more device there."""
+    hosted_peer: _Seconds
+    """Waiting for one more card on PCIe there."""
+    second_shot: _Positive
+    """Further waits that two shots need, in parts of those of one shot."""
+    custom_link: _Share
+    """Rate at which its kernel reads, in parts of the link bandwidth."""
+    network: _Share
+    """Rate of long messages between nodes, in parts of the network bandwidth."""
+    network_step: _Seconds
+    """A step between nodes that carries nothing, for each doubling of the nodes."""
+
+
+def collective_time_s(
+    kind: DeviceCollective,
+    message_bytes: Floats,
+    n_devices: Floats,
+    n_nodes: Floats,
+    links: LinkRates,
+    constants: CollectiveConstants,
+) -> FloatArray:
+    """Seconds of a collective, its start included; 0 for one device alone.
+
+    Limiting assumption: all devices enter at once, nothing else uses the links, and devices fill
+    their nodes evenly. All arguments broadcast.
+
+    Args:
+        kind: Which collective. A ``custom_all_reduce`` across nodes is NCCL's.
+        message_bytes: As nccl-tests counts: the buffer of an all-reduce, the whole output of an
+            all-gather, the whole input of one device for a reduce-scatter or an all-to-all.
+        n_devices: Devices, of all nodes.
+        n_nodes: Nodes, 1 or more.
+
+    Raises:
+        UnknownNameError: No such collective.
+    """
+    if kind not in COLLECTIVE_KINDS:
+        raise UnknownNameError("collective", kind, COLLECTIVE_KINDS)
+    n, nodes = np.maximum(n_devices, 1.0), np.maximum(n_nodes, 1.0)
+    name: CollectiveKind = "all_reduce" if kind == "custom_all_reduce" else kind
+    latency = constants.start + _latency_s(name, n, nodes, constants)
+    payload = _payload_s(
+        name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants
+    )
+    factor = slowness(links, constants.latency_factor)
+    time = factor * latency + payload + 2 * np.sqrt(factor * constants.fill * payload)
+    if kind == "custom_all_reduce":
+        own = _custom_all_reduce_s(message_bytes, n, links, constants)
+        time = np.where(nodes > 1, time, own)
+    return np.where(n > 1, time, 0.0)
+
+
+def _latency_s(
+    kind: CollectiveKind, n: Floats, nodes: Floats, constants: CollectiveConstants
+) -> FloatArray:
+    """Steps that wait for each other: a ring within the node, a tree between nodes."""
+    near = np.asarray(n / nodes)
+    passes = 2.0 if kind == "all_reduce" else 1.0
+    if kind == "send":
+        return np.where(np.asarray(nodes) > 1, constants.network_step, constants.step)
+    steps = passes * (near - 1)
+    if kind == "all_to_all":
+        steps = constants.exchange_steps * np.log2(near)
+    return constants.step * steps + constants.network_step * passes * np.log2(nodes)
+
+
+def _payload_s(
+    kind: CollectiveKind,
+    message_bytes: FloatArray,
+    n: Floats,
+    nodes: Floats,
+    links: LinkRates,
+    constants: CollectiveConstants,
+) -> FloatArray:
+    """Bytes over the busier of the links within the nodes and those between them."""
+    near = np.asarray(n / nodes)
+    hosted = np.asarray(links.kind) == HOSTED
+    crowding = np.where(hosted, (2 / np.maximum(near, 2.0)) ** 2, 1.0)
+    inner_rate = constants.link * crowding * links.bandwidth_bytes_per_s
+    outer_rate = constants.network * np.asarray(links.network_bytes_per_s)
+    inner, outer = wire_bytes(kind, message_bytes, n, nodes)
+    if kind in ("all_gather", "reduce_scatter", "all_to_all"):
+        inner = inner + constants.own_copy * message_bytes / n
+    crossing = np.where(np.asarray(nodes) > 1, outer / outer_rate, 0.0)
+    return np.maximum(np.where(inner > 0, inner / inner_rate, 0.0), crossing)
+
+
+def _custom_all_reduce_s(
+    message_bytes: Floats, n: Floats, links: LinkRates, constants: CollectiveConstants
+) -> FloatArray:
+    """One shot reads every other buffer; two shots read less but wait once more."""
+    wait = np.where(
+        np.asarray(links.kind) == HOSTED, constants.hosted_peer, constants.custom_peer
+    ) * (n - 1)
+    rate = constants.custom_link * links.bandwidth_bytes_per_s
+    factor = slowness(links, constants.latency_factor)
+    one_shot = (n - 1) * message_bytes / rate
+    two_shots = factor * constants.second_shot * wait + 2 * (n - 1) / n * message_bytes / rate
+    return factor * (constants.custom_start + wait) + np.minimum(one_shot, two_shots)

@@ -1,0 +1,154 @@
+"""Time of kernels that only move data: streams, kernels that work row by row, residual mixing.
+
+Three things bound such a kernel: its start, the memory, and the cores. A core moves only so many
+bytes in a second, which counts where a device has much bandwidth for its cores, where the data are
+still in its cache, and where there are fewer rows than cores. So an A100 reaches 0.4 of its
+2,039 GB/s in a norm, and an A40 most of its 696 GB/s.
+
+Constants are fitted to ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0 (quantization,
+hyper-connections) and to Vidur's profile of an A100 (additions, norms, activations, rotations).
+That profile is of engines of 2023, whose row kernels load element by element. Later ones load
+16 bytes at a time, so that a core moves rows as fast as a stream: FlashInfer's and TensorRT-LLM's,
+vLLM's since its pull requests 27931 and 29512 (2025). Nothing is fitted to them. PyTorch's norm of
+32,768 rows of 4,096 and of 8,192 elements takes a B200 93 and 181 us (ml-explore/mlx, pull request
+3850), of which the law gives 90 and 178; at the rate of 2023 it would give 425 and 847.
+Limiting assumption: a norm's two passes over a single row are no slower, which they are: one of
+7,168 elements, with the addition before it, takes 5.2 to 6.9 us (vLLM, pull request 36899), of
+which the law gives 2.8.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.errors import UnknownNameError
+from codesign.base.schema import Fraction, Record, quantity
+from codesign.models.machines.device.rates import DeviceRates, Floats
+
+MixingKind: TypeAlias = Literal["hyper_connection_pre", "hyper_connection_post"]
+MIXING_KINDS: tuple[MixingKind, ...] = ("hyper_connection_pre", "hyper_connection_post")
+STREAM_BYTES = 4
+"""Bytes of an element of a residual stream: float32. [derived: only then do the measured times of
+both calls come to the bandwidth that other streams reach]"""
+
+_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
+_Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
+_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
+
+
+class ElementwiseConstants(Record):
+    """The free constants of kernels that move data on a class of devices."""
+
+    stream_start: _Seconds
+    """Start and end of a stream (addition, copy, quantization)."""
+    row_start: _Seconds
+    """Start and end of a kernel that works row by row (norm, softmax, rotation, activation)."""
+    mixing_start: _Seconds
+    """Start and end of the mixing after a block."""
+    projection_start: _Seconds
+    """Start and end of the mixing before a block: a norm, a small product and what it weighs."""
+    memory: _Share
+    """Rate of long streams, in parts of the memory bandwidth."""
+    cache: _Share
+    """Part of the cache that data of the kernel before stay in."""
+    stream_core: _Rate
+    """Bytes that a core moves in a stream."""
+    row_core: _Rate
+    """Bytes that a core moves in a row, loaded element by element."""
+
+
+def stream_time_s(
+    traffic_bytes: Floats,
+    rates: DeviceRates,
+    constants: ElementwiseConstants,
+    is_cached: BoolArray | bool = True,
+) -> FloatArray:
+    """Seconds of an addition, a copy, a look-up or a quantization.
+
+    Limiting assumption: all cores share the bytes evenly. All arguments broadcast.
+
+    Args:
+        traffic_bytes: Bytes read and written.
+        is_cached: Whether the kernel before wrote or read the same data.
+    """
+    moved = np.asarray(traffic_bytes, dtype=np.float64)
+    cores = moved / (constants.stream_core * rates.n_cores)
+    return constants.stream_start + np.maximum(cores, _memory_s(moved, rates, constants, is_cached))
+
+
+def row_time_s(
+    rows: Floats,
+    row_bytes: Floats,
+    rates: DeviceRates,
+    constants: ElementwiseConstants,
+    *,
+    is_vectorized: bool = False,
+) -> FloatArray:
+    """Seconds of a norm, a softmax, a rotation or a gated activation.
+
+    Limiting assumption: one core has a row, as in the serving engines' kernels.
+
+    Args:
+        rows: Rows: tokens, or heads times tokens.
+        row_bytes: Bytes of a row, read and written.
+        is_vectorized: Whether the kernel loads many elements at a time, as a stream does.
+    """
+    moved = np.asarray(rows * row_bytes, dtype=np.float64)
+    turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
+    core = constants.stream_core if is_vectorized else constants.row_core
+    cores = turns * row_bytes / core
+    return constants.row_start + np.maximum(
+        cores, _memory_s(moved, rates, constants, is_cached=True)
+    )
+
+
+def hyper_connection_time_s(
+    kind: MixingKind,
+    tokens: Floats,
+    hidden: Floats,
+    streams: Floats,
+    rates: DeviceRates,
+    constants: ElementwiseConstants,
+) -> FloatArray:
+    """Seconds of the mixing of residual streams before or after a block.
+
+    Before it, the streams are read for their weights and once more for their sum; after it, they
+    are read and written. The arithmetic is not counted.
+
+    Args:
+        kind: Before or after the block.
+        hidden: Elements of a token in one stream.
+        streams: Residual streams.
+
+    Raises:
+        UnknownNameError: No such mixing.
+    """
+    if kind not in MIXING_KINDS:
+        raise UnknownNameError("mixing of residual streams", kind, MIXING_KINDS)
+    before = kind == "hyper_connection_pre"
+    moved = mixing_bytes(tokens, hidden, streams)
+    cores = moved / (constants.stream_core * rates.n_cores)
+    memory = _memory_s(moved, rates, constants, is_cached=True)
+    start = constants.projection_start if before else constants.mixing_start
+    return np.asarray(start + np.maximum(cores, memory))
+
+
+def mixing_bytes(tokens: Floats, hidden: Floats, streams: Floats) -> FloatArray:
+    """Bytes of the streams twice, and of the block's input or output in 16 bits."""
+    return np.asarray(tokens * hidden * (2.0 * STREAM_BYTES * streams + 2.0))
+
+
+def _memory_s(
+    moved: FloatArray,
+    rates: DeviceRates,
+    constants: ElementwiseConstants,
+    is_cached: BoolArray | bool,
+) -> FloatArray:
+    """Time of the bytes that are not in the cache: all of them from twice its size on."""
+    kept = constants.cache * np.maximum(rates.cache_bytes, 1.0)
+    missed = np.where(is_cached, np.clip(moved / kept - 1, 0.0, 1.0), 1.0)
+    return np.asarray(moved * missed / (constants.memory * rates.bandwidth_bytes_per_s))

@@ -1,0 +1,138 @@
+"""What a serving engine adds to kernels: the host's time, and ranks that wait for each other.
+
+An engine that starts kernels one by one cannot run them faster than its host starts them, however
+many devices share each of them. What the host does before and after, no kernel hides: it schedules
+a step, prepares the inputs of prompts and books the tokens.
+
+Collectives of large messages took such an engine longer than its links need, as if they passed
+through the host's memory.
+
+Measured collectives run in step; those of an engine begin when the last of their ranks has ended
+what came before. If the ranks' times vary by a standard deviation, the last of ``n`` is about
+``sqrt(2 ln n)`` of them behind the mean.
+
+.. [Patel2023] P. Patel et al., Splitwise: Efficient generative LLM inference using phase splitting,
+   2023; measurements in Mutinifni/splitwise-sim.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.schema import Record, quantity
+from codesign.models.machines.device.rates import Floats
+
+_Seconds = Annotated[float, quantity("us"), Field(ge=0)]
+
+LARGE_MESSAGE_BYTES = float(56 << 20)
+"""Beyond this, collectives of an engine of 2023 leave the links [ours]: hidden states of 2,048
+tokens, 32 MiB of Llama-2-70B and 56 of BLOOM-176B, are as fast as by NCCL, those of 4,096, 64 and
+112 MiB, are not [Patel2023]_."""
+_RECENT_HOST_BYTES_PER_S = 48e9
+"""Rate to a host from which on it is a recent one [ours]: between PCIe 4, 32 GB/s, of hosts until
+2022, and PCIe 5, 64 GB/s, of those since (Sapphire Rapids, Genoa)."""
+_EARLIER_HOST_BYTES_PER_S = 32e9
+
+
+class EngineConstants(Record):
+    """The free constants of serving engines on a class of devices."""
+
+    host_start: _Seconds
+    """Seconds in which a recent host starts one kernel, where it starts them one by one: as those
+    of H100, with PCIe 5."""
+    earlier_host_start: _Seconds
+    """Seconds in which an earlier host does: as those of A100, with PCIe 4."""
+    host_step: _Seconds
+    """Seconds of such a host in each step that no kernel hides: it schedules, hands inputs to the
+    ranks and samples."""
+    host_request: _Seconds
+    """Seconds more for each further request that decodes, of which it tells every rank."""
+    host_prompt: _Seconds
+    """Seconds more in a step that has prompts, whose inputs and blocks it prepares."""
+    host_copy: Annotated[float, Field(gt=0)]
+    """Rate at which large messages pass a ring, in parts of that between a device and its host."""
+    rank_deviation: _Seconds
+    """Standard deviation of the ranks' times between two collectives."""
+
+
+def host_starts_s(
+    n_kernels: Floats, host_bandwidth_bytes_per_s: Floats, constants: EngineConstants
+) -> FloatArray:
+    """Seconds in which a host starts kernels one by one.
+
+    Limiting assumption: a host is as fast as those of the devices that it was sold with, which the
+    rate of the link between them tells; an unstated rate is an earlier host's.
+
+    Args:
+        host_bandwidth_bytes_per_s: Rate between a device and its host's memory.
+
+    Examples:
+        >>> from codesign.models.machines.device.constants import load_constants
+        >>> engine = load_constants("engine", EngineConstants, "gpu").model_copy(
+        ...     update={"host_start": 20e-6, "earlier_host_start": 40e-6}
+        ... )
+        >>> [round(float(host_starts_s(1000, rate, engine)), 3) for rate in (64e9, 32e9)]
+        [0.02, 0.04]
+    """
+    is_recent = np.asarray(host_bandwidth_bytes_per_s) > _RECENT_HOST_BYTES_PER_S
+    start = np.where(is_recent, constants.host_start, constants.earlier_host_start)
+    return np.asarray(n_kernels * start)
+
+
+def host_own_s(
+    has_prompts: BoolArray | bool, n_decoding: Floats, n_ranks: Floats, constants: EngineConstants
+) -> FloatArray:
+    """Seconds of a step in which the host does what no kernel hides.
+
+    Limiting assumption: several prompts take the host as long as one, and so do several requests
+    on one rank alone, which is a thread of the engine [ours]; DistServe's profiles have it so.
+
+    Args:
+        has_prompts: Whether the step has prompts.
+        n_decoding: Requests that decode in the step.
+        n_ranks: Devices of one instance.
+    """
+    further = np.where(np.asarray(n_ranks) > 1, np.maximum(np.asarray(n_decoding) - 1.0, 0.0), 0.0)
+    prompts = np.where(has_prompts, constants.host_prompt, 0.0)
+    return np.asarray(constants.host_step + constants.host_request * further + prompts)
+
+
+def host_copy_s(
+    message_bytes: Floats,
+    sent_bytes: Floats,
+    host_bandwidth_bytes_per_s: Floats,
+    constants: EngineConstants,
+) -> FloatArray:
+    """Seconds that a collective takes longer because its message is large; 0 if it is not.
+
+    Why they do so is not known: Splitwise's first tokens alone show it, on A100 and H100, by what
+    one device of a ring sends over the rate of its host [Patel2023]_. An unstated rate is that of
+    PCIe 4.
+
+    Args:
+        message_bytes: What every device holds of the message.
+        sent_bytes: What a device of a ring sends of it.
+        host_bandwidth_bytes_per_s: Rate between a device and its host's memory.
+    """
+    stated = np.asarray(host_bandwidth_bytes_per_s, dtype=np.float64)
+    rate = constants.host_copy * np.where(np.isnan(stated), _EARLIER_HOST_BYTES_PER_S, stated)
+    is_large = np.asarray(message_bytes) > LARGE_MESSAGE_BYTES
+    return np.where(is_large, np.asarray(sent_bytes) / rate, 0.0)
+
+
+def rank_wait_s(n_ranks: Floats, constants: EngineConstants) -> FloatArray:
+    """Seconds that a collective waits for the last of its ranks; 0 for one rank alone.
+
+    Examples:
+        >>> from codesign.models.machines.device.constants import load_constants
+        >>> engine = load_constants("engine", EngineConstants, "gpu").model_copy(
+        ...     update={"rank_deviation": 10e-6}
+        ... )
+        >>> round(float(rank_wait_s(8, engine)) * 1e6, 1)
+        20.4
+    """
+    return np.asarray(constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0))))

@@ -1,0 +1,195 @@
+"""How far predictions were from measurements: what a user may expect of a prediction.
+
+``codesign validate kernels energy requests throughput`` measures the errors, and
+``python -m validation.studies.expected_errors`` writes them to ``expected_errors.yaml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from codesign.base.schema import Record, read_document, to_record
+from codesign.models.hardware.device import load_device
+
+ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
+
+# LMDeploy, Splitwise and LIFE measured Llama 2 and InternLM: no experts, no latent attention.
+_QUANTITIES = {
+    "TTFT": "time to first token of dense models",
+    "TPOT": "time per output token of dense models",
+    "throughput": "throughput of a batch of dense models from its first to its last token",
+    "prefill tokens/s": "prefill rate of a deployment",
+    "decode tokens/s": "decode rate of a deployment",
+    "output tokens/s, dense": "throughput at saturation of dense models",
+    "output tokens/s, mixtures": "throughput at saturation of models with experts",
+}
+_FEW = 10
+"""Cases below which a spread says nothing [ours]."""
+_FAMILIES = {
+    "gemm": "products",
+    "mla": "latent attention",
+    "mla_bmm": "its absorbed products",
+    "scan": "linear attention",
+    "expert_exchange": "exchange of experts",
+}
+"""Families of kernels in words, where their name is no word."""
+
+
+class MeasuredError(Record):
+    """Relative errors of a group of predictions, as shares."""
+
+    cases: int = Field(ge=1)
+    """Measurements that were predicted."""
+    median: float
+    """Median size of the error."""
+    p90: float
+    """Size that 90 % of the errors do not exceed."""
+    bias: float
+    """Median of the signed errors; above 0, predictions are too slow."""
+
+
+class EnergyError(MeasuredError):
+    """Errors of the energy of kernels, time and power predicted by fits that have not seen them."""
+
+    low: float = Field(gt=0)
+    """Measured over predicted energy that 5 % of the kernels stay below."""
+    high: float = Field(gt=0)
+    """Measured over predicted energy that 5 % of the kernels exceed."""
+
+
+class MeasuredErrors(Record):
+    """Errors of all predictions by what was predicted, then by device."""
+
+    how: str
+    """The command that measured them."""
+    requests: dict[str, dict[str, dict[str, MeasuredError]]]
+    """Of whole requests: by what starts the kernels (``queued`` or ``eager``), then by quantity,
+    then by device; ``all`` is of all devices together."""
+    kernels: dict[str, dict[str, MeasuredError]]
+    """Of kernels whose geometry the corrections have not seen: by family, then by device."""
+    unseen_device: dict[str, MeasuredError]
+    """Of kernels on a device that the fit has not seen, corrected by others of its chip: by
+    family."""
+    unseen_chip: dict[str, MeasuredError]
+    """Of kernels on a chip that the fit has not seen: by family."""
+    energy: dict[str, EnergyError]
+    """Of the energy of kernels whose geometry the fits have not seen: by device; ``all`` is of all
+    kernels by fits without their device."""
+
+
+@cache
+def measured_errors() -> MeasuredErrors:
+    """The shipped errors."""
+    return to_record(read_document(ERRORS_FILE), MeasuredErrors)
+
+
+@cache
+def measured_chips() -> Mapping[str, tuple[str, ...]]:
+    """The devices of which kernels were measured, by the chip that their files name."""
+    keys = {key for by_device in measured_errors().kernels.values() for key in by_device}
+    chips: dict[str, tuple[str, ...]] = {}
+    for key in sorted(keys - {"all"}):
+        chip = load_device(key).measured_name
+        chips[chip] = (*chips.get(chip, ()), key)
+    return chips
+
+
+def describe_expected_error(
+    device: str, is_eager: bool = False, chip: str | None = None
+) -> list[str]:
+    """What is known of the errors of predictions for a device, in sentences.
+
+    Args:
+        device: Key of the device's file.
+        is_eager: Whether the host starts the kernels one by one; else they are queued ahead.
+        chip: Whose measured kernels correct its laws; None: its own.
+    """
+    errors = measured_errors()
+    engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
+    own, elsewhere = (_on(device, errors.requests[name]) for name in (engine, opposite))
+    kernels = _on(device, errors.kernels)
+    every = "; ".join(_of_requests(_on("all", errors.requests[engine])))
+    sentences = []
+    if own:
+        sentences.append(f"Expected error on this device: {'; '.join(_of_requests(own))}.")
+    if elsewhere:
+        words = "the host starts each kernel" if opposite == "eager" else "kernels are queued ahead"
+        sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
+    if kernels:
+        sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")
+    elif chip is not None and chip in measured_chips():
+        sentences.append(
+            "No kernel was measured on this device; those of its chip correct its laws "
+            f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "
+            f"with others of their chip: {_of_kernels(errors.unseen_device)}."
+        )
+    elif not own:
+        sentences.append(
+            "No kernel was measured on this device. Those of chips that the fit had not seen: "
+            f"{_of_kernels(errors.unseen_chip)}."
+        )
+    if not own:
+        sentences.append(f"Requests on other devices: {every}.")
+    return sentences
+
+
+def energy_error(device: str) -> EnergyError:
+    """Errors of energy on a device; those of all devices with watts where it has none."""
+    energy = measured_errors().energy
+    return energy.get(device, energy["all"])
+
+
+def describe_energy_error(device: str) -> str:
+    """What the ranges of energy on a device rest on, in two sentences."""
+    error = energy_error(device)
+    is_own = device in measured_errors().energy
+    place = "this device" if is_own else "others"
+    unseen = "geometry" if is_own else "device"
+    return (
+        f"Energy of {error.cases:,} kernels measured on {place}, predicted by fits without their "
+        f"{unseen}: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
+        f"{error.high:.2g} times the predicted energy. Ranges of energy are these; "
+        "errors of many kernels partly cancel in a request. It is of whole boards, without hosts, "
+        "at the clocks that the power limit leaves them."
+    )
+
+
+def energy_range(device: str, joules: float) -> tuple[float, float]:
+    """Between what 90 % of the measured kernels would lie, were they of the predicted energy.
+
+    Limiting assumption: a request errs as much as one kernel.
+
+    Examples:
+        >>> low, high = energy_range("h200-sxm", 1.0)
+        >>> low < 1.0 < high
+        True
+    """
+    error = energy_error(device)
+    return error.low * joules, error.high * joules
+
+
+def is_measured(device: str) -> bool:
+    """Whether kernels of a device were measured."""
+    return any(device in by_device for by_device in measured_errors().kernels.values())
+
+
+def _on(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> dict[str, MeasuredError]:
+    return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
+
+
+def _of_requests(errors: Mapping[str, MeasuredError]) -> Iterator[str]:
+    for name in (name for name in _QUANTITIES if name in errors):
+        error = errors[name]
+        spread = f", 90 % within {error.p90:.0%}" if error.cases >= _FEW else ""
+        yield f"{_QUANTITIES[name]} {error.median:.0%} (median of {error.cases:,} measured{spread})"
+
+
+def _of_kernels(errors: Mapping[str, MeasuredError]) -> str:
+    return ", ".join(
+        f"{_FAMILIES.get(name, name.replace('_', ' '))} {error.median:.0%}"
+        for name, error in errors.items()
+    )

@@ -1,0 +1,307 @@
+"""Time of matrix products on a device: tiles in waves over its cores, its memory, its starts.
+
+The output of a product is cut into tiles that the cores compute in waves; the last wave may be
+almost empty. A core multiplies at its share of the peak or waits for its operands. Meanwhile the
+weights come from memory. What depends on shape is this arithmetic; constants multiply numbers of
+the datasheet, or are seconds that no datasheet states (:class:`GemmConstants`).
+
+Fitted to kernels of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.schema import Record, quantity
+from codesign.models.machines.device.corrections import KernelCase
+from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.sustained import sustained_share
+
+Flags: TypeAlias = BoolArray | bool
+
+TILES = (
+    (256, 128),
+    (128, 256),
+    (128, 128),
+    (128, 64),
+    (64, 128),
+    (64, 64),
+    (64, 256),
+    (32, 128),
+    (16, 128),
+)
+"""Rows and columns of the output that a core computes at a time, as matrix libraries offer; which
+of them [ours]."""
+SPLITS = (1, 2, 4, 8, 16)
+"""Parts in which products of 16-bit operands may cut the inner size, to give every core work; the
+libraries of narrower formats do so too rarely to show [ours]."""
+
+POWER_LIMITED_FLOP_PER_BYTE = 300.0
+"""From here on, arithmetic bounds products of 16 bits [ours]: of measured devices, the datasheet's
+peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
+
+_PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
+_UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
+
+_Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+_Positive: TypeAlias = Annotated[float, Field(gt=0)]
+_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
+
+
+class GemmConstants(Record):
+    """The free constants of products on a class of devices."""
+
+    compute: _Positive
+    """Rate of a large product, in parts of what the power limit sustains at its width
+    (:mod:`codesign.models.machines.device.sustained`); at most the peak counts."""
+    integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
+    """The most that one core multiplies in integers: libraries kept the instructions of Ampere,
+    whose rate newer cores did not raise."""
+    bandwidth: _Share
+    """Rate of long streams, in parts of the memory's bandwidth."""
+    cache_bytes_per_cycle: _Positive
+    """Bytes that each core moves to or from the last cache per clock; memory may be faster."""
+    overlap: Annotated[float, Field(ge=1)]
+    """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
+    ramp: _Seconds
+    """Most that a stream loses until it runs at its rate; a short one at most doubles."""
+    core_rate: _Positive
+    """Rate of a core within a tile, in parts of its share of the peak. It may pass 1: datasheets
+    state a clock below the highest, which cores reach until the power limit (``compute``) binds."""
+    operand_rate: Annotated[float, quantity("B/s"), Field(gt=0)]
+    """Bytes per second at which a core is fed with operands."""
+    synchronous_core_rate: _Share
+    """``core_rate`` of cores whose threads load operands for the matrix units themselves, in parts
+    of that of cores with asynchronous matrix units; such are all products of integers."""
+    synchronous_operand_rate: _Share
+    """Their ``operand_rate``, likewise."""
+    start: _Seconds
+    """``kernel_start`` of devices that state none."""
+    wave: _Share
+    """Part of the start that every wave of tiles takes, to fill and to drain its pipeline."""
+    split: Annotated[float, Field(ge=0)]
+    """Starts that adding up a split product's partial sums takes."""
+    quantize: _Seconds
+    """``quantize_start`` of devices that state none."""
+    quantize_rows: Annotated[float, Field(ge=0, le=1)]
+    """Exponent with which quantizing more rows takes longer to start."""
+    fine_scales: _Seconds
+    """Further time to quantize with a scale for 16 or 32 elements."""
+    converted_starts: Annotated[float, Field(ge=0)]
+    """Further starts of products whose weights are converted or whose operands are integers."""
+    convert_rate: Annotated[float, quantity("1/s"), Field(gt=0)]
+    """Weights per second that a core converts."""
+    row_scale_starts: Annotated[float, Field(ge=0)]
+    """Further starts of integer products whose input is quantized inside, by rows."""
+    row_scale_operands: _Share
+    """Rate at which cores of such products are fed, in parts of that of others."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """Launches of matrix products y[m,n] = x[m,k] W[k,n]; all fields broadcast.
+
+    Attributes:
+        m: Rows of the output: tokens.
+        n: Columns of the output.
+        k: Inner size.
+        peak_flop_per_s: Dense datasheet peak of the format in which they multiply.
+        count: Independent products of one launch, each with weights of its own.
+        weight_bits: Stored bits of a weight, scales included.
+        activation_bits: Bits of an input as the matrix units read it.
+        is_weight_converted: Whether weights are converted on the way to the multiplier.
+        is_input_quantized: Whether the launch quantizes its input from 16 bits first.
+        has_fine_scales: Whether the multiplication scales every 16 or 32 elements.
+        has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
+        cached_weight_share: Part of the weights that the last cache still holds. 0 in a model,
+            whose layers take turns; a benchmark that repeats one product may find them all.
+    """
+
+    m: Floats
+    n: Floats
+    k: Floats
+    peak_flop_per_s: Floats
+    count: Floats = 1.0
+    weight_bits: Floats = 16.0
+    activation_bits: Floats = 16.0
+    output_bits: Floats = 16.0
+    is_weight_converted: Flags = False
+    is_input_quantized: Flags = False
+    is_integer: Flags = False
+    has_fine_scales: Flags = False
+    has_block_scales: Flags = False
+    cached_weight_share: Floats = 0.0
+
+    @property
+    def work_flop(self) -> Floats:
+        """Arithmetic, 2 per multiply-accumulate."""
+        return 2 * self.count * self.m * self.n * self.k
+
+    @property
+    def weight_bytes(self) -> Floats:
+        """Bytes of all weights, each once."""
+        return self.count * self.n * self.k * self.weight_bits / 8
+
+    @property
+    def activation_bytes(self) -> Floats:
+        """Bytes of inputs and outputs, each once."""
+        elements = self.k * self.activation_bits + self.n * self.output_bits
+        return self.count * self.m * elements / 8
+
+
+def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Seconds of a launch of products, its start on the device included, the host's not.
+
+    Limiting assumptions: one tile size for a launch, the best of ``TILES``, so that time rises in
+    steps of tiles and never falls with m, n or k; inputs and outputs that fit the last cache are
+    in it, as the kernels before and after find them there. At a given peak, more cores may slow a
+    product of few tiles, since each is then smaller.
+
+    Args:
+        rates: The device, or one for each product.
+        constants: Those of the class of devices.
+
+    Returns:
+        Seconds, in the shape in which all arguments broadcast. Never less than the work over the
+        peak, nor than the traffic beyond the cache over the bandwidth.
+    """
+    start = np.where(np.isnan(rates.kernel_start_s), constants.start, rates.kernel_start_s)
+    tiles_s = _tiles_s(products, rates, constants, start)
+    arithmetic_s = np.maximum(tiles_s, _power_limited_s(products, rates, constants))
+    memory_s = _memory_s(products, rates, constants)
+    larger = np.maximum(np.maximum(arithmetic_s, memory_s), 1e-30)
+    norm = (arithmetic_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
+    return np.asarray(
+        start * (1 - constants.wave)
+        + larger * norm ** (1 / constants.overlap)
+        + _further_starts_s(products, rates, constants, start)
+        + _quantizing_s(products, rates, constants)
+    )
+
+
+def gemm_case(products: Products) -> KernelCase:
+    """What corrections of these products depend on.
+
+    Products of much arithmetic are not corrected to be faster than the law: loops of benchmarks
+    are too short for the power limit, which passes of a model meet.
+    """
+    traffic = np.add(products.weight_bytes, products.activation_bytes)
+    least = np.where(products.work_flop / traffic > POWER_LIMITED_FLOP_PER_BYTE, 1.0, 0.0)
+    formats = (
+        products.weight_bits,
+        products.activation_bits,
+        products.is_weight_converted,
+        products.is_input_quantized,
+        products.is_integer,
+        products.has_fine_scales,
+        products.has_block_scales,
+    )
+    sizes = np.log2(products.m), np.log2(products.n), np.log2(products.k)
+    return KernelCase(formats, sizes, least)
+
+
+def _power_limited_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants
+) -> FloatArray:
+    """Time of the work alone at the rate that the power limit sustains."""
+    # Integers are bound by their cores.
+    bits = np.where(products.is_integer, 16.0, products.activation_bits)
+    share = np.minimum(constants.compute * sustained_share(rates, bits), 1.0)
+    return np.asarray(products.work_flop / (share * products.peak_flop_per_s))
+
+
+def _tiles_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
+) -> FloatArray:
+    """Time of the waves of tiles, with the tile and the split for which it is least."""
+    flop_per_s, feed = _core_rates(products, rates, constants)
+    convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
+    wave_s = constants.wave * start
+    activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
+    can_split = np.greater_equal(products.weight_bits, 16)
+    best: FloatArray = np.asarray(np.inf)
+    for rows, columns in TILES:
+        operands = np.minimum(rows, products.m) * activation + columns * weight
+        per_k = np.maximum(2.0 * rows * columns / flop_per_s, operands / feed)
+        per_k = np.maximum(per_k, columns * convert)
+        tiles = products.count * np.ceil(np.divide(products.m, rows))
+        tiles = tiles * np.ceil(np.divide(products.n, columns))
+        for split in SPLITS if np.any(can_split) else SPLITS[:1]:
+            waves = np.ceil(tiles * split / rates.n_cores)
+            time = waves * (per_k * np.ceil(np.divide(products.k, split)) + wave_s)
+            if split > 1:
+                outputs = products.count * products.m * products.n
+                partial = 2 * _PARTIAL_BYTES * split * outputs / (rates.n_cores * feed)
+                time = np.where(can_split, time + constants.split * start + partial, np.inf)
+            best = np.minimum(best, time)
+    return best
+
+
+def _core_rates(
+    products: Products, rates: DeviceRates, constants: GemmConstants
+) -> tuple[FloatArray, FloatArray]:
+    """FLOP that a core does in a second within a tile, and bytes of operands that reach it."""
+    is_integer = np.asarray(products.is_integer)
+    is_synchronous = (
+        is_integer
+        | np.asarray(products.is_weight_converted)
+        | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
+    )
+    share = np.where(is_synchronous, constants.synchronous_core_rate, 1.0) * constants.core_rate
+    rate = share * products.peak_flop_per_s / rates.n_cores
+    rate = np.where(is_integer, np.minimum(rate, constants.integer_core_rate), rate)
+    fed = np.where(is_synchronous, constants.synchronous_operand_rate, 1.0)
+    scales_rows = is_integer & products.is_input_quantized
+    fed = fed * np.where(scales_rows, constants.row_scale_operands, 1.0)
+    return rate, np.asarray(constants.operand_rate * fed)
+
+
+def _memory_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Time of the traffic: what is not in the cache at the memory's rate, the rest faster."""
+    cached = products.cached_weight_share * products.weight_bytes
+    weights_s = _traffic_s(products.weight_bytes - cached, cached, rates, constants)
+    streams_s = weights_s + _stream_s(products.activation_bytes, rates, constants)
+    return np.asarray(streams_s * (1 + constants.ramp / (streams_s + constants.ramp)))
+
+
+def _stream_s(traffic_bytes: Floats, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Time of bytes that the last cache holds as far as they fit."""
+    beyond = np.maximum(np.subtract(traffic_bytes, rates.cache_bytes), 0.0)
+    return _traffic_s(beyond, traffic_bytes - beyond, rates, constants)
+
+
+def _traffic_s(
+    memory_bytes: Floats, cached_bytes: Floats, rates: DeviceRates, constants: GemmConstants
+) -> FloatArray:
+    """Time of bytes from the memory and of those that the last cache holds."""
+    memory_rate = constants.bandwidth * np.asarray(rates.bandwidth_bytes_per_s)
+    cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
+    faster = np.maximum(memory_rate, cache_rate)
+    return np.asarray(memory_bytes / memory_rate + cached_bytes / faster)
+
+
+def _further_starts_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
+) -> FloatArray:
+    """What products of other than plain operands take before they multiply."""
+    is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
+    starts = np.where(is_integer | products.is_weight_converted, constants.converted_starts, 0.0)
+    starts = np.where(is_integer & is_quantized, constants.row_scale_starts, starts)
+    quantize = np.where(
+        np.isnan(rates.quantize_start_s), constants.quantize, rates.quantize_start_s
+    )
+    quantize = quantize * np.power(products.m, constants.quantize_rows)
+    quantize = np.where(~is_integer & is_quantized, quantize, 0.0)
+    return starts * start + quantize + np.where(products.has_fine_scales, constants.fine_scales, 0)
+
+
+def _quantizing_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Time to read the input in 16 bits and to write it in the format of the product."""
+    elements = products.count * products.m * products.k
+    traffic = elements * (_UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8))
+    return np.where(products.is_input_quantized, _stream_s(traffic, rates, constants), 0.0)

@@ -1,0 +1,92 @@
+"""Numbers of a device's datasheet, as the laws of its kernels need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.hardware.device import Device
+
+Floats = FloatArray | float
+"""A number, or an array that broadcasts with the kernels'."""
+TYPICAL_CLOCK_HZ = 1.8e9
+"""Clock of the cores where a device file states none [ours]: the middle of NVIDIA's data center
+devices, 1.41 GHz (A100) to 2.49 GHz (L40S)."""
+
+
+@dataclass(frozen=True)
+class DeviceRates:
+    """Datasheet numbers of the devices on which kernels run.
+
+    Each field is one number, or an array that broadcasts with the sizes of the kernels: (n,) for
+    one kernel on n devices, (q,) for q kernels that each have their device.
+
+    Attributes:
+        peak_16bit_flop_per_s: Dense peak of products of 16-bit floating point.
+        bandwidth_bytes_per_s: Peak rate of the main memory.
+        cache_bytes: Capacity of the last cache that all cores share; 0 where none is stated.
+        n_cores: Cores that share the tiles of a kernel.
+        power_watts: Board power limit; NaN where none is stated.
+        sustained_fraction: Part of the peak that the power limit lets large products sustain.
+        kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
+            measured it.
+        quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
+        clock_hz: Clock of the cores, to which the start of a kernel and the special functions are
+            bound.
+        has_fp4: 1 where the matrix units multiply 4-bit floats, else 0. Such devices are recent:
+            their kernels start while the one before ends.
+        has_fp8: 1 where the matrix units multiply 8-bit floats, else 0.
+        has_asynchronous_cores: 1 where matrix units fetch operands while threads do other work.
+        host_bandwidth_bytes_per_s: Rate to the memory of its host, each way; NaN where none is
+            stated.
+    """
+
+    peak_16bit_flop_per_s: Floats
+    bandwidth_bytes_per_s: Floats
+    cache_bytes: Floats
+    n_cores: Floats
+    power_watts: Floats
+    sustained_fraction: Floats
+    kernel_start_s: Floats = np.nan
+    quantize_start_s: Floats = np.nan
+    clock_hz: Floats = TYPICAL_CLOCK_HZ
+    has_fp4: Floats = 0.0
+    has_fp8: Floats = 0.0
+    has_asynchronous_cores: Floats = 0.0
+    host_bandwidth_bytes_per_s: Floats = np.nan
+
+
+def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
+    """The rates of devices.
+
+    Args:
+        lookup: Gives a number of every device: called with a function of one device, it answers
+            with one number or an array.
+
+    Examples:
+        >>> from codesign.models.hardware.device import load_device
+        >>> device_rates(lambda number: number(load_device("h100-sxm"))).n_cores
+        132.0
+    """
+
+    def or_else(value: float | None, absent: float) -> float:
+        return absent if value is None else float(value)
+
+    return DeviceRates(
+        peak_16bit_flop_per_s=lookup(lambda device: device.peak_flop_per_s("bf16")),
+        bandwidth_bytes_per_s=lookup(lambda device: float(device.bandwidth)),
+        cache_bytes=lookup(lambda device: or_else(device.cache, 0.0)),
+        n_cores=lookup(lambda device: float(device.n_cores)),
+        power_watts=lookup(lambda device: or_else(device.power, np.nan)),
+        sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
+        kernel_start_s=lookup(lambda device: or_else(device.kernel_start, np.nan)),
+        quantize_start_s=lookup(lambda device: or_else(device.quantize_start, np.nan)),
+        clock_hz=lookup(lambda device: or_else(device.clock, TYPICAL_CLOCK_HZ)),
+        has_fp4=lookup(lambda device: float("fp4" in device.peak)),
+        has_fp8=lookup(lambda device: float("fp8" in device.peak)),
+        has_asynchronous_cores=lookup(lambda device: float(device.has_asynchronous_cores)),
+        host_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.slow_bandwidth, np.nan)),
+    )

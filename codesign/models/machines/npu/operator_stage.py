@@ -1,0 +1,292 @@
+"""What one operator moves and how long it takes: the formulas of the innermost loop.
+
+Physics without fitted factors; ``calibrated.py`` has the reading of the paper's tables. The records
+that go in and out are in ``stage_records.py``.
+"""
+
+from __future__ import annotations
+
+from codesign.base.columns import FloatArray
+from codesign.models.hardware.formula_operations import (
+    inverse,
+    larger,
+    place_by_place,
+    products,
+    smaller,
+    where,
+)
+from codesign.models.hardware.hierarchy import (
+    in_flight_bandwidth_bytes_per_s,
+    parallel_time_s_at,
+    staged_time_s_at,
+)
+from codesign.models.machines.npu.calibrated import calibrated_cost
+from codesign.models.machines.npu.placement import (
+    Levels,
+    Tails,
+    Three,
+    Tiers,
+    Two,
+    balanced_tails,
+    on_chip_bytes,
+    own_parts,
+    tier_shares,
+    tier_tails,
+)
+from codesign.models.machines.npu.stage_records import (
+    Modelling,
+    Moved,
+    PassTimes,
+    PlacedDesign,
+    Shape,
+    StageDesign,
+    StageOperator,
+)
+from codesign.models.machines.npu.traffic import (
+    array_streams,
+    blocked_passes,
+    read_off_chip_bytes,
+    stationary_operand_bytes,
+)
+
+TILE_BUFFER_SHARE = 0.5
+"""Share of the on-chip memory that holds the tiles of the running operator, unless operands are
+streamed anew for every tile of the array; the rest holds what stays resident [our choice: an even
+split]."""
+
+
+def resident_bytes(design: StageDesign, in_pass: FloatArray, held: FloatArray) -> Three:
+    """Bytes of each kind of data that a pass needs in memory.
+
+    Args:
+        in_pass: Requests processed together.
+        held: Requests whose KV cache is in memory.
+    """
+    return (
+        design.activation_request_bytes * in_pass,
+        design.kv_request_bytes * held,
+        design.all_weight_bytes,
+    )
+
+
+def place(
+    design: StageDesign, batch_size: FloatArray, sizes: Three, modelling: Modelling
+) -> PlacedDesign:
+    """The design with so many requests in the pass, and so many bytes of each kind of data."""
+    held_bytes = on_chip_bytes(sizes, design.data_capacity_bytes, design.storage)
+    tails = tails_of(design, sizes, modelling)
+    usable = modelling.offchip_efficiency
+    sustained = _sustained_bandwidth(design, modelling)
+    return PlacedDesign(
+        design=design,
+        batch_size=batch_size,
+        held_bytes=held_bytes,
+        pinned=pinned_shares(held_bytes, sizes),
+        activation_tails=tails[0],
+        kv_tails=tails[1],
+        weight_tails=tails[2],
+        buffer_bytes=larger(TILE_BUFFER_SHARE * design.on_chip_capacity_bytes, 1.0),
+        cycle_s=inverse(design.clock_hz),
+        on_chip_byte_s=inverse(design.on_chip_bandwidth_bytes_per_s),
+        first_byte_s=inverse(usable * design.tier_bandwidth_bytes_per_s[0]),
+        first_latency_s=_first_latency_s(design, modelling),
+        matrix_byte_s=_inverse_product(sustained, usable * design.matrix_share),
+        vector_byte_s=_inverse_product(sustained, usable * (1.0 - design.matrix_share)),
+    )
+
+
+def tails_of(design: StageDesign, sizes: Three, modelling: Modelling) -> tuple[Tails, Tails, Tails]:
+    """Share of each kind's off-chip bytes in each deeper tier and below."""
+    if modelling.is_staged:
+        return tier_tails(sizes, design.tier_capacity_bytes, design.storage)
+    size = sizes[0] + sizes[1] + sizes[2]
+    bandwidth = _sustained_bandwidth(design, modelling)
+    tails = balanced_tails(size, design.tier_capacity_bytes, bandwidth)
+    return tails, tails, tails
+
+
+def pinned_shares(held: Three, sizes: Three) -> Three:
+    """The share of all data of each kind that on-chip memory holds."""
+    return (
+        smaller(held[0] / larger(sizes[0], 1.0), 1.0),
+        smaller(held[1] / larger(sizes[1], 1.0), 1.0),
+        smaller(held[2] / larger(sizes[2], 1.0), 1.0),
+    )
+
+
+def kv_held_shares(pinned_share: FloatArray, tails: Tails) -> Levels:
+    """Part of the KV cache that each level keeps.
+
+    Args:
+        pinned_share: Part of it that is on chip.
+        tails: Share of the rest in each deeper tier and below.
+    """
+    off_chip = 1.0 - pinned_share
+    return (pinned_share, *products(tier_shares(tails), off_chip))
+
+
+def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
+    """Of each tier, for requests of one chunk: what the array takes in one cycle."""
+    bandwidth, latency = design.tier_bandwidth_bytes_per_s, design.tier_latency_s
+    if not modelling.requests_in_flight > 0:
+        return bandwidth
+    chunk_bytes = design.depth * design.width * design.weight_bytes
+    return _in_flight_bandwidth(bandwidth, latency, chunk_bytes, modelling.requests_in_flight)
+
+
+_in_flight_bandwidth = place_by_place(in_flight_bandwidth_bytes_per_s)
+
+
+@place_by_place
+def _inverse_product(first: FloatArray, second: FloatArray) -> FloatArray:
+    return inverse(first * second)
+
+
+def _first_latency_s(design: StageDesign, modelling: Modelling) -> FloatArray:
+    latency, bandwidth = design.tier_latency_s, design.tier_bandwidth_bytes_per_s
+    if modelling.is_staged:
+        return latency[0]
+    least = latency[0]
+    for tier in range(1, len(latency)):
+        least = smaller(least, where(bandwidth[tier] > 0, latency[tier], least))
+    return least
+
+
+def operator_cost(
+    operator: StageOperator,
+    shape: Shape,
+    placed: PlacedDesign,
+    weight_bytes: FloatArray,
+    modelling: Modelling,
+) -> tuple[Moved, PassTimes]:
+    """What one instance of an operator moves, and how long it takes.
+
+    Args:
+        weight_bytes: Of a weight in the layers at hand; placement, ports and chunks are those of
+            all layers together.
+    """
+    if modelling.is_calibrated:
+        return calibrated_cost(operator, shape, placed, weight_bytes, modelling)
+    moved = _moved_bytes(operator, shape, placed, weight_bytes)
+    tile = _tile_bytes(operator, shape, placed.design, weight_bytes)
+    return moved, _operator_times(shape, placed, moved, tile, modelling)
+
+
+def _moved_bytes(
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
+) -> Moved:
+    """With the best blocks for the on-chip memory."""
+    design, batch = placed.design, placed.batch_size
+    per_activation = batch * design.activation_bytes
+    near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
+    inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
+    stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
+    re_read, re_read_inputs = blocked_passes(
+        shape.rows,
+        operator.n,
+        stationary * shape.per_product,
+        inputs * shape.per_product,
+        placed.buffer_bytes,
+        design.dataflow,
+    )
+    held, pinned = placed.held_bytes, placed.pinned
+    spilled = 1.0 - smaller(held[0] / larger(inputs + outputs, 1.0), 1.0)
+    kept = operator.kv_read * design.kv_bytes + operator.state_read
+    appended = operator.kv_written * design.kv_bytes + operator.state_written
+    weights = shape.weights_read * weight_bytes
+    return Moved(
+        array_reads=near_reads,
+        array_writes=near_writes,
+        weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], held[2]),
+        kv_reads=batch * read_off_chip_bytes(kept, re_read, pinned[1], held[1]),
+        kv_writes=appended * (batch * (1.0 - pinned[1])),
+        activation_reads=inputs * re_read_inputs * spilled,
+        activation_writes=outputs * spilled,
+    )
+
+
+def _operator_times(
+    shape: Shape, placed: PlacedDesign, moved: Moved, tile: FloatArray, modelling: Modelling
+) -> PassTimes:
+    design, port = placed.design, placed.on_chip_byte_s
+    compute = shape.cycles * placed.cycle_s
+    from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
+    off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
+    on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
+    matrix, vector = _stream_times(placed, moved, tile, modelling)
+    transfer = larger(matrix, vector)
+    # The first chunk is no larger than all that comes.
+    near_fill = design.on_chip_latency_s + smaller(tile, moved.array_reads) * port
+    first_tier = placed.first_latency_s + smaller(tile, from_tiers) * placed.first_byte_s
+    exposed = near_fill + where(from_tiers > 0, first_tier, 0.0)
+    is_active = on_chip > 0
+    through_port = where(is_active, on_chip + design.on_chip_latency_s, 0.0)
+    time = larger(compute + where(is_active, exposed, 0.0), larger(through_port, transfer))
+    return PassTimes(compute, through_port, transfer, time)
+
+
+def _tile_bytes(
+    operator: StageOperator, shape: Shape, design: StageDesign, weight_bytes: FloatArray
+) -> FloatArray:
+    """What the array holds of an operator's weights or of its keys or values."""
+    element = where(operator.is_attention, design.kv_bytes, weight_bytes)
+    columns = smaller(shape.slots * design.width, operator.n)
+    clipped = smaller(design.depth, operator.k) * columns * element
+    chunk = design.depth * design.width * weight_bytes
+    return where(operator.has_rows, clipped, chunk)
+
+
+def _stream_times(
+    placed: PlacedDesign, moved: Moved, tile: FloatArray, modelling: Modelling
+) -> Two:
+    """Time of the matrix stream and of the vector stream; of both as one, then of nothing."""
+    kv = moved.kv_reads + moved.kv_writes
+    activations = moved.activation_reads + moved.activation_writes
+    vector = (activations, *products(placed.activation_tails, activations))
+    matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
+    # Streams without shares of their own are one stream.
+    is_shared = placed.design.is_shared
+    joined, apart = where(is_shared, 1.0, 0.0), where(is_shared, 0.0, 1.0)
+    weights = moved.weight_reads
+    deeper = _joined(weights, placed.weight_tails, kv, placed.kv_tails, vector[1:], joined)
+    matrix = (weights + kv + vector[0] * joined, *deeper)
+    vector = products(vector, apart)
+    matrix_reads, vector_reads = matrix_reads + vector_reads * joined, vector_reads * apart
+    return (
+        stream_time_s(placed, matrix, matrix_reads, placed.matrix_byte_s, tile, modelling),
+        stream_time_s(placed, vector, vector_reads, placed.vector_byte_s, tile, modelling),
+    )
+
+
+@place_by_place
+def _joined(
+    weights: FloatArray,
+    weight_tail: FloatArray,
+    kv: FloatArray,
+    kv_tail: FloatArray,
+    activations: FloatArray,
+    joined: FloatArray,
+) -> FloatArray:
+    """Bytes of the matrix stream that cross from a deeper tier."""
+    return weights * weight_tail + kv * kv_tail + activations * joined
+
+
+def stream_time_s(
+    placed: PlacedDesign,
+    crossing: Tiers,
+    reads: FloatArray,
+    seconds_per_byte: Tiers,
+    tile: FloatArray,
+    modelling: Modelling,
+) -> FloatArray:
+    """Time of one stream through the tiers and into on-chip memory; 0 without any bytes."""
+    design = placed.design
+    # Writes are posted: a stream of nothing else waits for no latency.
+    waits = where(reads > 0, 1.0, 0.0)
+    latency = products(design.tier_latency_s, waits)
+    if modelling.is_staged:
+        time = staged_time_s_at(crossing, seconds_per_byte, latency, tile)
+    else:
+        time = parallel_time_s_at(own_parts(crossing), seconds_per_byte, latency)
+    landing = smaller(tile, crossing[0]) * placed.on_chip_byte_s
+    return time + landing + design.on_chip_latency_s * waits

@@ -1,0 +1,202 @@
+"""What the operators of a pass move: between array and on-chip memory, and off chip.
+
+The array streams its operands from on-chip memory once per array tile, as its dataflow says. How
+often the off-chip memories have to supply what is not resident is a matter of blocking: here with
+the best tiles for the on-chip memory, in ``calibrated.py`` anew for every tile of the array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.models.hardware.formula_operations import (
+    inverse,
+    larger,
+    place_by_place,
+    rounded_up,
+    smaller,
+    square_root,
+    sums,
+    where,
+)
+from codesign.models.machines.npu.placement import Levels, Three, Two, own_parts
+from codesign.models.machines.npu.stage_records import Moved, PlacedDesign, Shape, StageOperator
+
+ACCUMULATOR_BYTES = 4.0
+"""A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
+_WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
+_SYSTOLIC = ORGANIZATIONS.index("systolic")
+
+
+def array_passes(
+    m: FloatArray,
+    k: FloatArray,
+    n: FloatArray,
+    depth: FloatArray,
+    width: FloatArray,
+    dataflow: IntArray,
+    organization: IntArray,
+    slots: FloatArray,
+) -> Three:
+    """Times that the array streams the stationary operand, the inputs, and partial sums again.
+
+    A weight-stationary array keeps (depth x width) weights while all rows stream past;
+    an input-stationary one the same of the inputs; both hand partial sums of the other
+    ``ceil(k/depth) - 1`` inner blocks back. An output-stationary array keeps the sums of a
+    (width x width) block, a systolic grid those of (depth x width). Columns side by side in
+    the depth make a tile ``slots`` times as wide.
+
+    Args:
+        m: (n, o) rows of a product, of all query heads that share its keys in attention.
+        k: (o,) inner size.
+        n: (o,) columns.
+        depth: (n, 1) MLEN.
+        width: (n, 1) BLEN.
+        dataflow: (n, 1) positions in ``DATAFLOWS``.
+        organization: (n, 1) positions in ``ORGANIZATIONS``.
+        slots: (n, o) columns side by side in the depth.
+    """
+    spills = _at_least_one(k / depth) - 1.0
+    has_rows_in_depth = (organization == _SYSTOLIC) & (dataflow == _OS)
+    row_tiles = _at_least_one(m / np.where(has_rows_in_depth, depth, width))
+    return (
+        np.where(dataflow == _WS, 1.0, row_tiles),
+        np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
+        np.where(dataflow == _OS, 0.0, spills),
+    )
+
+
+def array_streams(
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
+) -> Two:
+    """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
+    per_activation = placed.batch_size * placed.design.activation_bytes
+    stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
+    outputs = operator.outputs * per_activation
+    sums = outputs * (ACCUMULATOR_BYTES / placed.design.activation_bytes) * shape.near_spills
+    streamed = operator.inputs * per_activation * shape.near_inputs
+    return stationary * shape.near_stationary + streamed + sums, outputs + sums
+
+
+def stationary_operand_bytes(
+    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
+) -> FloatArray:
+    """Weights, and keys, values and states of all requests, each once."""
+    kept = operator.kv_read * placed.design.kv_bytes + operator.state_read
+    return shape.weights_read * weight_bytes + kept * placed.batch_size
+
+
+def blocked_passes(
+    m: FloatArray,
+    n: FloatArray,
+    stationary_bytes: FloatArray,
+    input_bytes: FloatArray,
+    buffer_bytes: FloatArray,
+    dataflow: IntArray,
+) -> Two:
+    """Times that the stationary operand and the inputs come from off chip with the largest tiles.
+
+    The stationary operand is cut into blocks of the buffer's size and the other is streamed
+    once per block; outputs are cut into square blocks of partial sums. If either operand fits
+    whole, both are read once.
+
+    Args:
+        m: (n, o) rows of a product.
+        n: (o,) columns.
+        stationary_bytes: (n, o) weights, or keys or values, of a product.
+        input_bytes: (n, o) activations that a product reads.
+        buffer_bytes: (n, 1) room for tiles.
+        dataflow: (n, 1) positions in ``DATAFLOWS``.
+    """
+    room = buffer_bytes / ACCUMULATOR_BYTES
+    per_byte, per_row = inverse(buffer_bytes), inverse(square_root(room))
+    by_stationary = _at_least_one(stationary_bytes * per_byte)
+    by_inputs = _at_least_one(input_bytes * per_byte)
+    fits = smaller(by_stationary, by_inputs) <= 1.0
+    # A product narrower than the square tile leaves room for a longer one.
+    tiles = m * n * inverse(room)
+    row_blocks = _at_least_one(smaller(m * per_row, tiles))
+    column_blocks = _at_least_one(smaller(n * per_row, tiles))
+    is_os = dataflow == _OS
+    re_read = where(is_os, row_blocks, by_inputs)
+    re_read_inputs = where(is_os, column_blocks, by_stationary)
+    return (
+        where(fits | (dataflow == _WS), 1.0, re_read),
+        where(fits | (dataflow == _IS), 1.0, re_read_inputs),
+    )
+
+
+def _at_least_one(blocks: FloatArray) -> FloatArray:
+    """Whole blocks; one at least, as an operator without rows reads its weights."""
+    return larger(rounded_up(blocks), 1.0)
+
+
+def read_off_chip_bytes(
+    operand_bytes: FloatArray,
+    passes: FloatArray,
+    pinned_share: FloatArray,
+    cache_bytes: FloatArray,
+) -> FloatArray:
+    """Bytes of weights or KV cache that an operator reads from off chip.
+
+    On-chip memory either pins the same share of everything for good, or caches the operand at
+    hand, which has to come once and is then re-read from on chip as far as it fits. The better
+    of the two is taken.
+
+    Args:
+        passes: Times it is streamed.
+        pinned_share: Share of all data of its kind that on-chip memory holds.
+        cache_bytes: On-chip bytes for its kind.
+    """
+    by_pinning = operand_bytes * ((1.0 - pinned_share) * passes)
+    beyond = operand_bytes - smaller(operand_bytes, cache_bytes)
+    by_caching = operand_bytes + beyond * (passes - 1.0)
+    return smaller(by_pinning, by_caching)
+
+
+def port_bytes(moved: Moved, placed: PlacedDesign, is_staged: bool) -> tuple[Levels, Levels]:
+    """Bytes read and written at every level's port, on chip first.
+
+    Staged, a byte owned by a level is read there, and written and read again at every level
+    above it; a byte written passes the same way down.
+
+    Args:
+        moved: Bytes by kind.
+        placed: Gives the share of each kind in each deeper tier and below.
+        is_staged: Whether bytes pass from tier to tier.
+    """
+    of_activations, of_kv = placed.activation_tails, placed.kv_tails
+    of_weights = placed.weight_tails
+    weights, kv, activations = moved.weight_reads, moved.kv_reads, moved.activation_reads
+    deeper = _crossing(weights, of_weights, kv, of_kv, activations, of_activations)
+    up = (weights + kv + activations, *deeper)
+    kv, activations = moved.kv_writes, moved.activation_writes
+    down = (kv + activations, *_crossing_down(kv, of_kv, activations, of_activations))
+    near_reads, near_writes = moved.array_reads + down[0], moved.array_writes + up[0]
+    if is_staged:
+        return (
+            (near_reads, *sums(up[:-1], down[1:]), up[-1]),
+            (near_writes, *sums(up[1:], down[:-1]), down[-1]),
+        )
+    return (near_reads, *own_parts(up)), (near_writes, *own_parts(down))
+
+
+@place_by_place
+def _crossing(
+    weights: FloatArray,
+    weight_tail: FloatArray,
+    kv: FloatArray,
+    kv_tail: FloatArray,
+    activations: FloatArray,
+    activation_tail: FloatArray,
+) -> FloatArray:
+    return weights * weight_tail + kv * kv_tail + activations * activation_tail
+
+
+@place_by_place
+def _crossing_down(
+    kv: FloatArray, kv_tail: FloatArray, activations: FloatArray, activation_tail: FloatArray
+) -> FloatArray:
+    return kv * kv_tail + activations * activation_tail

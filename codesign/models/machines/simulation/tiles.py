@@ -1,0 +1,369 @@
+"""What an operator does, tile by tile: the array's visits, and the off-chip blocks around them.
+
+A product is cut into the array's tiles, and the tiles are visited in the order that the dataflow
+says. A visit takes what it needs from on-chip memory: the array itself keeps nothing but its
+stationary operand. Around that, the largest blocks that the on-chip memory holds come from off
+chip; a block's bytes are asked for at an even pace while the visits
+that use it go on. Visits are gathered into steps, the unit that the simulation moves: the first
+and the last are single visits, those between as large as the wanted number of steps allows.
+
+Limiting assumption: the order of the array's visits and that of the off-chip blocks keep pace
+with each other but are not woven into one loop nest. A single nest has to re-read a panel of
+the stationary operand, or to spill sums, once per panel of the streamed operand that fits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.hardware.array import Dataflow, Organization
+from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
+from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES
+
+MOST_VISITS = 1 << 18
+"""Visits of one product that are told apart; beyond, the innermost loop is taken as one visit."""
+_GROWTH = 1.5
+"""Factor by which steps grow from single visits to full size [ours]."""
+
+
+@dataclass(frozen=True)
+class OperatorWork:
+    """One instance of an operator on one design.
+
+    Attributes:
+        n_products: Products of the same size; 0 if the operator only moves data.
+        rows: Rows of a product, those of all its query heads.
+        is_per_head: Whether the product belongs to one head, whose operands are stored so that
+            columns share the array's depth.
+        inner: Inner size of a product.
+        columns: Columns of a product.
+        weight_bytes: Bytes of the weights of all products.
+        kv_bytes: Bytes of keys or values read for all requests.
+        n_requests: Requests to which these keys and values belong.
+        input_bytes: Bytes of the input activations.
+        output_bytes: Bytes of the output activations.
+        kv_written_bytes: Bytes appended to the KV cache.
+        sum_bytes: Bytes of one activation, or of one partial sum off chip.
+    """
+
+    n_products: float
+    rows: float
+    is_per_head: bool
+    inner: float
+    columns: float
+    weight_bytes: float
+    kv_bytes: float
+    n_requests: float
+    input_bytes: float
+    output_bytes: float
+    kv_written_bytes: float
+    sum_bytes: float
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a design cuts the work.
+
+    Attributes:
+        depth: Depth of the array (MLEN).
+        width: Width of the array (BLEN).
+        dataflow: Operand that stays in the array.
+        on_chip_bytes: Capacity of the on-chip memory.
+        held_bytes: On-chip bytes for activations, KV cache and weights.
+        pinned: Shares of all activations, KV cache and weights that these bytes hold.
+        tile_bytes: Weights that the array holds; the piece in which what needs no array moves.
+        is_paced: Whether an operand that several sweeps of the array use comes from off chip
+            spread over all of them, or during the first one.
+    """
+
+    depth: float
+    width: float
+    dataflow: Dataflow
+    organization: Organization
+    on_chip_bytes: float
+    held_bytes: tuple[float, float, float]
+    pinned: tuple[float, float, float]
+    tile_bytes: float
+    is_paced: bool = True
+
+
+@dataclass(frozen=True)
+class Steps:
+    """An operator as a sequence of steps; every array is (s,).
+
+    Attributes:
+        cycles: Cycles of the array.
+        array_reads: Bytes that the array takes from on-chip memory.
+        array_writes: Bytes that the array puts into on-chip memory.
+        weight_reads: Bytes of weights from off chip.
+        kv_reads: Bytes of keys and values from off chip.
+        activation_reads: Bytes of activations and partial sums from off chip.
+        kv_writes: Bytes of keys and values to off chip.
+        activation_writes: Bytes of activations and partial sums to off chip.
+    """
+
+    cycles: FloatArray
+    array_reads: FloatArray
+    array_writes: FloatArray
+    weight_reads: FloatArray
+    kv_reads: FloatArray
+    activation_reads: FloatArray
+    kv_writes: FloatArray
+    activation_writes: FloatArray
+
+
+def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
+    """The operator cut into about ``most_steps`` steps at most."""
+    near = _visits(work, tiling) if work.n_products else _copy(work, tiling)
+    n_repeats = work.n_products or 1.0
+    n_visits = len(near[0]) * n_repeats
+    ends = step_ends(n_visits, most_steps)
+    cycles, reads, writes = (_between(ends, values) for values in near)
+    progress = np.concatenate([[0.0], ends]) / n_visits
+    far = _FarStreams(work, tiling)
+
+    def spread(passes: FloatArray) -> FloatArray:
+        return _paced(progress, passes, n_repeats)
+
+    return Steps(
+        cycles=cycles,
+        array_reads=reads,
+        array_writes=writes,
+        weight_reads=spread(far.weights),
+        kv_reads=spread(far.kv),
+        activation_reads=spread(far.activation_reads),
+        kv_writes=spread(far.kv_writes),
+        activation_writes=spread(far.activation_writes),
+    )
+
+
+def step_ends(n_visits: float, most_steps: int) -> FloatArray:
+    """(s,) visits done at the end of each step: small steps first and last, full ones between."""
+    if n_visits <= most_steps:
+        visit_ends = np.arange(1.0, math.ceil(n_visits))
+        return np.append(visit_ends, n_visits)
+    full = n_visits / (0.75 * most_steps)
+    ramp: list[float] = []
+    size = 1.0
+    while size < full and 2.0 * (sum(ramp) + size) < n_visits:
+        ramp.append(size)
+        size *= _GROWTH
+    middle = n_visits - 2.0 * sum(ramp)
+    n_middle = max(1, round(middle / full))
+    sizes = [*ramp, *[middle / n_middle] * n_middle, *reversed(ramp)]
+    ends = np.cumsum(sizes)
+    ends[-1] = n_visits
+    return ends
+
+
+def tiles(size: float, tile: float) -> FloatArray:
+    """Sizes of the tiles that cover ``size``, the last one as small as need be."""
+    n = max(1, math.ceil(size / tile))
+    cut = np.full(n, tile)
+    cut[-1] = size - tile * (n - 1)
+    return cut
+
+
+_ORDER: dict[Dataflow, tuple[str, ...]] = {
+    "ws": ("column", "inner", "row"),
+    "is": ("row", "inner", "column"),
+    "os": ("row", "column", "inner"),
+}
+"""The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
+_Factors: TypeAlias = dict[str, FloatArray]
+"""Factors by loop; each depends on the position in its loop, and they are multiplied."""
+
+
+def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
+    """Sizes of the tiles along each loop of one product."""
+    row_tile, column_tile = tiling.width, tiling.width
+    if tiling.organization == "systolic":
+        if tiling.dataflow == "os":
+            row_tile = tiling.depth  # the sums fill the grid
+    elif work.is_per_head and work.inner:
+        column_tile *= max(1, int(tiling.depth // work.inner))
+    return {
+        "row": tiles(work.rows, row_tile),
+        "column": tiles(work.columns, column_tile),
+        "inner": tiles(work.inner, tiling.depth),
+    }
+
+
+def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Cycles, bytes read and bytes written of every visit of one product, in order."""
+    sizes = _axes(work, tiling)
+    share = {axis: values / values.sum() for axis, values in sizes.items()}
+    ones = {axis: np.ones_like(values) for axis, values in share.items()}
+    first = {axis: _only(values, 0) for axis, values in share.items()}
+    last_inner = _only(share["inner"], -1)
+    stationary = (work.weight_bytes + work.kv_bytes) / work.n_products
+    inputs = work.input_bytes / work.n_products
+    outputs = work.output_bytes / work.n_products
+    sums = outputs * ACCUMULATOR_BYTES / work.sum_bytes
+    # What depends on an axis varies along it; what is kept is taken at the first tile of the
+    # axis along which it is kept, what streams past is taken anew at every visit.
+    of_weights = ones | {"inner": share["inner"], "column": share["column"]}
+    of_inputs = ones | {axis: share[axis] for axis in ("row", "inner")}
+    of_sums = ones | {axis: share[axis] for axis in ("row", "column")}
+    if tiling.dataflow == "ws":
+        of_weights |= {"row": first["row"]}
+    if tiling.dataflow == "is":
+        of_inputs |= {"column": first["column"]}
+    reads = [(stationary, of_weights), (inputs, of_inputs)]
+    writes = [(outputs, of_sums | {"inner": last_inner})]
+    if tiling.dataflow != "os":
+        reads.append((sums, of_sums | {"inner": 1.0 - first["inner"]}))
+        writes.append((sums, of_sums | {"inner": 1.0 - last_inner}))
+    order = _ORDER[tiling.dataflow]
+    return _grid(_cycles(sizes, tiling), order), _grid(reads, order), _grid(writes, order)
+
+
+def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
+    """Terms of the cycles that the array needs for visits of tiles of these sizes."""
+    ones = {axis: np.ones_like(values) for axis, values in sizes.items()}
+    if tiling.organization == "flattened":
+        # A cycle for each column of the block; a block that sticks out takes as long as any.
+        return [(tiling.width, ones)]
+    if tiling.organization == "ideal":
+        return [(1.0 / (tiling.depth * tiling.width), sizes)]
+    # A systolic fold is all visits of what stays in the grid. It loads that, if anything; then
+    # the stream crosses the grid, and sums leave as they are finished (SCALE-Sim 3).
+    streamed = _ORDER[tiling.dataflow][-1]
+    loading = 0.0 if tiling.dataflow == "os" else tiling.depth
+    crossing = loading + tiling.depth + tiling.width - 2.0
+    return [
+        (1.0, ones | {streamed: sizes[streamed]}),
+        (crossing, ones | {streamed: _only(sizes[streamed], 0)}),
+    ]
+
+
+def _only(values: FloatArray, position: int) -> FloatArray:
+    chosen = np.zeros_like(values)
+    chosen[position] = 1.0
+    return chosen
+
+
+def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatArray:
+    """Sum of products of one factor per loop, in the order of the loops."""
+    lengths = [len(terms[0][1][axis]) for axis in order]
+    n_kept = len(order)
+    while n_kept > 1 and math.prod(lengths[:n_kept]) > MOST_VISITS:
+        n_kept -= 1
+    total = np.zeros(math.prod(lengths[:n_kept]))
+    for scale, factors in terms:
+        inner = math.prod(float(factors[axis].sum()) for axis in order[n_kept:])
+        kept = [factors[axis] for axis in order[:n_kept]]
+        total += scale * inner * reduce(lambda a, b: np.multiply.outer(a, b).ravel(), kept)
+    return total
+
+
+def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The visits of an operator without a product: its bytes in pieces of the array's tile."""
+    moved_in = work.weight_bytes + work.kv_bytes + work.input_bytes
+    most = max(moved_in, work.output_bytes, work.kv_written_bytes)
+    n = min(max(1, math.ceil(most / tiling.tile_bytes)), MOST_VISITS)
+    share = np.full(n, 1.0 / n)
+    return np.zeros(n), moved_in * share, work.output_bytes * share
+
+
+def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
+    """(s,) sums of the visits of each step; the visits of a product are repeated in turn."""
+    done = np.concatenate([[0.0], np.cumsum(values)])
+    n_whole_products, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
+    inside = np.interp(part, np.arange(len(done)), done)
+    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1] * ends[-1] / len(values))
+
+
+def _paced(progress: FloatArray, passes: FloatArray, n_repeats: float) -> FloatArray:
+    """(s,) bytes of each step of streams that take equal shares of every product's visits."""
+    done = np.concatenate([[0.0], np.cumsum(passes)])
+    n_whole_products, part = np.divmod(progress * n_repeats, 1.0)
+    inside = np.interp(part * len(passes), np.arange(len(done)), done)
+    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
+
+
+def _scaled(values: FloatArray, total: float) -> FloatArray:
+    """The last product may be a fraction (experts touched on average); all its bytes come."""
+    return values * (total / (values.sum() or 1.0))
+
+
+class _FarStreams:
+    """Bytes that each pass over an operand brings from off chip or takes there.
+
+    Attributes:
+        weights: Bytes of weights, one element for each time that they are streamed.
+        kv: Bytes of keys and values, one element for each time that they are streamed.
+        activation_reads: Bytes of inputs, one element for each time that they are streamed.
+        activation_writes: Bytes of outputs.
+        kv_writes: Bytes appended to the KV cache.
+    """
+
+    def __init__(self, work: OperatorWork, tiling: Tiling) -> None:
+        n = work.n_products or 1.0
+        stationary = (work.weight_bytes + work.kv_bytes) / n
+        n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
+        n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
+        weights = _resident(work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2])
+        self.weights = _at_first_use(weights, n_weight_sweeps)
+        requests = max(work.n_requests, 1.0)
+        kv = requests * _resident(
+            work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1]
+        )
+        self.kv = _at_first_use(kv, n_weight_sweeps)
+        through = work.input_bytes + work.output_bytes
+        stays = min(1.0, tiling.held_bytes[0] / through) if through else 1.0
+        away = 1.0 - stays
+        inputs = np.full(n_inputs, work.input_bytes * away)
+        self.activation_reads = _at_first_use(inputs, n_input_sweeps)
+        self.activation_writes = np.array([work.output_bytes * away])
+        self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
+
+
+def _sweeps(work: OperatorWork, tiling: Tiling) -> tuple[int, int]:
+    """Sweeps of the array over weights and inputs as far as bytes come at their first use."""
+    if tiling.is_paced or not work.n_products:
+        return 1, 1
+    axes = _axes(work, tiling)
+    return (1, len(axes["column"])) if tiling.dataflow == "ws" else (len(axes["row"]), 1)
+
+
+def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:
+    """Every pass serves an equal number of sweeps, the first of which needs all of its bytes."""
+    n_each = max(1, n_sweeps // len(passes))
+    swept = np.zeros((len(passes), n_each))
+    swept[:, 0] = passes
+    return swept.ravel()
+
+
+def _capacity_blocks(
+    work: OperatorWork, tiling: Tiling, stationary_bytes: float, input_bytes: float
+) -> tuple[int, int]:
+    """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
+    buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)
+    weight_blocks, input_blocks = tiles(stationary_bytes, buffer), tiles(input_bytes, buffer)
+    if len(weight_blocks) == 1 or len(input_blocks) == 1:
+        return 1, 1
+    if tiling.dataflow == "ws":
+        return 1, sum(1 for _ in weight_blocks)
+    if tiling.dataflow == "is":
+        return sum(1 for _ in input_blocks), 1
+    sums = buffer / ACCUMULATOR_BYTES
+    side = math.sqrt(sums)
+    row_blocks = tiles(work.rows, max(side, sums / work.columns))
+    column_blocks = tiles(work.columns, max(side, sums / work.rows))
+    return len(row_blocks), len(column_blocks)
+
+
+def _resident(operand: float, n_passes: int, pinned: float, cache: float) -> FloatArray:
+    """Bytes from off chip in each pass over an operand, kept by whichever rule moves less."""
+    pinning = np.full(n_passes, operand * (1.0 - pinned))
+    kept = min(operand, cache)
+    caching = np.full(n_passes, operand - kept)
+    caching[0] = operand
+    return pinning if pinning.sum() <= caching.sum() else caching

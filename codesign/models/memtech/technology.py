@@ -1,0 +1,140 @@
+"""Memory technologies: the datasheet of one die, layer, stack, package or chip.
+
+The parameters are those of MemExplorer [MemExplorer]_ Table 1: latency, capacity, peak
+bandwidth, die edge, background power per capacity and energy per bit read and written.
+
+.. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs", Table 1, Eq. 1, 6.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from codesign.base.errors import KeyedValueError, as_value_error
+from codesign.base.schema import Record
+from codesign.base.units import parse_quantity
+
+Level: TypeAlias = Literal["low", "typical", "high"]
+
+
+class Range(Record):
+    """A published range; equal ends where only one value is printed. SI units."""
+
+    low: float
+    typical: float
+    high: float
+
+    def value_at(self, level: Level) -> float:
+        """The value at one of the three levels."""
+        return float(getattr(self, level))
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        if not 0 <= self.low <= self.typical <= self.high:
+            values = f"low={self.low:g}, typical={self.typical:g}, high={self.high:g}"
+            raise ValueError(f"0 <= low <= typical <= high must hold, got {values}")
+        return self
+
+
+def ranged(unit: str) -> Any:
+    """The annotation of a field read as one quantity, or as its low, typical and high value."""
+
+    def read(value: object) -> object:
+        if value is None:
+            return None
+        named = (
+            value if isinstance(value, dict) else dict.fromkeys(("low", "typical", "high"), value)
+        )
+        unknown = set(named) - {"low", "typical", "high"}
+        if unknown or len(named) != 3:
+            raise ValueError(
+                f"expected one quantity in {unit}, or low, typical and high, got {value!r}"
+            )
+        with as_value_error():
+            return {level: parse_quantity(item, unit) for level, item in named.items()}
+
+    return BeforeValidator(read)
+
+
+NUMBERS = (
+    "latency",
+    "capacity",
+    "bandwidth",
+    "shoreline",
+    "background_power",
+    "read_energy",
+    "write_energy",
+)
+"""The quantities of a technology; each needs a source."""
+ACCESS_ENERGIES = ("read_energy", "write_energy")
+"""Quantities that are high or low together."""
+ACCOUNT_NUMBERS = ("price", "interface_area", "package_area", "endurance", "embodied_carbon")
+"""Quantities that only what a design costs depends on; each may be left out, and needs a source
+if it is not."""
+
+
+class MemoryTechnology(Record):
+    """One memory technology, per unit (a stack, a layer, …); every number has a source."""
+
+    key: str
+    """Name of the technology's file, by which design spaces refer to it."""
+    name: str
+    """Name for people."""
+    family: str = ""
+    """Kind of memory, such as HBM: spaces say of a whole family that its edge is not charged."""
+    place: Literal["on-chip", "off-chip"]
+    unit: Literal["die", "layer", "stack", "package", "chip", "device"]
+    """What one unit of the technology is."""
+    latency: Annotated[Range, ranged("ns")]
+    """Seconds from request to first byte."""
+    capacity: Annotated[Range, ranged("GB")]
+    """Capacity of one unit, bytes."""
+    bandwidth: Annotated[Range, ranged("GB/s")]
+    """Peak bytes per second of its one port."""
+    data_pins: Annotated[int, Field(gt=0)] | None = None
+    """Signals that carry data, of one unit; no metric depends on them. None: nobody states them."""
+    shoreline: Annotated[Range, ranged("mm")] = Range(low=0, typical=0, high=0)
+    """Metres of die edge that its interface takes; 0 of a memory that is bonded onto the die."""
+    background_power: Annotated[Range, ranged("mW/GB")]
+    """Watts per byte of capacity, whether used or not."""
+    read_energy: Annotated[Range, ranged("pJ/bit")]
+    """Joules per byte read."""
+    write_energy: Annotated[Range, ranged("pJ/bit")]
+    """Joules per byte written."""
+    price: Annotated[Range | None, ranged("USD/GB")] = None
+    """Dollars per byte of capacity, as bought; None: nobody states one."""
+    interface_area: Annotated[Range | None, ranged("mm^2")] = None
+    """Square metres of the compute die that the PHYs and controllers of one unit take."""
+    package_area: Annotated[Range | None, ranged("mm^2")] = None
+    """Square metres that one unit takes on the interposer beside the die; None: it sits on the
+    board and needs none."""
+    endurance: Annotated[Range | None, ranged("1")] = None
+    """How often each byte can be written before it wears out; None: it does not wear."""
+    embodied_carbon: Annotated[Range | None, ranged("g/GB")] = None
+    """Kilograms of CO2 equivalents from making a byte of capacity."""
+    note: str = ""
+    sources: dict[str, str] = Field(min_length=1)
+    """Where each number was read."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for number in ("capacity", "bandwidth"):
+            if not getattr(self, number).low > 0:
+                raise ValueError(f"{number} > 0 must hold")
+        if self.place == "on-chip" and self.shoreline.high > 0:
+            raise ValueError("an on-chip memory takes no shoreline")
+        if self.place == "off-chip" and "shoreline" not in self.model_fields_set:
+            raise ValueError(
+                "an off-chip memory needs the shoreline of its interface, 0 mm if it takes no edge"
+            )
+        needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
+        optional = (*ACCOUNT_NUMBERS, "data_pins")
+        needed += [number for number in optional if getattr(self, number) is not None]
+        missing = [number for number in needed if not self.sources.get(number, "").strip()]
+        if missing:
+            raise KeyedValueError(
+                "sources", f"every number needs a source; missing for {', '.join(missing)}"
+            )
+        return self

@@ -1,0 +1,83 @@
+"""The library of memory technologies: every file of ``memtech/`` by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from codesign.base.catalog import Catalog
+from codesign.base.errors import check_known
+from codesign.base.resources import find, listed
+from codesign.base.schema import parse_document, read_text, to_record
+from codesign.models.memtech.technology import Level, MemoryTechnology
+
+_ATTRIBUTES = {
+    "latency": "s",
+    "capacity": "B",
+    "bandwidth": "B/s",
+    "shoreline": "m",
+    "background_power": "W/B",
+    "read_energy": "J/B",
+    "write_energy": "J/B",
+}
+
+
+def load_technology(name_or_path: str, where: str | None = None) -> MemoryTechnology:
+    """One technology, by name or by the path of its file.
+
+    Raises:
+        InputError: No such file, or something in it is wrong; with file, line and key.
+    """
+    path = find("memtech", name_or_path, where)
+    return _technology(path.stem, *read_text(path))
+
+
+@cache
+def _technology(key: str, text: str, source: str) -> MemoryTechnology:
+    """A technology from the text of its file; a library is loaded often, and its files stay."""
+    document = parse_document(text, source)
+    return to_record(document, MemoryTechnology, {"key": key, **document.data})
+
+
+class TechnologyLibrary(Mapping[str, MemoryTechnology]):
+    """Technologies by name.
+
+    Args:
+        technologies: Technologies by name.
+        level: End of the published ranges that ``catalog`` gives.
+    """
+
+    def __init__(self, technologies: Mapping[str, MemoryTechnology], level: Level = "typical"):
+        self._technologies = dict(technologies)
+        self.level: Level = level
+
+    def __getitem__(self, name: str) -> MemoryTechnology:
+        check_known("memory technology", name, self._technologies)
+        return self._technologies[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._technologies
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._technologies)
+
+    def __len__(self) -> int:
+        return len(self._technologies)
+
+    def catalog(self) -> Catalog:
+        """The attributes that expressions of a design space may use."""
+        entries = {
+            name: {
+                attribute: getattr(item, attribute).value_at(self.level)
+                for attribute in _ATTRIBUTES
+            }
+            for name, item in self.items()
+        }
+        families = {name: item.family for name, item in self.items()}
+        return Catalog(units=_ATTRIBUTES, entries=entries, words={"family": families})
+
+
+def load_library() -> TechnologyLibrary:
+    """Every technology found in the working folder's ``memtech/`` and in the package."""
+    files = listed("memtech").items()
+    return TechnologyLibrary({name: _technology(name, *read_text(path)) for name, path in files})

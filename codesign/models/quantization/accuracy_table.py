@@ -1,0 +1,200 @@
+"""A measured accuracy table of a local model: every named combination, resumable.
+
+The table is written after each combination, so an interrupted measurement goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from codesign.base.errors import InputError
+from codesign.base.files import write_text
+from codesign.models.quantization.block_formats import find_block_format
+from codesign.models.quantization.decoder import Decoder
+from codesign.models.quantization.measurement import Sequences, measure, split_text
+from codesign.models.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
+from codesign.models.quantization.published import FormatChoice
+from codesign.models.quantization.quantized_model import algorithm_steps, quantized
+
+_KEYS = ("weight_format", "activation_format", "kv_format", "quantization_algorithm")
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What is measured, and on how much of a text.
+
+    Attributes:
+        model: Folder of the checkpoint.
+        text: File to measure on; its end calibrates.
+        context_length: Tokens of a sequence.
+        n_evaluation: Sequences that are measured.
+        n_calibration: Sequences that algorithms look at.
+        seed: Of rotations and resamples.
+    """
+
+    model: Path
+    text: Path
+    context_length: int = 256
+    n_evaluation: int = 32
+    n_calibration: int = 16
+    seed: int = 0
+    device: str = "cpu"
+
+
+def parse_choice(text: str, algorithm: str, where: str) -> FormatChoice:
+    """Formats as ``W/A/KV``; one name stands for all three.
+
+    Raises:
+        InputError: Another number of names, or an unknown one.
+    """
+    names = text.split("/")
+    if len(names) not in (1, 3):
+        raise InputError(f"{where}: {text!r}: expected FORMAT or WEIGHTS/ACTIVATIONS/KV_CACHE")
+    for name in names:
+        find_block_format(name, where)
+    algorithm_steps(algorithm, where)
+    weights, activations, kv_cache = names * 3 if len(names) == 1 else names
+    return FormatChoice(weights, activations, kv_cache, algorithm)
+
+
+def measure_table(
+    settings: TableSettings,
+    choices: Sequence[FormatChoice],
+    output: Path,
+    start: Callable[[int, int], None] = lambda total, done: None,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """The table of all choices; those that the output has already are not measured again.
+
+    Args:
+        output: File of the table, in JSON.
+        start: Told the number of sequences over all choices, and how many are done.
+        advance: Told of each sequence.
+
+    Raises:
+        InputError: Model, text or output cannot be used; nothing is written.
+    """
+    device = usable_device(settings.device)
+    decoder = load_checkpoint(settings.model, device)
+    tokens = read_tokens(settings.model, settings.text)
+    if len(tokens) and int(tokens.max()) >= decoder.shape.vocab_size:
+        raise InputError(f"{settings.model}: its tokenizer has more words than its vocabulary")
+    sequences = split_text(
+        tokens, settings.context_length, settings.n_calibration, settings.n_evaluation
+    )
+    table = _begun(settings, decoder, output)
+    rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
+    wanted = {_key(choice): choice for choice in choices}
+    n_done = sum(key in rows for key in wanted)
+    start(len(wanted) * settings.n_evaluation, n_done * settings.n_evaluation)
+    for key, choice in wanted.items():
+        if key not in rows:
+            rows[key] = _row(decoder, choice, sequences, settings, advance)
+            table["rows"] = list(rows.values())
+            write_table(table, output)
+    return {**table, "rows": [rows[key] for key in wanted]}
+
+
+def _key(choice: FormatChoice) -> tuple[str, ...]:
+    return choice.weights, choice.activations, choice.kv_cache, choice.algorithm
+
+
+def usable_device(name: str) -> str:
+    """The device of that name.
+
+    Raises:
+        InputError: Torch cannot use it here.
+    """
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--device {name}: torch cannot use it: {reason}") from error
+    return name
+
+
+def _row(
+    decoder: Decoder,
+    choice: FormatChoice,
+    sequences: Sequences,
+    settings: TableSettings,
+    advance: Callable[[], None],
+) -> dict[str, Any]:
+    calibration = sequences.calibration.to(decoder.device)
+    trial = quantized(decoder, choice, calibration, settings.seed)
+    fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, advance)
+    layers = [value if math.isfinite(value) else None for value in fidelity.layer_sqnr_db]
+    row = {**dict(zip(_KEYS, _key(choice), strict=True)), **asdict(fidelity)}
+    return {**row, "layer_sqnr_db": layers}
+
+
+def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> dict[str, Any]:
+    """The table so far.
+
+    Raises:
+        InputError: The output is of something else.
+    """
+    n_parameters = sum(weight.numel() for weight in decoder.weights.values())
+    table = {
+        "model": settings.model.name,
+        "n_parameters": n_parameters,
+        "fingerprint": fingerprint(settings.model, settings.text),
+        "text": settings.text.name,
+        "context_length": settings.context_length,
+        "n_evaluation": settings.n_evaluation,
+        "n_calibration": settings.n_calibration,
+        "seed": settings.seed,
+        "device": settings.device,
+        "versions": versions(),
+    }
+    return stored_table(output, table, "rows")
+
+
+def stored_table(output: Path, head: Mapping[str, Any], *lists: str) -> dict[str, Any]:
+    """What a file has of a table with this head; of a new one, empty lists.
+
+    Raises:
+        InputError: The output is of something else.
+    """
+    if not output.exists():
+        return {**head, **{name: [] for name in lists}}
+    try:
+        stored = json.loads(output.read_text("utf-8"))
+        differing = [key for key, value in head.items() if stored[key] != value]
+        missing = [name for name in lists if not isinstance(stored[name], list)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _no_table(output) from error
+    if missing:
+        raise _no_table(output)
+    if differing:
+        raise InputError(
+            f"{output}: has a table with another {', '.join(differing)}; name another --output"
+        )
+    return dict(stored)
+
+
+def _no_table(output: Path) -> InputError:
+    return InputError(f"{output}: expected an accuracy table, got something else")
+
+
+def write_table(table: Mapping[str, Any], output: Path) -> None:
+    """Put a table into its file at once."""
+    write_text(output, json.dumps(table, indent=1) + "\n")
+
+
+def versions() -> dict[str, str]:
+    """Of what results of a measurement depend on besides its settings."""
+    return {
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": version("numpy"),
+    }

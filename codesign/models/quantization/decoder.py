@@ -1,0 +1,189 @@
+"""A decoder of the Llama family in torch: Llama, Mistral, Qwen2, Qwen3; whole sequences at a time.
+
+Weights are a dictionary with the names of Hugging Face checkpoints. Activations, keys and values
+can be rounded to formats on their way; layers can be run one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from codesign.models.quantization.block_formats import BlockFormat
+from codesign.models.quantization.rounding import quantize
+
+Observer: TypeAlias = Callable[[str, Tensor], None]
+"""Called with the name of a product with weights and its inputs."""
+
+NORM_OF_INPUTS = {
+    "self_attn.q_proj": "input_layernorm",
+    "self_attn.k_proj": "input_layernorm",
+    "self_attn.v_proj": "input_layernorm",
+    "mlp.gate_proj": "post_attention_layernorm",
+    "mlp.up_proj": "post_attention_layernorm",
+}
+"""The norm before each product that directly follows one."""
+LINEAR_NAMES = (*NORM_OF_INPUTS, "self_attn.o_proj", "mlp.down_proj")
+"""Products with weights in a layer."""
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """Sizes and constants of a decoder, named as in a Hugging Face configuration."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    rope_scaling: Mapping[str, float] | None = None
+    """Of Llama 3.1: factor, low_freq_factor, high_freq_factor, original context; None: no
+    scaling."""
+    tie_word_embeddings: bool = False
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """What happens to tensors between the products of a pass.
+
+    Attributes:
+        activations: Format of the inputs of products with weights; None: not rounded.
+        kv_cache: Format of keys and values; None: not rounded.
+        activations_of_products: Format of the inputs of single products, in place of that of all.
+        rotation_of_heads: (head_dim, head_dim) applied to queries and keys after their positions.
+        rotation_of_inner: (intermediate, intermediate) applied before the down projection.
+    """
+
+    activations: BlockFormat | None = None
+    kv_cache: BlockFormat | None = None
+    activations_of_products: Mapping[str, BlockFormat] = field(default_factory=dict)
+    rotation_of_heads: Tensor | None = None
+    rotation_of_inner: Tensor | None = None
+
+
+@dataclass
+class Decoder:
+    """A decoder with its weights.
+
+    Attributes:
+        weights: By the names of Hugging Face.
+        in_flight: What happens to activations and KV cache.
+    """
+
+    shape: DecoderShape
+    weights: dict[str, Tensor]
+    in_flight: InFlight = field(default_factory=InFlight)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.weights["model.embed_tokens.weight"].device
+
+    def logits(self, tokens: Tensor, observe: Observer | None = None) -> Tensor:
+        """(b, s, vocabulary) logits of (b, s) tokens."""
+        hidden = self.embedded(tokens)
+        for layer in range(self.shape.num_hidden_layers):
+            hidden = self.after_layer(layer, hidden, observe)
+        return self.head(hidden)
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """(b, s, hidden) of (b, s) tokens."""
+        return functional.embedding(tokens, self.weights["model.embed_tokens.weight"])
+
+    def after_layer(self, layer: int, hidden: Tensor, observe: Observer | None = None) -> Tensor:
+        """(b, s, hidden) behind a layer."""
+        prefix = layer_prefix(layer)
+        normed = self._normed(hidden, f"{prefix}input_layernorm.weight")
+        hidden = hidden + self._attention(prefix, normed, observe)
+        normed = self._normed(hidden, f"{prefix}post_attention_layernorm.weight")
+        gate = self._product(f"{prefix}mlp.gate_proj", normed, observe)
+        inner = functional.silu(gate) * self._product(f"{prefix}mlp.up_proj", normed, observe)
+        if self.in_flight.rotation_of_inner is not None:
+            inner = inner @ self.in_flight.rotation_of_inner
+        return hidden + self._product(f"{prefix}mlp.down_proj", inner, observe)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """(b, s, vocabulary) logits of what is behind the last layer; not quantized."""
+        normed = self._normed(hidden, "model.norm.weight")
+        is_tied = self.shape.tie_word_embeddings and "lm_head.weight" not in self.weights
+        name = "model.embed_tokens.weight" if is_tied else "lm_head.weight"
+        return normed @ self.weights[name].T
+
+    def _normed(self, values: Tensor, name: str) -> Tensor:
+        scale = torch.rsqrt(values.square().mean(-1, keepdim=True) + self.shape.rms_norm_eps)
+        return values * scale * self.weights[name]
+
+    def _product(self, name: str, inputs: Tensor, observe: Observer | None) -> Tensor:
+        if observe is not None:
+            observe(name, inputs)
+        of_inputs = self.in_flight.activations_of_products.get(name, self.in_flight.activations)
+        if of_inputs is not None:
+            inputs = quantize(inputs, of_inputs)
+        bias = self.weights.get(f"{name}.bias")
+        return functional.linear(inputs, self.weights[f"{name}.weight"], bias)
+
+    def _attention(self, prefix: str, normed: Tensor, observe: Observer | None) -> Tensor:
+        shape, in_flight = self.shape, self.in_flight
+        queries = self._heads(prefix, "q", normed, observe, shape.num_attention_heads)
+        keys = self._heads(prefix, "k", normed, observe, shape.num_key_value_heads)
+        values = self._heads(prefix, "v", normed, observe, shape.num_key_value_heads)
+        cosine, sine = self._positions(normed.shape[1])
+        queries, keys = _turned(queries, cosine, sine), _turned(keys, cosine, sine)
+        if in_flight.rotation_of_heads is not None:
+            queries = queries @ in_flight.rotation_of_heads
+            keys = keys @ in_flight.rotation_of_heads
+        if in_flight.kv_cache is not None:
+            keys, values = quantize(keys, in_flight.kv_cache), quantize(values, in_flight.kv_cache)
+        mixed = functional.scaled_dot_product_attention(
+            queries, keys, values, is_causal=True, enable_gqa=True
+        )
+        joined = mixed.transpose(1, 2).flatten(2)
+        return self._product(f"{prefix}self_attn.o_proj", joined, observe)
+
+    def _heads(
+        self, prefix: str, letter: str, normed: Tensor, observe: Observer | None, n_heads: int
+    ) -> Tensor:
+        """(b, heads, s, head_dim), normalized where the model does so (Qwen3)."""
+        flat = self._product(f"{prefix}self_attn.{letter}_proj", normed, observe)
+        heads = flat.view(*flat.shape[:2], n_heads, self.shape.head_dim).transpose(1, 2)
+        norm = f"{prefix}self_attn.{letter}_norm.weight"
+        return self._normed(heads, norm) if norm in self.weights else heads
+
+    def _positions(self, length: int) -> tuple[Tensor, Tensor]:
+        """(s, head_dim) cosines and sines of the positions."""
+        half = torch.arange(0, self.shape.head_dim, 2, device=self.device, dtype=torch.float32)
+        frequencies = self.shape.rope_theta ** (-half / self.shape.head_dim)
+        if self.shape.rope_scaling is not None:
+            frequencies = _scaled_frequencies(frequencies, self.shape.rope_scaling)
+        positions = torch.arange(length, device=self.device, dtype=torch.float32)
+        angles = torch.outer(positions, frequencies).repeat(1, 2)
+        return angles.cos(), angles.sin()
+
+
+def layer_prefix(layer: int) -> str:
+    """How the names of a layer's weights begin."""
+    return f"model.layers.{layer}."
+
+
+def _turned(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    first, second = heads.chunk(2, dim=-1)
+    return heads * cosine + torch.cat([-second, first], dim=-1) * sine
+
+
+def _scaled_frequencies(frequencies: Tensor, scaling: Mapping[str, float]) -> Tensor:
+    """Llama 3.1: long wavelengths are divided by a factor, with a smooth passage between."""
+    factor = scaling["factor"]
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
+    share = ((turns - low) / (high - low)).clip(0, 1)
+    return frequencies * (share + (1 - share) / factor)

@@ -1,0 +1,276 @@
+"""What ``codesign quantize`` measured of a model, and what follows for formats it left out.
+
+Divergences of parts add: that of weights, activations and KV cache together is the sum of those
+of each alone (:data:`ADDITIVITY_ERROR` says how well). So a combination that a table lacks is
+estimated from rows with some of its formats, and flagged as estimated. So is a mixture of formats
+by layers, from those with one format each. Torch is not needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from codesign.base.errors import InputError, KeyedValueError, as_value_error
+from codesign.base.schema import Record, read_document, to_record
+from codesign.models.format_mixture import format_shares, is_mixed, mixture_words
+from codesign.models.quantization.block_formats import find_block_format
+from codesign.models.quantization.loss_rule import noise_shares
+from codesign.models.quantization.published import FormatChoice
+
+ADDITIVITY_ERROR = 0.2
+"""Of the logarithm of a sum of divergences. Over 122 sums of two or three rows, of the byte-level
+decoder of the tests by ``rtn`` and ``quarot+gptq``, the largest was 0.17, and 80 % were within 0.08
+(``docs/accuracy.md``); rounded up, for other models were not measured."""
+_SAME_SIZE = 1e-3
+"""Relative difference of numbers of parameters up to which two models count as one [ours]."""
+_WIDE = "bf16"
+_OF_WEIGHTS = ("rtn", "gptq", "clipping")
+"""Steps of an algorithm that change nothing but weights."""
+_PARTS = ("weights", "activations", "kv_cache")
+_SPLITS: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (_PARTS,),
+    (("weights", "activations"), ("kv_cache",)),
+    (("weights",), ("activations", "kv_cache")),
+    (("weights", "kv_cache"), ("activations",)),
+    (("weights",), ("activations",), ("kv_cache",)),
+)
+"""Ways to put a combination together, fewest parts first."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and the interval that 95 % of resamples keep."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class MeasuredRow(Record):
+    """What one combination of formats does to a model."""
+
+    weight_format: str
+    activation_format: str
+    kv_format: str
+    quantization_algorithm: str
+    perplexity: Interval
+    perplexity_ratio: Interval
+    divergence_nats: Interval
+    agreement: Interval
+    layer_sqnr_db: list[float | None]
+
+    @model_validator(mode="after")
+    def _check(self) -> MeasuredRow:
+        with as_value_error():
+            for name in (self.weight_format, self.activation_format, self.kv_format):
+                find_block_format(name)
+        for name in ("perplexity_ratio", "divergence_nats"):
+            ends: Interval = getattr(self, name)
+            if not -math.inf < ends.low <= ends.mean <= ends.high < math.inf:
+                raise KeyedValueError(
+                    name,
+                    f"expected low <= mean <= high, got {ends.low:g}, {ends.mean:g}, {ends.high:g}",
+                )
+        return self
+
+    @property
+    def formats(self) -> FormatChoice:
+        """Formats and algorithm."""
+        return FormatChoice(
+            self.weight_format, self.activation_format, self.kv_format, self.quantization_algorithm
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredLoss:
+    """What formats cost a model by a table.
+
+    Attributes:
+        divergence_nats: Kullback-Leibler divergence from 16 bits, nats per token.
+        perplexity_ratio: Perplexity over that at 16 bits.
+        basis: ``measured``, or ``estimated`` from other rows or another model.
+        source: Which model and text, and which rows.
+    """
+
+    divergence_nats: Interval
+    perplexity_ratio: Interval
+    basis: Literal["measured", "estimated"]
+    source: str
+
+
+class MeasuredTable(Record):
+    """A table of ``codesign quantize``."""
+
+    model: str
+    n_parameters: float
+    fingerprint: str
+    text: str
+    context_length: int
+    n_evaluation: int
+    n_calibration: int
+    seed: int
+    device: str
+    versions: dict[str, str]
+    rows: list[MeasuredRow]
+
+    @cached_property
+    def _by_formats(self) -> Mapping[FormatChoice, MeasuredRow]:
+        return {_canonical(row.formats): row for row in reversed(self.rows)}
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """Those that were measured."""
+        return tuple(dict.fromkeys(row.quantization_algorithm for row in self.rows))
+
+    def content(self) -> dict[str, Any]:
+        """What losses follow from, as plain JSON values."""
+        unused = {"perplexity", "agreement", "layer_sqnr_db"}
+        return self.model_dump(mode="json", exclude={"versions": True, "rows": {"__all__": unused}})
+
+    def is_of(self, n_parameters: float) -> bool:
+        """Whether the table is of a model of that size; names of folders tell nothing."""
+        return math.isclose(self.n_parameters, n_parameters, rel_tol=_SAME_SIZE)
+
+    def loss(self, formats: FormatChoice, n_parameters: float) -> MeasuredLoss | None:
+        """What is measured of a combination, or estimated from its parts; None: neither.
+
+        A mixture of formats by layers is estimated from the combinations with one of them each.
+
+        Args:
+            n_parameters: Of the model of interest; a table of another is an estimate for it.
+
+        Raises:
+            UnknownNameError: No such format.
+            UnusableValueError: A mixture that is not one.
+        """
+        if is_mixed(formats.weights):
+            return self._loss_of_mixture(formats, n_parameters)
+        for split in _SPLITS:
+            parts = [_canonical(_only(formats, kept)) for kept in split]
+            wanted = [part for part in parts if part != FormatChoice(_WIDE)]
+            rows = [self._by_formats[part] for part in wanted if part in self._by_formats]
+            if len(rows) == len(wanted):
+                return self._sum(rows, self.is_of(n_parameters))
+        return None
+
+    def _loss_of_mixture(self, formats: FormatChoice, n_parameters: float) -> MeasuredLoss | None:
+        """The mean over the formats of the weights, by what their layers have of the noise.
+
+        The upper end is as if all layers were alike.
+        """
+        layers = {group.format: group.share for group in format_shares(formats.weights)}
+        sensitive_first = noise_shares(formats.weights)
+        losses = [
+            self.loss(replace(formats, weights=group.format), n_parameters)
+            for group in sensitive_first
+        ]
+        known = [loss for loss in losses if loss is not None]
+        if len(known) < len(losses):
+            return None
+        shares = [group.share for group in sensitive_first]
+        alike = [layers[group.format] for group in sensitive_first]
+        divergence = _mean([loss.divergence_nats for loss in known], shares, alike)
+        ratio = _mean([loss.perplexity_ratio for loss in known], shares, alike, math.log)
+        error = math.exp(ADDITIVITY_ERROR)
+        slack = (error - 1.0) * abs(divergence.mean)
+        return MeasuredLoss(
+            Interval(divergence.mean, divergence.low / error, divergence.high * error),
+            Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
+            "estimated",
+            f"{known[0].source}; the mean over {mixture_words(formats.weights)}, of which the most "
+            "sensitive layers have the least noisy format",
+        )
+
+    def missing(self, formats: FormatChoice) -> list[FormatChoice]:
+        """The formats of single parts without a row of their own."""
+        parts = [
+            _canonical(_only(replace(formats, weights=group.format), (part,)))
+            for group in format_shares(formats.weights)
+            for part in _PARTS
+        ]
+        return [
+            part for part in parts if part != FormatChoice(_WIDE) and part not in self._by_formats
+        ]
+
+    def _sum(self, rows: list[MeasuredRow], is_same_model: bool) -> MeasuredLoss:
+        """The sum of rows; that of several has the error of adding them up."""
+        error = math.exp(ADDITIVITY_ERROR) if len(rows) > 1 else 1.0
+        divergence = _sum([row.divergence_nats for row in rows])
+        ratio = _sum([row.perplexity_ratio for row in rows], math.log)
+        slack = (error - 1.0) * abs(divergence.mean)
+        source = f"{self.model} on {self.text}, {self.n_evaluation} sequences"
+        if len(rows) > 1:
+            source += f"; the sum of {' + '.join(str(row.formats) for row in rows)}"
+        if not is_same_model:
+            source += f"; another model, of {self.n_parameters:.4g} parameters"
+        return MeasuredLoss(
+            Interval(divergence.mean, divergence.low / error, divergence.high * error),
+            Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
+            "measured" if not rows or (len(rows) == 1 and is_same_model) else "estimated",
+            source,
+        )
+
+
+def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interval:
+    """Means and ends added up; the sum of intervals is wider than the interval of a sum."""
+    return Interval(
+        sum(of(part.mean) for part in parts),
+        sum(of(part.low) for part in parts),
+        sum(of(part.high) for part in parts),
+    )
+
+
+def _mean(
+    groups: Sequence[Interval],
+    shares: Sequence[float],
+    alike: Sequence[float],
+    of: Callable[[float], float] = float,
+) -> Interval:
+    """Weighted mean of losses; its upper end is that of the larger of two weightings.
+
+    Args:
+        groups: Of each group of layers, if all layers were like it.
+        shares: Weights by sensitivity.
+        alike: Weights if no layer is more sensitive than another.
+        of: What is averaged.
+    """
+    low, mean, high = (
+        sum(share * of(getattr(group, end)) for share, group in zip(shares, groups, strict=True))
+        for end in ("low", "mean", "high")
+    )
+    if_alike = sum(share * of(group.high) for share, group in zip(alike, groups, strict=True))
+    return Interval(mean, low, max(high, if_alike))
+
+
+def _only(formats: FormatChoice, kept: Collection[str]) -> FormatChoice:
+    """These formats for some parts, and 16 bits for the others."""
+    return replace(formats, **{part: _WIDE for part in _PARTS if part not in kept})
+
+
+def _canonical(formats: FormatChoice) -> FormatChoice:
+    """The same for all choices that give the same model."""
+    rounded = [part for part in _PARTS if find_block_format(getattr(formats, part)).element]
+    if not rounded:
+        return FormatChoice(_WIDE)
+    idle = ("rtn",) if "weights" in rounded else _OF_WEIGHTS
+    words = [word for word in formats.algorithm.split("+") if word not in idle] or ["rtn"]
+    return replace(_only(formats, rounded), algorithm="+".join(sorted(words)))
+
+
+def read_measured_table(path: str | Path) -> MeasuredTable:
+    """A table that ``codesign quantize`` wrote.
+
+    Raises:
+        InputError: It cannot be read, or is something else.
+    """
+    document = read_document(path)
+    if not {"fingerprint", "rows"} <= document.data.keys():
+        raise InputError(f"{path}: expected a table that codesign quantize wrote")
+    return to_record(document, MeasuredTable)

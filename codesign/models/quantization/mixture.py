@@ -1,0 +1,194 @@
+"""Formats by product: few bits where a model is insensitive, more where it is not.
+
+The sensitivity of a product is the divergence of the model with this product alone in a format.
+Divergences add (to within some percent, see ``docs/accuracy.md``), so the choice with the least sum
+for so many bits on average is a knapsack, which is solved exactly over choices that are not
+dominated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from codesign.base.errors import InfeasibleError
+from codesign.models.quantization.block_formats import find_block_format
+from codesign.models.quantization.decoder import LINEAR_NAMES, Decoder, layer_prefix
+from codesign.models.quantization.measurement import measure
+from codesign.models.quantization.published import FormatChoice
+from codesign.models.quantization.quantized_model import quantized
+
+_MOST_CHOICES = 4096
+"""Partial choices that are kept; more are thinned evenly by their bits."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What a product costs in each format.
+
+    Attributes:
+        product: Name of its weights, without ``.weight``.
+        divergence_nats: By format; of the product alone in it.
+    """
+
+    product: str
+    n_weights: int
+    divergence_nats: Mapping[str, float]
+
+    def of(self, formats: Sequence[str]) -> Sensitivity:
+        """The same for some formats."""
+        return replace(self, divergence_nats={name: self.divergence_nats[name] for name in formats})
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A format for each product.
+
+    Attributes:
+        formats: By product.
+        average_bits: Of a weight, scales included.
+        expected_divergence_nats: Sum of the sensitivities.
+    """
+
+    formats: Mapping[str, str]
+    average_bits: float
+    expected_divergence_nats: float
+
+
+def products(decoder: Decoder) -> list[str]:
+    """Every product with weights but that of the output layer, in the order of a pass."""
+    layers = range(decoder.shape.num_hidden_layers)
+    return [f"{layer_prefix(layer)}{part}" for layer in layers for part in LINEAR_NAMES]
+
+
+def in_mixture(
+    decoder: Decoder, formats: Mapping[str, str], calibration: Tensor, algorithm: str = "rtn"
+) -> Decoder:
+    """The decoder with weights and inputs of each product in its format; others stay."""
+    choice = FormatChoice("bf16", algorithm=algorithm)
+    return quantized(decoder, choice, calibration, formats_of_products=formats)
+
+
+def sensitivities(
+    decoder: Decoder,
+    formats: Sequence[str],
+    calibration: Tensor,
+    tokens: Tensor,
+    algorithm: str = "rtn",
+    known: Sequence[Sensitivity] = (),
+    advance: Callable[[Sequence[Sensitivity]], None] = lambda so_far: None,
+) -> list[Sensitivity]:
+    """The divergence of each product alone in each format, over (b, s) tokens.
+
+    A noise below that of measuring counts as none.
+
+    Args:
+        decoder: In full precision.
+        formats: To measure.
+        calibration: (b, s) tokens that algorithms look at.
+        tokens: (b, s) tokens to measure on.
+        algorithm: For the weights.
+        known: What was measured before; it is not measured again.
+        advance: Called after each measurement with all that is known.
+    """
+    costs = {item.product: dict(item.divergence_nats) for item in known}
+
+    def so_far() -> list[Sensitivity]:
+        return [
+            Sensitivity(product, decoder.weights[f"{product}.weight"].numel(), costs[product])
+            for product in products(decoder)
+            if product in costs
+        ]
+
+    for product in products(decoder):
+        of_product = costs.setdefault(product, {})
+        for name in formats:
+            if name not in of_product:
+                trial = in_mixture(decoder, {product: name}, calibration, algorithm)
+                divergence = measure(decoder, trial, tokens).divergence_nats.mean
+                of_product[name] = max(divergence, 0.0)
+                advance(so_far())
+    return so_far()
+
+
+def best_mixture(measured: Sequence[Sensitivity], average_bits: float) -> Mixture:
+    """The mixture with the least expected divergence for at most so many bits on average.
+
+    Raises:
+        InfeasibleError: The narrowest formats have more bits.
+    """
+    n_weights = sum(item.n_weights for item in measured)
+    within = [mix for mix in mixtures(measured) if mix.average_bits <= average_bits * (1 + 1e-12)]
+    if not within:
+        least = sum(
+            item.n_weights * min(find_block_format(name).bits_per_element for name in costs)
+            for item in measured
+            for costs in [item.divergence_nats]
+        )
+        raise InfeasibleError(
+            f"expected {least / n_weights:.4g} bits or more on average, got {average_bits:g}"
+        )
+    return min(within, key=lambda mix: mix.expected_divergence_nats)
+
+
+def narrowest_mixture(measured: Sequence[Sensitivity], divergence_nats: float) -> Mixture:
+    """The mixture of fewest bits whose expected divergence is within a limit.
+
+    Raises:
+        InfeasibleError: No mixture is.
+    """
+    front = mixtures(measured)
+    within = [mix for mix in front if mix.expected_divergence_nats <= divergence_nats]
+    if not within:
+        least = min(mix.expected_divergence_nats for mix in front)
+        raise InfeasibleError(
+            f"expected a limit of {least:.3g} nats or more, got {divergence_nats:g}"
+        )
+    return min(within, key=lambda mix: mix.average_bits)
+
+
+def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
+    """All mixtures that no other beats in bits and expected divergence, by their bits."""
+    names = sorted({name for item in measured for name in item.divergence_nats})
+    n_weights = sum(item.n_weights for item in measured)
+    front: list[tuple[float, float, tuple[str, ...]]] = [(0.0, 0.0, ())]
+    for item in measured:
+        extended = [
+            (
+                bits + item.n_weights * find_block_format(name).bits_per_element,
+                cost + item.divergence_nats[name],
+                (*chosen, name),
+            )
+            for bits, cost, chosen in front
+            for name in names
+        ]
+        front = _thinned(_not_beaten(extended))
+    return [
+        Mixture(
+            {item.product: name for item, name in zip(measured, chosen, strict=True)},
+            bits / n_weights,
+            cost,
+        )
+        for bits, cost, chosen in front
+    ]
+
+
+def _not_beaten(
+    choices: list[tuple[float, float, tuple[str, ...]]],
+) -> list[tuple[float, float, tuple[str, ...]]]:
+    kept: list[tuple[float, float, tuple[str, ...]]] = []
+    for choice in sorted(choices):
+        if not kept or choice[1] < kept[-1][1]:
+            kept.append(choice)
+    return kept
+
+
+def _thinned(
+    front: list[tuple[float, float, tuple[str, ...]]],
+) -> list[tuple[float, float, tuple[str, ...]]]:
+    if len(front) <= _MOST_CHOICES:
+        return front
+    step = (len(front) - 1) / (_MOST_CHOICES - 1)
+    return [front[round(place * step)] for place in range(_MOST_CHOICES)]

@@ -1,0 +1,165 @@
+"""Mixtures of formats for a local model: chosen on some sequences, measured on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from codesign.base.errors import InputError
+from codesign.models.format_mixture import mixture_name
+from codesign.models.quantization.accuracy_table import (
+    stored_table,
+    usable_device,
+    versions,
+    write_table,
+)
+from codesign.models.quantization.block_formats import find_block_format
+from codesign.models.quantization.measurement import measure, split_text
+from codesign.models.quantization.mixture import (
+    Mixture,
+    Sensitivity,
+    best_mixture,
+    in_mixture,
+    narrowest_mixture,
+    products,
+    sensitivities,
+)
+from codesign.models.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
+from codesign.models.quantization.quantized_model import algorithm_steps
+
+
+@dataclass(frozen=True)
+class MixtureSettings:
+    """What is mixed, and on how much of a text.
+
+    Attributes:
+        model: Folder of the checkpoint.
+        text: File; its beginning chooses and measures, its end calibrates.
+        formats: To mix.
+        algorithm: For the weights; one without rotations or scales.
+        context_length: Tokens of a sequence.
+        n_sequences: To choose on, and as many to measure on.
+        n_calibration: Sequences that algorithms look at.
+    """
+
+    model: Path
+    text: Path
+    formats: tuple[str, ...]
+    algorithm: str = "rtn"
+    context_length: int = 256
+    n_sequences: int = 16
+    n_calibration: int = 16
+    device: str = "cpu"
+
+
+def mixture_table(
+    settings: MixtureSettings,
+    average_bits: Sequence[float],
+    divergence_nats: float | None,
+    output: Path,
+    start: Callable[[int, int], None] = lambda total, done: None,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Sensitivities of all products, and the best mixture for each limit.
+
+    The output is written after each measurement, and what it has already is not measured again.
+
+    Args:
+        average_bits: Limits on the bits of a weight on average.
+        divergence_nats: Limit on the divergence; None: none.
+        output: File of the table, in JSON.
+        start: Told how many measurements of products there are, and how many are done.
+        advance: Told of each of these measurements.
+
+    Raises:
+        InputError: Something cannot be used, or a limit cannot be kept.
+    """
+    _check(settings, average_bits, divergence_nats)
+    decoder = load_checkpoint(settings.model, usable_device(settings.device))
+    n_sequences = settings.n_sequences
+    split = split_text(
+        read_tokens(settings.model, settings.text),
+        settings.context_length,
+        settings.n_calibration,
+        2 * n_sequences,
+    )
+    to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
+    calibration = split.calibration.to(decoder.device)
+    table = stored_table(output, _head(settings), "sensitivities", "mixtures")
+    known = [Sensitivity(**item) for item in table["sensitivities"]]
+    n_done = sum(name in item.divergence_nats for item in known for name in settings.formats)
+    start(len(products(decoder)) * len(settings.formats), n_done)
+
+    def keep(so_far: Sequence[Sensitivity]) -> None:
+        table["sensitivities"] = [asdict(item) for item in so_far]
+        write_table(table, output)
+        advance()
+
+    everything = sensitivities(
+        decoder, settings.formats, calibration, to_choose, settings.algorithm, known, keep
+    )
+    measured = [item.of(settings.formats) for item in everything]
+    chosen = [best_mixture(measured, bits) for bits in average_bits]
+    if divergence_nats is not None:
+        chosen.append(narrowest_mixture(measured, divergence_nats))
+    for mixture in chosen:
+        if not any(row["formats"] == mixture.formats for row in table["mixtures"]):
+            trial = in_mixture(decoder, mixture.formats, calibration, settings.algorithm)
+            fidelity = measure(decoder, trial, to_measure)
+            row = {**asdict(mixture), "divergence_nats": asdict(fidelity.divergence_nats)}
+            table["mixtures"].append(row)
+            write_table(table, output)
+    rows = {tuple(row["formats"].items()): row for row in table["mixtures"]}
+    return {
+        **table,
+        "sensitivities": [asdict(item) for item in measured],
+        "mixtures": [
+            {
+                **rows[tuple(mixture.formats.items())],
+                "weight_format": _weight_format(measured, mixture),
+            }
+            for mixture in chosen
+        ],
+    }
+
+
+def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
+    """The mixture as a value of a space: its shares of the weights, as if of all layers alike."""
+    total = sum(item.n_weights for item in measured)
+    return mixture_name(
+        (item.n_weights / total, mixture.formats[item.product])
+        for item in sorted(measured, key=lambda item: mixture.formats[item.product])
+    )
+
+
+def _head(settings: MixtureSettings) -> dict[str, Any]:
+    """What the measurements depend on."""
+    return {
+        "model": settings.model.name,
+        "fingerprint": fingerprint(settings.model, settings.text),
+        "text": settings.text.name,
+        "quantization_algorithm": settings.algorithm,
+        "context_length": settings.context_length,
+        "n_sequences": settings.n_sequences,
+        "n_calibration": settings.n_calibration,
+        "device": settings.device,
+        "versions": versions(),
+    }
+
+
+def _check(
+    settings: MixtureSettings, average_bits: Sequence[float], divergence_nats: float | None
+) -> None:
+    for name in settings.formats:
+        if find_block_format(name, "--formats").element is None:
+            raise InputError(f"--formats: {name}: expected a format of blocks, rows or groups")
+    if {"quarot", "smoothquant"} & set(algorithm_steps(settings.algorithm, "--algorithm")):
+        raise InputError("--algorithm: expected rtn, gptq or clipping for a mixture")
+    least = min(find_block_format(name).bits_per_element for name in settings.formats)
+    for bits in average_bits:
+        if not bits >= least:  # before anything is measured
+            raise InputError(f"--average-bits: expected {least:g} or more, got {bits:g}")
+    if not average_bits and divergence_nats is None:
+        raise InputError("expected --average-bits or --divergence, got neither")

@@ -1,0 +1,322 @@
+"""Hugging Face's ``config.json`` as a :class:`LanguageModel`.
+
+Real files have many keys that say nothing about dimensions; those are ignored. A key that
+would change the shape of the model in a way that is not modeled is refused or named in a note.
+Of a file that nests a language model, such as in ``text_config``, that part is read. How a
+``model_type`` is read is a row of :mod:`codesign.models.workload.families`; a type without a row is read
+by its shapes, if they suffice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from codesign.base.errors import InputError, describe_unknown
+from codesign.base.schema import Document, to_record
+from codesign.models.workload.computed_keys import ALIASES, layer_keys, pick, shape_keys
+from codesign.models.workload.families import (
+    ACTIVATIONS,
+    ALIEN_KEYS,
+    ALIEN_TYPES,
+    BY_SHAPE,
+    CORE,
+    FAMILIES,
+    FIRST_WINDOW_LAYER,
+    LAYER_KINDS,
+    NESTED_PARTS,
+    NESTED_TYPES,
+    NO_DECODERS,
+    NUMBERS,
+    Family,
+    known_types,
+)
+from codesign.models.workload.model import MOST_LAYERS, LanguageModel
+
+_QUANTIZED = ("quantization", "compression_config")
+"""Beginnings of the keys that describe a quantized checkpoint: ``quantization_config``, MLX's
+``quantization``, ChatGLM's ``quantization_bit``."""
+_TIED = "tie_word_embeddings"
+_FORMAT_KEYS = ("quant_method", "quant_algo", "fmt", "format", "_type", "type", "dtype", "weights",
+                "bits", "num_bits", "nbits", "w_bit", "nbits_per_codebook", "load_in_4bit",
+                "load_in_8bit", "bnb_4bit_quant_type", "forward_dtype", "expert_dtype",
+                "kv_cache_quant_algo")  # fmt: skip
+"""Keys that name a format in a description of a quantized checkpoint, at any depth of it."""
+
+
+def is_config(document: Document) -> bool:
+    """Whether a file is a model's configuration; those of ``mamba_ssm`` have no type."""
+    return "model_type" in document.data or "ssm_cfg" in document.data
+
+
+def from_config(document: Document, name: str) -> LanguageModel:
+    """The model that a ``config.json`` describes.
+
+    Raises:
+        InputError: An architecture that is not modeled, a missing key, or a value that makes
+            no sense; all that were found.
+    """
+    document = _merge_layers(_language_part(_read_numbers(document)))
+    kind = _model_type(document)
+    family, notes = _family(document, kind)
+    config = {**family.defaults, **_stated(document.data)}
+    problems = _problems(document, kind, family, config)
+    if problems:
+        raise InputError(problems)
+    read = {key: pick(config, key) for key in (*family.keys, *family.required)}
+    values = {key: value for key, value in read.items() if value is not None}
+    values |= _derived(document, family, config) | dict(family.fixed)
+    values = _complete(document, config, family, _stated(values)) | {
+        "name": name,
+        "notes": (*notes, *family.notes, *_precision_notes(document)),
+    }
+    values |= _block_size(document)
+    values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
+    return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
+
+
+def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _read_numbers(document: Document) -> Document:
+    """Whole numbers that a file writes as 4096.0 or "4096" are whole numbers."""
+    data: Any = _as_integers(document.data)
+    return replace(document, data=data)
+
+
+def _as_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _as_integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_integers(item) for item in value]
+    is_number = isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?([eE]\+?\d+)?", value)
+    number = float(value) if is_number else value
+    return int(number) if isinstance(number, float) and number.is_integer() else value
+
+
+def _merge_layers(document: Document) -> Document:
+    """A number that a file repeats for every layer is that number; those that differ stay."""
+    data, layers = dict(document.data), pick(document.data, "num_hidden_layers")
+    for key in NUMBERS:
+        values = data.get(key)
+        if isinstance(values, list) and len(values) == layers and len(set(map(str, values))) == 1:
+            data[key] = values[0]
+    return replace(document, data=data)
+
+
+def _language_part(document: Document) -> Document:
+    """The language model in a file of several models, with its lines in that file."""
+    data = document.data
+    kind = str(data.get("model_type"))
+    if _has_encoder(kind, data):
+        return document
+    key = next((key for key in NESTED_PARTS if isinstance(data.get(key), dict)), None)
+    if key is None or (pick(data, "hidden_size") is not None and kind in FAMILIES):
+        if kind in NESTED_TYPES and kind not in FAMILIES:
+            got = data.get(NESTED_PARTS[0])
+            problem = f"expected the keys of the language model of {kind!r}, got {got!r}"
+            raise InputError(problem, document.where(NESTED_PARTS[0]))
+        return document
+    lines = dict(document.lines)
+    lines |= {path[1:]: line for path, line in document.lines.items() if path[:1] == (key,)}
+    # Transformers 5 ties the embeddings by the outer key, and writes it; before, the part decided.
+    is_new = str(data.get("transformers_version")).startswith("5.")
+    decisive = (*_QUANTIZED, _TIED, "transformers_version") if is_new else _QUANTIZED
+    outer = {name: data[name] for name in _stated(data) if name.startswith(decisive)}
+    part = {"model_type": NESTED_TYPES.get(kind, kind), **data[key]}
+    part[_TIED] = pick(part, _TIED, data.get(_TIED))
+    return _language_part(replace(document, data=part | outer, lines=lines))
+
+
+def _model_type(document: Document) -> str:
+    if "model_type" not in document.data and "ssm_cfg" in document.data:
+        return "mamba_ssm"
+    return str(document.data.get("model_type"))
+
+
+def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
+    """The row of a type; of a type without one that of shapes, with a note that says so."""
+    config, where = document.data, document.where("model_type")
+    if _has_encoder(kind, config):
+        problem = f"expected a decoder-only language model, got {kind!r}, which has an encoder"
+        raise InputError(problem, where)
+    if kind in FAMILIES:
+        return FAMILIES[kind], ()
+    alien = next((key for key in ALIEN_KEYS if config.get(key)), None)
+    missing = [key for key in CORE if pick(config, key) is None]
+    if all(pick(config, f"{part}intermediate_size") is None for part in ("", "moe_")):
+        missing.append("intermediate_size")
+    if alien or kind in ALIEN_TYPES:
+        reason = ALIEN_TYPES.get(kind) or f"{alien} is not modeled ({ALIEN_KEYS[str(alien)]})"
+        problem = f"model_type {kind!r} is not known, and its shapes do not suffice: {reason}"
+        raise InputError(problem, where)
+    if missing:
+        problem = describe_unknown("model_type", kind, known_types())
+        raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
+    # Files that Transformers 4 wrote leave out what is true of every class that says nothing else.
+    is_tied = bool(pick(config, "tie_word_embeddings", "transformers_version" in config))
+    family = replace(BY_SHAPE, defaults={"tie_word_embeddings": is_tied})
+    return family, (_assumptions(kind, config, is_tied=is_tied),)
+
+
+def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
+    """Whether a file is that of an encoder, or of a model that has one for its text."""
+    names = str(config.get("architectures"))
+    is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
+    return bool(kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
+
+
+def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
+    gated = "gated" if shape_keys(config)["is_gated"] else "ungated"
+    words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
+    if config.get("sliding_window") and not pick(config, "layer_types"):
+        words.append("a sliding window in every layer")
+    if any(key.startswith(("index_", "sparse_attention")) for key in config):
+        words.append("attention to all tokens whatever an index chooses")
+    listed = ", ".join(words)
+    tied = "tied" if is_tied else "untied"
+    return (
+        f"model_type {kind!r} is not known: read by its shapes, with {listed} and {tied} embeddings"
+    )
+
+
+def _precision_notes(document: Document) -> list[str]:
+    """A quantized checkpoint's formats, which the command states and the file does not."""
+    keys = (key for key, value in document.data.items() if key.startswith(_QUANTIZED) and value)
+    key = next(keys, None)
+    if key is None:
+        return []
+    quantized = document.data[key]
+    is_described = isinstance(quantized, dict)
+    stated = dict(_format_words(quantized) if is_described else {str(quantized): "quant_method"})
+    words = sorted(stated, key=lambda word: _FORMAT_KEYS.index(stated[word]))
+    note = (
+        f"{key} ({' '.join(words) or 'no method'}) does not set the formats of weights and cache: "
+        "they are those that the command or the design states"
+    )
+    blocks = _block_size(document).get("weight_block_size")
+    if blocks:
+        note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
+    return [note]
+
+
+def _format_words(quantized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Words that name a format of weights, each with the key that it was read of."""
+    for key, stated in quantized.items():
+        if isinstance(stated, dict) and "activation" not in key and key != "kv_cache_scheme":
+            yield from _format_words(stated)
+        elif key in _FORMAT_KEYS and stated not in (None, False):
+            yield key if stated is True else str(stated), key
+
+
+def _block_size(document: Document) -> dict[str, tuple[int, int]]:
+    """Rows and columns of 8-bit weights that share a scale, where a checkpoint states them."""
+    quantized = document.data.get("quantization_config")
+    size = quantized.get("weight_block_size") if isinstance(quantized, dict) else None
+    match size:
+        case [int(rows), int(columns)] if min(rows, columns) > 0:
+            return {"weight_block_size": (rows, columns)}
+    return {}
+
+
+def _problems(
+    document: Document, kind: str, family: Family, config: Mapping[str, Any]
+) -> list[str]:
+    problems = []
+    for key in family.required:
+        if pick(config, key) is None:
+            first, *others = ALIASES.get(key, (key,))
+            more = f" (or {', '.join(others)})" if others else ""
+            problems.append(
+                f"{document.where(first)}: the key is required for model_type {kind!r}{more}"
+            )
+    problems += _count_problems(document, config)
+    is_windowed = family.window_key and config.get(family.window_key)
+    if is_windowed and "sliding_window" not in document.data:
+        problem = f"the key is required, since {family.window_key} is given"
+        problems.append(f"{document.where('sliding_window')}: {problem}")
+    for key, allowed in family.expected.items():
+        if key in document.data and document.data[key] not in allowed:
+            known = " or ".join(str(value) for value in allowed if value is not None)
+            problems.append(
+                f"{document.where(key)}: expected {known or 'none'} (others are not modeled), "
+                f"got {document.data[key]!r}"
+            )
+    return problems
+
+
+def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
+    """Numbers from which lists of layers are made, and by which others are divided."""
+    problems = []
+    for key in CORE:
+        value = pick(config, key)
+        name = next((name for name in ALIASES[key] if name in config), key)
+        most = MOST_LAYERS if key == "num_hidden_layers" else None
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            problems.append(f"{document.where(name)}: expected a valid integer, got {value!r}")
+        elif most and value is not None and value > most:
+            problems.append(f"{document.where(name)}: expected at most {most} layers, got {value}")
+    return problems
+
+
+def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that a family computes; of values of another kind than expected, the error."""
+    try:
+        return family.derive(config) | layer_keys(config)
+    except KeyError as error:
+        raise InputError("the key is required", document.where(str(error.args[0]))) from None
+    except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+        raise InputError(f"the keys of the layers do not fit: {error}", document.source) from None
+
+
+def _lines(document: Document) -> dict[Any, int]:
+    """Lines of the file, so that errors about our key point to that of the file's own."""
+    lines = dict(document.lines)
+    for ours, names in ALIASES.items():
+        name = next((name for name in names if document.data.get(name) is not None), None)
+        if name is not None:
+            lines[(ours,)] = document.lines.get((name,), 1)
+    return lines
+
+
+def _complete(
+    document: Document, config: Mapping[str, Any], family: Family, values: dict[str, Any]
+) -> dict[str, Any]:
+    """Our spellings, and what follows from other keys."""
+    spelling = str(values.get("hidden_act", "silu"))
+    if spelling not in ACTIVATIONS:
+        problem = describe_unknown("activation", spelling, ACTIVATIONS)
+        names = [name for name in ALIASES["hidden_act"] if name in document.data]
+        raise InputError(problem, document.where(*names[:1]))
+    completed = values | {"hidden_act": ACTIVATIONS[spelling]}
+    if "kv_lora_rank" not in completed:
+        completed.pop("v_head_dim", None)
+        completed["value_head_dim"] = config.get("v_head_dim")
+    completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
+    kinds = completed.get("layer_types")
+    if isinstance(kinds, list):
+        completed["layer_types"] = [LAYER_KINDS.get(str(kind), kind) for kind in kinds]
+    return completed | _windows(config, family, completed)
+
+
+def _windows(
+    config: Mapping[str, Any], family: Family, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Kinds of attention by layer and their window, as Transformers' configurations fill them."""
+    window, kinds = values.get("sliding_window"), values.get("layer_types")
+    if family.window_key is not None and not config.get(family.window_key):
+        window = None
+    if kinds is not None:
+        is_used = not isinstance(kinds, list) or "sliding_attention" in kinds
+        return {"sliding_window": window if is_used else None, "full_attention_interval": None}
+    layers, first = values["num_hidden_layers"], 0
+    if family.first_window_key is not None:
+        first = config.get(family.first_window_key, FIRST_WINDOW_LAYER)
+    if window is None or not (isinstance(layers, int) and isinstance(first, int)) or first == 0:
+        return {"sliding_window": window}
+    if first >= layers:
+        return {"sliding_window": None}
+    return {"layer_types": ["full_attention"] * first + ["sliding_attention"] * (layers - first)}

@@ -1,0 +1,131 @@
+"""What all kinds of linear attention have in common: projections, convolution, norm of the output.
+
+The recurrences are in ``linear_attention.py`` and ``state_space.py``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from codesign.models.workload.layer_dims import LinearDims
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_size import window_bytes
+from codesign.models.workload.operators import Operator, projection
+from codesign.models.workload.vector_ops import ACTIVATION_OPS, NORM_OPS
+
+
+@dataclass(frozen=True)
+class LinearLayer(ABC):
+    """One pass of a layer with linear attention.
+
+    Attributes:
+        count: Number of such layers.
+        dims: Dimensions of its linear attention.
+        tokens: Tokens that a request brings.
+        has_past: Whether the pass reads a state.
+    """
+
+    model: LanguageModel
+    count: int
+    dims: LinearDims
+    tokens: float
+    has_past: bool
+
+    def inputs(self) -> list[Operator]:
+        """Projection, and convolution where there is one."""
+        dims, tokens = self.dims, self.tokens
+        convolved = tokens * dims.conv_channels
+        window = window_bytes(self.model)
+        projected = projection(
+            "linear_projection",
+            "attention",
+            self.count,
+            tokens,
+            self.model.hidden_size,
+            dims.projected_width,
+        )
+        if not convolved:
+            return [projected]
+        return [
+            projected,
+            Operator(
+                "linear_convolution",
+                "vector",
+                "attention",
+                self.count,
+                weight_elements=dims.conv_weights,
+                input_elements_per_request=convolved,
+                output_elements_per_request=convolved,
+                state_read_bytes_per_request=window if self.has_past else 0,
+                state_written_bytes_per_request=window,
+                vector_ops_per_request=convolved
+                * (2 * dims.conv_kernel - 1 + ACTIVATION_OPS["silu"]),
+            ),
+        ]
+
+    @abstractmethod
+    def step(self) -> list[Operator]:
+        """The recurrence of one token."""
+
+    @abstractmethod
+    def scan(self) -> list[Operator]:
+        """The recurrence of a prompt."""
+
+    def product(
+        self,
+        name: str,
+        *,
+        rows: float,
+        k: float,
+        n: float,
+        times: float,
+        inputs: float,
+        outputs: float = 0.0,
+        scores_read: float = 0.0,
+        scores_written: float = 0.0,
+        state_read: float = 0.0,
+        state_written: float = 0.0,
+    ) -> Operator:
+        """``times`` products of a request; ``inputs`` and ``outputs`` are elements per token."""
+        return Operator(
+            name,
+            "linear_attention",
+            "attention",
+            self.count,
+            m_per_request=rows,
+            k=k,
+            n=n,
+            products_per_request=times,
+            input_elements_per_request=self.tokens * inputs,
+            output_elements_per_request=self.tokens * outputs,
+            score_read_elements_per_request=scores_read,
+            score_written_elements_per_request=scores_written,
+            state_read_bytes_per_request=state_read,
+            state_written_bytes_per_request=state_written,
+        )
+
+    def outputs(self) -> list[Operator]:
+        """RMS norm of each value head, gate, output projection."""
+        width, tokens = self.dims.value_width, self.tokens
+        ops = NORM_OPS["rmsnorm"] + ACTIVATION_OPS["silu"] + 1
+        return [
+            Operator(
+                "linear_norm",
+                "vector",
+                "attention",
+                self.count,
+                weight_elements=self.dims.norm_width,
+                input_elements_per_request=2 * tokens * width,
+                output_elements_per_request=tokens * width,
+                vector_ops_per_request=tokens * width * ops,
+            ),
+            projection(
+                "linear_output_projection",
+                "attention",
+                self.count,
+                tokens,
+                width,
+                self.model.hidden_size,
+            ),
+        ]

@@ -1,0 +1,395 @@
+"""The operators of one pass, from a language model and a phase.
+
+Conventions, the same for every model:
+
+- Projections that read the same input are one product (Q, K and V; gate and up; the two latent
+  projections of MLA). Embedding rows are looked up, unless ``embedding="dense"``.
+- Attention works on the mean context of the pass. A causal prefill of ``P`` tokens attends to
+  ``(P + 1) / 2`` on average. Decode step ``i`` of ``G`` feeds the ``i``-th generated token and
+  attends to the prompt, to the generated tokens before it and to itself, ``P + i``, on average
+  ``P + (G + 1) / 2``. All quantities are affine in the context, so the mean step has exactly
+  the mean work and traffic of the ``G`` steps; only its *time* is approximate, where the bound
+  changes on the way. Pass ``context`` to look at particular steps.
+- A diffusion model attends in both directions. Its decode is ``diffusion_steps`` passes over
+  prompt and generated tokens together; it keeps nothing from pass to pass (LLaDA §2).
+- Layers whose heads with keys, or whose MLPs, differ in number or width are the mean of them:
+  work, weights and traffic are exact, only the shape of the products is not.
+- The gate of a shared expert reads what the router reads, and is a column of it.
+
+Attention is in ``softmax_attention.py``, ``sparse_attention.py`` and ``linear_attention.py``;
+``vector_ops.py`` says what is counted of the vector unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from codesign.models.workload.layer_pass import LayerPass, Span
+from codesign.models.workload.linear_attention import lower_linear_attention
+from codesign.models.workload.model import HeadKey, LanguageModel, LayerType
+from codesign.models.workload.operators import (
+    Group,
+    Operator,
+    OperatorTable,
+    elementwise,
+    projection,
+    to_table,
+)
+from codesign.models.workload.softmax_attention import (
+    lower_latent_attention,
+    lower_softmax_attention,
+)
+from codesign.models.workload.vector_ops import (
+    ACTIVATION_OPS,
+    COMBINE_OPS,
+    NORM_OPS,
+    ROUTING_OPS,
+    SIGMOID_OPS,
+)
+
+Phase: TypeAlias = Literal["prefill", "decode"]
+Logits: TypeAlias = Literal["last", "all"]
+Embedding: TypeAlias = Literal["lookup", "dense"]
+
+
+def lower(
+    model: LanguageModel,
+    phase: Phase,
+    prompt_tokens: int,
+    generated_tokens: int,
+    *,
+    causal: bool = True,
+    logits: Logits = "last",
+    embedding: Embedding = "lookup",
+    diffusion_steps: int | None = None,
+    context: float | None = None,
+    later_tokens: float = 0,
+    past_tokens: int = 0,
+) -> OperatorTable:
+    """The operators of one pass of a phase, and the number of passes.
+
+    Limiting assumption: all requests of a batch have the same token counts, and a decode step
+    is the mean step (see the module's text).
+
+    Args:
+        phase: ``prefill`` or ``decode``.
+        prompt_tokens: Tokens of the prompt of one request.
+        generated_tokens: Tokens generated after it.
+        causal: Whether a prefill skips the masked scores.
+        logits: ``last``: LM head on the tokens where one is predicted (the last of a prefill,
+            the generated ones of a denoising pass); ``all``: on every token of the pass.
+        embedding: ``lookup`` or ``dense`` (a product with one-hot rows).
+        diffusion_steps: Denoising steps; one per generated token if None.
+        context: Tokens that a decode step attends to, instead of the mean over the decode.
+        later_tokens: Tokens after those of ``context``, which come first in a sliding window and
+            are counted elsewhere.
+        past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
+            a later chunk of a prompt; a decode or a diffusion model has none.
+    """
+    layer_pass = _pass(
+        model,
+        phase,
+        prompt_tokens,
+        generated_tokens,
+        causal,
+        logits,
+        context,
+        later_tokens,
+        past_tokens,
+    )
+    steps = generated_tokens if diffusion_steps is None else diffusion_steps
+    operators = [
+        _embedding(model, layer_pass, embedding),
+        *_embedding_projections(model, layer_pass.tokens),
+        _norm(model, layer_pass),
+        *(
+            lower_latent_attention(model, layer_pass)
+            if model.is_latent
+            else lower_softmax_attention(model, layer_pass)
+        ),
+        *lower_linear_attention(
+            model, layer_pass.tokens, is_prefill=layer_pass.is_prefill, has_past=layer_pass.has_past
+        ),
+        _residual(model, layer_pass),
+        *_dense_mlp(model, layer_pass),
+        *_experts(model, layer_pass),
+        _lm_head(model, layer_pass),
+    ]
+    return to_table(operators, layer_pass.tokens, 1 if phase == "prefill" else steps)
+
+
+def _pass(
+    model: LanguageModel,
+    phase: Phase,
+    prompt: int,
+    generated: int,
+    causal: bool,
+    logits: Logits,
+    context: float | None,
+    later: float,
+    past: int,
+) -> LayerPass:
+    if model.is_diffusion:
+        length = prompt if phase == "prefill" else prompt + generated
+        predicted = 1 if phase == "prefill" else generated
+        spans = _spans(model, lambda _: (length, length))
+        return LayerPass(length, spans, length if logits == "all" else predicted, True, False)
+    if phase == "prefill":
+        end = past + prompt
+        spans = _spans(
+            model,
+            lambda window: (_mean_window(window, past + 1, end) if causal else float(end), end),
+        )
+        return LayerPass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
+
+    def step(window: int | None) -> tuple[float, float]:
+        if context is None:
+            mean = _mean_window(window, prompt + 1, prompt + generated)
+        else:
+            room = context if window is None else max(window - later, 0.0)
+            mean = float(min(context, room))
+        return mean, mean
+
+    return LayerPass(1, _spans(model, step), 1, False, True)
+
+
+def _spans(
+    model: LanguageModel, reach: Callable[[int | None], tuple[float, float]]
+) -> tuple[Span, ...]:
+    """``reach`` gives the context and the cached tokens of a window."""
+    windows: dict[LayerType, int | None] = {
+        "full_attention": model.index_topk,
+        "sliding_attention": model.sliding_window,
+    }
+    is_mixed = all(model.n_layers(kind) for kind in windows)
+
+    def mean(kind: LayerType, *factors: HeadKey) -> float:
+        return model.sum_over_layers(*factors, kinds=(kind,)) / model.n_layers(kind)
+
+    spans = tuple(
+        Span(
+            "sliding_" if is_mixed and kind == "sliding_attention" else "",
+            model.n_layers(kind),
+            mean(kind, "num_attention_heads"),
+            mean(kind, "num_key_value_heads"),
+            mean(kind, "num_attention_heads", "head_dim"),
+            mean(kind, "num_key_value_heads", "head_dim"),
+            mean(kind, "num_key_value_heads", "value_head_dim"),
+            mean(kind, "num_attention_heads", "value_head_dim"),
+            *reach(window),
+        )
+        for kind, window in windows.items()
+        if model.n_layers(kind)
+    )
+    if not model.is_sparse:
+        return spans
+    context, cached = reach(None)
+    return *spans, replace(spans[0], prefix="index_", context=context, cached=cached)
+
+
+def _mean_window(window: int | None, first: int, last: int) -> float:
+    """Mean of ``min(context, window)`` over the contexts ``first`` to ``last``."""
+    window = window or last
+    below = max(0, min(window, last) - first + 1)
+    full = last - first + 1 - below
+    return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
+
+
+def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding) -> Operator:
+    width = layer_pass.tokens * model.embedding_width
+    positions = layer_pass.tokens * model.hidden_size if model.position == "learned" else 0
+    more = layer_pass.tokens * model.layer_inputs_width
+    if embedding == "lookup":
+        return Operator(
+            "embedding",
+            "gather",
+            "embedding",
+            1,
+            lookup_elements_per_request=width + positions + more,
+            output_elements_per_request=width + more,
+            vector_ops_per_request=positions,
+        )
+    return Operator(
+        "embedding",
+        "gemm",
+        "embedding",
+        1,
+        m_per_request=layer_pass.tokens,
+        k=model.vocab_size,
+        n=model.embedding_width,
+        weight_elements=model.vocab_size * model.embedding_width,
+        lookup_elements_per_request=positions + more,
+        input_elements_per_request=layer_pass.tokens * model.vocab_size,
+        output_elements_per_request=width + more,
+        vector_ops_per_request=positions,
+    )
+
+
+def _embedding_projections(model: LanguageModel, tokens: float) -> list[Operator]:
+    """Matrices from and to an embedding of another width; those that only Gemma 3n has."""
+    hidden, per_layer = model.hidden_size, model.hidden_size_per_layer_input
+    operators = []
+    if model.word_embed_proj_dim is not None:
+        width = model.word_embed_proj_dim
+        operators.append(projection("embedding_projection", "embedding", 2, tokens, width, hidden))
+    copies, rank, layers = model.altup_num_inputs - 1, model.laurel_rank, model.num_hidden_layers
+    if copies:
+        operators.append(
+            projection("altup_projection", "embedding", 2 * copies, tokens, hidden, hidden)
+        )
+    if rank:
+        operators += [
+            projection("laurel_projection", "mlp", layers, tokens, hidden, rank),
+            projection("laurel_output", "mlp", layers, tokens, rank, hidden),
+        ]
+    if per_layer:
+        operators += [
+            projection("layer_input_projection", "mlp", layers, tokens, hidden, per_layer),
+            projection("layer_input_gate", "mlp", layers, tokens, hidden, per_layer),
+            projection("layer_input_output", "mlp", layers, tokens, per_layer, hidden),
+        ]
+    return operators
+
+
+def _norm(model: LanguageModel, layer_pass: LayerPass) -> Operator:
+    weights = model.hidden_size * model.n_norm_vectors
+    return elementwise(
+        "norm",
+        "norm",
+        model.n_norms,
+        layer_pass.tokens * model.hidden_size,
+        NORM_OPS[model.norm],
+        weights,
+    )
+
+
+def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
+    width = layer_pass.tokens * model.hidden_size
+    return Operator(
+        "residual",
+        "vector",
+        "residual",
+        model.n_blocks,
+        input_elements_per_request=2 * width,
+        output_elements_per_request=width,
+        vector_ops_per_request=width,
+    )
+
+
+def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
+    return projection(
+        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
+    )
+
+
+def _dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    layers = model.n_dense_layers
+    if not layers:
+        return []
+    width = model.dense_width / layers
+    return _mlp(model, "", "mlp", layers, layer_pass.tokens, width)
+
+
+def _mlp(
+    model: LanguageModel, prefix: str, group: Group, layers: int, tokens: float, width: float
+) -> list[Operator]:
+    """Up (with gate), activation, down; on the same tokens for all weights."""
+    hidden, bias = model.hidden_size, model.mlp_bias
+    name = "gate_up_projection" if model.is_gated else "up_projection"
+    up = width * model.n_up_matrices
+    return [
+        projection(prefix + name, group, layers, tokens, hidden, up, has_bias=bias),
+        _activation(model, prefix, group, layers, tokens * width),
+        projection(prefix + "down_projection", group, layers, tokens, width, hidden, has_bias=bias),
+    ]
+
+
+def _activation(
+    model: LanguageModel, prefix: str, group: Group, layers: int, elements: float
+) -> Operator:
+    return Operator(
+        prefix + "activation",
+        "vector",
+        group,
+        layers,
+        input_elements_per_request=elements * model.n_up_matrices,
+        output_elements_per_request=elements,
+        vector_ops_per_request=elements * (ACTIVATION_OPS[model.hidden_act] + model.is_gated),
+    )
+
+
+def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Router, shared experts, routed experts and their combination."""
+    if not model.is_mixture:
+        return []
+    layers, tokens, hidden = model.n_moe_layers, layer_pass.tokens, model.hidden_size
+    moe = model.moe_dims
+    routed, active = moe.n_routed_experts, moe.num_experts_per_tok
+    width, up = moe.moe_intermediate_size, moe.moe_intermediate_size * model.n_up_matrices
+    outer = moe.routed_width
+    columns = routed + moe.has_shared_gate
+    router = Operator(
+        "router",
+        "gemm",
+        "moe",
+        layers,
+        m_per_request=tokens,
+        k=hidden,
+        n=columns,
+        weight_elements=hidden * columns + (routed if moe.has_router_bias else 0),
+        input_elements_per_request=tokens * hidden,
+        output_elements_per_request=tokens * columns,
+        vector_ops_per_request=tokens
+        * (routed * (ROUTING_OPS + moe.has_router_bias) + SIGMOID_OPS * moe.has_shared_gate),
+    )
+    has_shared = moe.shared_width > 0
+    # A gated shared expert is scaled before it is added, as the routed ones are.
+    shared_ops = has_shared + moe.has_shared_gate
+    combine = Operator(
+        "expert_combination",
+        "vector",
+        "moe",
+        layers,
+        input_elements_per_request=tokens * (active * outer + has_shared * hidden),
+        output_elements_per_request=tokens * hidden,
+        vector_ops_per_request=tokens * hidden * (COMBINE_OPS * active + shared_ops),
+    )
+    gate = "gate_up" if model.is_gated else "up"
+    return [
+        router,
+        *(_mlp(model, "shared_", "moe", layers, tokens, moe.shared_width) if has_shared else []),
+        *_latent(model, "expert_latent_projection", tokens, hidden, outer),
+        _routed(f"expert_{gate}_projection", model, tokens, outer, up),
+        _activation(model, "expert_", "moe", layers, tokens * active * width),
+        _routed("expert_down_projection", model, tokens, width, outer),
+        *_latent(model, "expert_latent_output", tokens, outer, hidden),
+        combine,
+    ]
+
+
+def _latent(model: LanguageModel, name: str, tokens: float, k: float, n: float) -> list[Operator]:
+    """The matrix to or from routed experts of another width than the model's."""
+    if model.moe_latent_size is None:
+        return []
+    return [projection(name, "moe", model.n_moe_layers, tokens, k, n)]
+
+
+def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:
+    moe = model.moe_dims
+    return Operator(
+        name,
+        "gemm",
+        "moe",
+        model.n_moe_layers,
+        m_per_request=tokens,
+        k=k,
+        n=n,
+        n_experts=moe.n_routed_experts,
+        experts_per_token=moe.num_experts_per_tok,
+        weight_elements=k * n + (n if model.mlp_bias else 0),
+        input_elements_per_request=tokens * moe.num_experts_per_tok * k,
+        output_elements_per_request=tokens * moe.num_experts_per_tok * n,
+        vector_ops_per_request=tokens * moe.num_experts_per_tok * n if model.mlp_bias else 0,
+    )

@@ -1,0 +1,675 @@
+"""A language model as its dimensions.
+
+Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from codesign.base.errors import KeyedValueError, describe_unknown
+from codesign.base.schema import Natural, Positive, Record, unstored_at
+from codesign.models.workload.layer_dims import (
+    IndexDims,
+    LatentDims,
+    LinearDims,
+    LinearKind,
+    MixtureDims,
+)
+
+LayerType: TypeAlias = Literal[
+    "full_attention", "sliding_attention", "linear_attention", "no_attention"
+]
+IndexerType: TypeAlias = Literal["full", "shared"]
+MlpType: TypeAlias = Literal["dense", "sparse", "none"]
+HeadKey: TypeAlias = Literal[
+    "num_attention_heads", "num_key_value_heads", "head_dim", "value_head_dim"
+]  # fmt: skip
+"""Numbers of softmax attention; all but the last may differ from layer to layer, by a key that ends
+in ``_by_layer``."""
+
+MOST_LAYERS = 10_000
+"""More layers than any model has; lists of them are made."""
+_LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+INDEX_KEYS = ("index_n_heads", "index_head_dim", "index_topk")
+"""Keys that a model with sparse latent attention has, all of them."""
+_MIXTURE_KEYS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+_MIXTURE_ONLY = (
+    "n_shared_experts",
+    "shared_expert_intermediate_size",
+    "first_k_dense_replace",
+    "decoder_sparse_step",
+    "mlp_only_layers",
+    "has_router_bias",
+    "moe_latent_size",
+)
+LINEAR_KEYS = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)
+"""Keys that a model with linear attention has, all of them."""
+SOFTMAX_LAYERS: tuple[LayerType, LayerType] = ("full_attention", "sliding_attention")
+"""Kinds of layers that keep keys and values."""
+_ROUNDING = 1e-9
+"""Error of a share times what it is a share of."""
+
+
+class PublishedCount(Record):
+    """A parameter count as somebody else published it."""
+
+    count: Annotated[int, Field(ge=1, strict=True)]
+    """The published number of parameters."""
+    counted: str
+    """Parts of the model that the number includes."""
+    source: str
+    """Where the number was read."""
+    rounded_to: Annotated[int, Field(ge=1, strict=True)] = 1
+    """The published number's last digit counts this many; 1 if it is exact."""
+
+
+class LanguageModel(Record):
+    """A decoder-only transformer, or a diffusion model of the same shape.
+
+    Limiting assumption: layers differ in their kind of attention (full, sliding, linear, none), in
+    having a dense MLP, experts or neither, in heads and their width and in the width of a dense
+    MLP; of widths that differ, operators have the mean. Else layers of one kind are alike.
+    """
+
+    name: str
+    """Name under which the model is listed."""
+    hidden_size: Positive
+    """Width of the residual stream."""
+    intermediate_size: Positive
+    """Width of the dense MLP."""
+    num_hidden_layers: Annotated[int, Field(ge=1, le=MOST_LAYERS, strict=True)]
+    """Layers."""
+    num_attention_heads: Positive
+    """Query heads."""
+    num_key_value_heads: Positive
+    """Heads with keys and values of their own, the most that a layer has; unused with MLA."""
+    head_dim: Positive
+    """Width of a head, the most that a layer has; unused with MLA."""
+    value_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of a head's value without MLA, if it differs from that of a query and a key."""
+    vocab_size: Positive
+    """Rows of the embedding table."""
+    word_embed_proj_dim: Positive | None = None
+    """Width of the embedding table if matrices lead from and to it; None: the model's."""
+    hidden_size_per_layer_input: Natural = 0
+    """Width of what a second embedding table adds to every layer (Gemma 3n)."""
+    vocab_size_per_layer_input: Natural = 0
+    """Rows of that table."""
+    altup_num_inputs: Positive = 1
+    """Copies of the residual stream, to and from all but one of which a matrix leads (Gemma 3n)."""
+    laurel_rank: Natural = 0
+    """Rank of the matrices beside every layer's attention (Gemma 3n)."""
+    tie_word_embeddings: bool = False
+    """Whether the LM head is the embedding table."""
+    hidden_act: Literal["silu", "gelu", "relu", "relu2"] = "silu"
+    """Activation of the MLP."""
+    is_gated: bool = True
+    """Whether the MLP multiplies the activation with a second up projection."""
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    """Normalization; layer norm has a weight and a bias."""
+    norms_per_layer: Literal[1, 2, 4] = 2
+    """Norms of a layer with attention and an MLP: 1 if both read the same one, 4 if their outputs
+    are normalized too."""
+    position: Literal["rotary", "learned", "none"] = "rotary"
+    """Rotary embedding of queries and keys, a learned table added to the input, or neither."""
+    max_position_embeddings: Positive | None = None
+    """Rows of the learned position table; no limit on the tokens of a request."""
+    attention_bias: bool = False
+    """Biases of the query, key and value projections."""
+    attention_output_bias: bool = False
+    """Bias of the attention's output projection."""
+    mlp_bias: bool = False
+    """Biases of the MLP's projections."""
+    qk_norm: bool = False
+    """RMS norm of each head's queries and keys."""
+    has_attention_sinks: bool = False
+    """Whether every query head has a learned score of its own in the softmax."""
+    attn_output_gate: bool = False
+    """Whether a sigmoid of a second query projection scales the output of the attention."""
+    partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Part of each head's queries and keys that is rotated."""
+    layer_types: tuple[LayerType, ...] | None = None
+    """Kind of attention of every layer; None: the next two keys decide."""
+    mlp_layer_types: tuple[MlpType, ...] | None = None
+    """Kind of MLP of every layer: dense, with experts (``sparse``), none; None: other keys
+    decide."""
+    num_key_value_heads_by_layer: tuple[Natural, ...] | None = None
+    """Heads with keys and values of their own, of every layer; None: all layers alike."""
+    num_attention_heads_by_layer: Annotated[tuple[Natural, ...] | None, unstored_at(None)] = None
+    """Query heads of every layer; None: all layers alike."""
+    head_dim_by_layer: Annotated[tuple[Positive, ...] | None, unstored_at(None)] = None
+    """Width of a head of every layer; None: all layers alike."""
+    intermediate_size_by_layer: tuple[Natural, ...] | None = None
+    """Width of the dense MLP of every layer; None: all alike."""
+    num_kv_shared_layers: Natural = 0
+    """Last layers that attend to the keys and values of an earlier layer."""
+    full_attention_interval: Positive | None = None
+    """Layers from one with full attention to the next, the others being linear; None: no linear
+    ones."""
+    sliding_window: Positive | None = None
+    """Tokens back to which sliding layers attend, all layers if nothing says which are; None: no
+    layer slides."""
+    weight_block_size: tuple[Positive, Positive] | None = Field(None, exclude=True)
+    """Rows and columns of the published 8-bit weights that share a scale, as
+    ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
+    is_diffusion: bool = False
+    """Whether the model denoises the whole sequence and attends in both directions."""
+
+    n_routed_experts: Positive | None = None
+    """Experts among which the router chooses (``num_local_experts``, ``num_experts``)."""
+    num_experts_per_tok: Positive | None = None
+    """Routed experts that a token uses."""
+    moe_intermediate_size: Positive | None = None
+    """Width of one expert."""
+    n_shared_experts: Natural = 0
+    """Experts that every token uses besides."""
+    moe_latent_size: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of what routed experts read and write, to and from which matrices lead; None: the
+    model's."""
+    shared_expert_intermediate_size: Positive | None = None
+    """Width of one shared expert."""
+    is_shared_expert_gated: bool = True
+    """Whether a sigmoid gate of its own scales the output of that expert (Qwen's)."""
+    first_k_dense_replace: Natural = 0
+    """First layers that have a dense MLP instead of experts."""
+    decoder_sparse_step: Positive = 1
+    """Layers from one with experts to the next, the others having a dense MLP."""
+    mlp_only_layers: tuple[Natural, ...] = ()
+    """Positions from 0 of further layers that have a dense MLP."""
+    has_router_bias: bool = False
+    """Whether the router adds a bias per expert (``e_score_correction_bias``)."""
+
+    q_lora_rank: Positive | None = None
+    """Rank of MLA's queries; None: queries are projected directly."""
+    kv_lora_rank: Positive | None = None
+    """Rank of MLA's latent, which is what the KV cache holds; None: no MLA."""
+    qk_nope_head_dim: Positive | None = None
+    """Width of a head's query and key without rotation."""
+    qk_rope_head_dim: Positive | None = None
+    """Width of the rotated part; one rotated key for all heads."""
+    v_head_dim: Positive | None = None
+    """Width of a head's value."""
+
+    index_n_heads: Annotated[Positive | None, unstored_at(None)] = None
+    """Heads of the indexer, which scores the tokens that MLA may attend to (DeepSeek-V3.2)."""
+    index_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    """Width of an indexer's query, and of the one key that it keeps of each token."""
+    index_topk: Annotated[Positive | None, unstored_at(None)] = None
+    """Tokens with the highest scores, to which MLA attends; None: to all."""
+    indexer_types: Annotated[tuple[IndexerType, ...] | None, unstored_at(None)] = None
+    """Whether each layer has an indexer (``full``) or attends to the tokens that the layer before
+    attended to (``shared``); None: each has one."""
+
+    linear_kind: LinearKind = "gated_delta"
+    """Kind of linear attention: Gated DeltaNet, lightning attention, Mamba 1 or 2, or a short
+    convolution."""
+    linear_num_key_heads: Positive | None = None
+    """Heads of linear attention with queries and keys of their own."""
+    linear_num_value_heads: Positive | None = None
+    """Heads of linear attention with values, and a state, of their own."""
+    linear_key_head_dim: Positive | None = None
+    """Width of a query and a key of linear attention."""
+    linear_value_head_dim: Positive | None = None
+    """Width of a value of linear attention."""
+    linear_conv_kernel_dim: Natural | None = None
+    """Taps of the convolution over queries, keys and values of linear attention; 0: none."""
+    time_step_rank: Positive | None = None
+    """Rank of the projection that gives Mamba 1's rates."""
+    mamba_ssm_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Format of the recurrent state; 32 bits if a configuration does not say, as Transformers'
+    code keeps it."""
+
+    parameters: PublishedCount | None = None
+    """The published parameter count."""
+    sources: tuple[str, ...] = ()
+    """Where the dimensions were read."""
+    notes: tuple[str, ...] = ()
+    """What of a configuration file was assumed or is not modeled."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, data: object) -> object:
+        """Hugging Face's defaults for what a file may leave out."""
+        if not isinstance(data, dict):
+            return data
+        filled = {key: value for key, value in data.items() if value is not None}
+        heads, hidden = filled.get("num_attention_heads"), filled.get("hidden_size")
+        if "num_key_value_heads" not in filled and heads is not None:
+            filled["num_key_value_heads"] = heads
+        if "head_dim" not in filled and isinstance(heads, int) and isinstance(hidden, int):
+            if "kv_lora_rank" in filled:  # MLA has widths of its own
+                filled["head_dim"] = max(hidden // max(heads, 1), 1)
+            elif heads < 1 or hidden % heads:
+                raise KeyedValueError(
+                    "head_dim",
+                    "expected where hidden_size is not a multiple of "
+                    f"num_attention_heads, got hidden_size {hidden} and {heads} heads",
+                )
+            else:
+                filled["head_dim"] = hidden // heads
+        if filled.get("value_head_dim") == filled.get("head_dim"):
+            filled.pop("value_head_dim", None)
+        return filled
+
+    @field_validator("num_key_value_heads")
+    @classmethod
+    def _divides_heads(cls, value: int, info: ValidationInfo) -> int:
+        heads = info.data.get("num_attention_heads", value)
+        if heads % value:
+            raise ValueError(f"expected a divisor of num_attention_heads ({heads}), got {value}")
+        return value
+
+    @field_validator("num_experts_per_tok", "first_k_dense_replace")
+    @classmethod
+    def _is_within(cls, value: int | None, info: ValidationInfo) -> int | None:
+        limits = {
+            "num_experts_per_tok": "n_routed_experts",
+            "first_k_dense_replace": "num_hidden_layers",
+        }
+        limit = limits[str(info.field_name)]
+        most = info.data.get(limit)
+        if value is not None and most is not None and value > most:
+            raise ValueError(f"expected at most {limit} ({most}), got {value}")
+        return value
+
+    @field_validator("layer_types", mode="before")
+    @classmethod
+    def _known_layers(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        known = get_args(LayerType)
+        unknown = [kind for kind in value if kind not in known]
+        if unknown:
+            problem = describe_unknown("kind of layer", unknown[0], known)
+            raise ValueError(f"{problem} It was got for layer {value.index(unknown[0])}.")
+        return value
+
+    @field_validator(
+        "layer_types",
+        "mlp_layer_types",
+        "num_key_value_heads_by_layer",
+        "num_attention_heads_by_layer",
+        "head_dim_by_layer",
+        "intermediate_size_by_layer",
+        "indexer_types",
+        mode="before",
+    )
+    @classmethod
+    def _is_by_layer(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        layers = info.data.get("num_hidden_layers", len(value))
+        if len(value) != layers:
+            raise ValueError(f"expected one kind per layer ({layers}), got {len(value)}")
+        return value
+
+    @model_validator(mode="after")
+    def _check(self) -> LanguageModel:
+        if self.position == "learned" and self.max_position_embeddings is None:
+            raise KeyedValueError("max_position_embeddings", "required with learned positions")
+        self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
+        self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
+        self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
+        self._check_together("linear attention", LINEAR_KEYS, ())
+        self._check_indexer()
+        self._check_latent()
+        self._check_layers()
+        self._check_linear()
+        self._check_mixture()
+        rotated = self.partial_rotary_factor * self.head_dim
+        if abs(rotated - round(rotated)) > _ROUNDING:
+            raise KeyedValueError(
+                "partial_rotary_factor",
+                "expected a whole number of rotated elements, got "
+                f"{self.partial_rotary_factor} of {self.head_dim}",
+            )
+        return self
+
+    def _check_together(
+        self, component: str, keys: tuple[str, ...], extra: tuple[str, ...]
+    ) -> None:
+        defaults = type(self).model_fields
+        missing = [key for key in keys if getattr(self, key) is None]
+        used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]
+        if missing and used:
+            message = f"required for {component}, since {used[0]} is given"
+            raise KeyedValueError(missing[0], message)
+
+    def _check_indexer(self) -> None:
+        if not self.is_sparse:
+            return
+        if not self.is_latent or self.q_lora_rank is None:
+            raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
+        width, rotated = self.index_dims.head_dim, self.latent_dims.qk_rope_head_dim
+        if width < rotated:
+            message = f"expected at least the {rotated} rotated (qk_rope_head_dim), got {width}"
+            raise KeyedValueError("index_head_dim", message)
+        if self.indexer_types and self.indexer_types[0] == "shared":
+            message = "expected full in the first layer, which has none before it, got 'shared'"
+            raise KeyedValueError("indexer_types", message)
+
+    def _check_latent(self) -> None:
+        if not self.is_latent:
+            return
+        if (self.position, self.qk_norm) != ("rotary", False):
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention has rotary positions and no qk_norm"
+            )
+        if self.is_diffusion or self.sliding_window:
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention is neither a diffusion model nor windowed"
+            )
+        if self.attn_output_gate or self.partial_rotary_factor != 1:
+            raise KeyedValueError(
+                "kv_lora_rank", "latent attention has no output gate and no partial rotation"
+            )
+
+    def _check_layers(self) -> None:
+        """Refuses keys about the kinds of layers that do not agree."""
+        slides = self.n_layers("sliding_attention") > 0
+        if slides and self.sliding_window is None:
+            raise KeyedValueError("sliding_window", "required, since layers have sliding_attention")
+        if self.sliding_window is not None and not slides:
+            raise KeyedValueError("sliding_window", "no layer has sliding_attention")
+        heads = zip(self._by_layer("num_attention_heads"), self._by_layer("num_key_value_heads"),
+                    self._kinds(), strict=True)  # fmt: skip
+        for queries, keys, kind in heads:
+            if kind in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
+                raise KeyedValueError(
+                    "num_key_value_heads_by_layer",
+                    "expected a divisor of the query heads in every layer with softmax attention, "
+                    f"got {keys} of {queries}",
+                )
+        if self.is_diffusion and self.layers_by_type != {"full_attention": self.num_hidden_layers}:
+            key = "sliding_window" if slides else "layer_types"
+            raise KeyedValueError(key, "a diffusion model attends to everything")
+        if self.layer_types is None or self.full_attention_interval is None:
+            return
+        if self.layer_types != self._alternating(self.full_attention_interval):
+            raise KeyedValueError(
+                "full_attention_interval",
+                f"layer_types differs from {self.full_attention_interval}",
+            )
+
+    def _check_linear(self) -> None:
+        if not self.n_linear_layers:
+            if self.linear_num_key_heads is not None:
+                raise KeyedValueError("linear_num_key_heads", "no layer has linear_attention")
+            return
+        keys = (*LINEAR_KEYS, "time_step_rank") if self.linear_kind == "mamba" else LINEAR_KEYS
+        missing = [key for key in keys if getattr(self, key) is None]
+        if missing:
+            raise KeyedValueError(missing[0], "required, since layers have linear_attention")
+        if self.linear_dims.n_value_heads % self.linear_dims.n_key_heads:
+            raise KeyedValueError(
+                "linear_num_value_heads",
+                "expected a multiple of linear_num_key_heads "
+                f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}",
+            )
+
+    def _check_mixture(self) -> None:
+        if self.n_moe_layers and not self.is_mixture:
+            raise KeyedValueError("n_routed_experts", "required, since layers are sparse")
+        if self.n_shared_experts and self.shared_expert_intermediate_size:
+            raise KeyedValueError(
+                "shared_expert_intermediate_size", "n_shared_experts is given too"
+            )
+        beyond = [layer for layer in self.mlp_only_layers if layer >= self.num_hidden_layers]
+        if beyond:
+            last = self.num_hidden_layers - 1
+            raise KeyedValueError(
+                "mlp_only_layers", f"expected positions up to {last}, got {beyond[0]}"
+            )
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether attention is MLA."""
+        return self.kv_lora_rank is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether an indexer chooses the tokens that MLA attends to."""
+        return self.index_topk is not None
+
+    @property
+    def n_index_layers(self) -> int:
+        """Layers with an indexer."""
+        if not self.is_sparse:
+            return 0
+        return (self.indexer_types or ("full",) * self.num_hidden_layers).count("full")
+
+    @property
+    def index_dims(self) -> IndexDims:
+        """The indexer's dimensions; only for ``is_sparse`` models."""
+        assert self.index_n_heads is not None and self.index_head_dim is not None
+        assert self.index_topk is not None
+        return IndexDims(self.index_n_heads, self.index_head_dim, self.index_topk)
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether there are routed experts."""
+        return self.n_routed_experts is not None
+
+    @property
+    def latent_dims(self) -> LatentDims:
+        """MLA's dimensions; only for ``is_latent`` models."""
+        assert self.kv_lora_rank is not None and self.qk_nope_head_dim is not None
+        assert self.qk_rope_head_dim is not None and self.v_head_dim is not None
+        return LatentDims(
+            self.q_lora_rank,
+            self.kv_lora_rank,
+            self.qk_nope_head_dim,
+            self.qk_rope_head_dim,
+            self.v_head_dim,
+        )
+
+    @property
+    def moe_dims(self) -> MixtureDims:
+        """The mixture's dimensions; only for ``is_mixture`` models."""
+        assert self.n_routed_experts is not None and self.num_experts_per_tok is not None
+        assert self.moe_intermediate_size is not None
+        return MixtureDims(
+            self.n_routed_experts,
+            self.num_experts_per_tok,
+            self.moe_intermediate_size,
+            self.shared_expert_intermediate_size
+            or self.n_shared_experts * self.moe_intermediate_size,
+            self.shared_expert_intermediate_size is not None and self.is_shared_expert_gated,
+            self.has_router_bias,
+            self.moe_latent_size or self.hidden_size,
+        )
+
+    @property
+    def linear_dims(self) -> LinearDims:
+        """Linear attention's dimensions; only for models with such layers."""
+        assert self.linear_num_key_heads is not None and self.linear_num_value_heads is not None
+        assert self.linear_key_head_dim is not None and self.linear_value_head_dim is not None
+        assert self.linear_conv_kernel_dim is not None
+        return LinearDims(
+            self.linear_num_key_heads,
+            self.linear_num_value_heads,
+            self.linear_key_head_dim,
+            self.linear_value_head_dim,
+            self.linear_conv_kernel_dim,
+            self.linear_kind,
+            self.time_step_rank or 0,
+        )
+
+    @property
+    def layers_by_type(self) -> dict[LayerType, int]:
+        """Layers of each kind of attention that the model has."""
+        kinds = self._kinds()
+        return {kind: kinds.count(kind) for kind in get_args(LayerType) if kind in kinds}
+
+    def _kinds(self) -> tuple[LayerType, ...]:
+        if self.layer_types is not None:
+            return self.layer_types
+        if self.full_attention_interval is not None:
+            return self._alternating(self.full_attention_interval)
+        kind: LayerType = "full_attention" if self.sliding_window is None else "sliding_attention"
+        return (kind,) * self.num_hidden_layers
+
+    def _alternating(self, interval: int) -> tuple[LayerType, ...]:
+        return tuple(
+            "linear_attention" if (layer + 1) % interval else "full_attention"
+            for layer in range(self.num_hidden_layers)
+        )
+
+    def n_layers(self, kind: LayerType) -> int:
+        """Layers of one kind of attention."""
+        return self.layers_by_type.get(kind, 0)
+
+    @property
+    def n_linear_layers(self) -> int:
+        """Layers with linear attention, which keep a state instead of keys and values."""
+        return self.n_layers("linear_attention")
+
+    @property
+    def n_attention_layers(self) -> int:
+        """Layers with full or sliding attention, which keep keys and values."""
+        return sum(self.n_layers(kind) for kind in SOFTMAX_LAYERS)
+
+    def sum_over_layers(
+        self, *factors: HeadKey, kinds: tuple[LayerType, ...], of_own_keys: bool = False
+    ) -> int:
+        """Sum over layers of the product of numbers of theirs, such as of heads and their width.
+
+        Args:
+            factors: The numbers.
+            kinds: Kinds of layers that count.
+            of_own_keys: Count only layers that compute and keep keys and values, not those that
+                share them.
+        """
+        layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
+        rows = zip(self._kinds()[:layers], *map(self._by_layer, factors), strict=False)
+        return sum(prod(numbers) for kind, *numbers in rows if kind in kinds)
+
+    def _by_layer(self, key: HeadKey) -> tuple[int, ...]:
+        if key == "value_head_dim" and self.value_head_dim is None:
+            return self._by_layer("head_dim")
+        by_layer = getattr(self, f"{key}_by_layer", None)
+        return by_layer or (getattr(self, key),) * self.num_hidden_layers
+
+    @property
+    def query_width(self) -> int:
+        """Width of the queries of a token, in all layers together."""
+        return self.sum_over_layers("num_attention_heads", "head_dim", kinds=SOFTMAX_LAYERS)
+
+    @property
+    def attention_width(self) -> int:
+        """Width of what attention gives of a token, in all layers together."""
+        return self.sum_over_layers("num_attention_heads", "value_head_dim", kinds=SOFTMAX_LAYERS)
+
+    def own_key_value_widths(self, *kinds: LayerType) -> tuple[int, int]:
+        """Widths of the keys and of the values of a token that are computed and kept, in all layers
+        of some kinds."""
+
+        def width(key: HeadKey) -> int:
+            return self.sum_over_layers("num_key_value_heads", key, kinds=kinds, of_own_keys=True)
+
+        return width("head_dim"), width("value_head_dim")
+
+    def _mlp_kinds(self) -> tuple[MlpType, ...]:
+        if self.mlp_layer_types is not None:
+            return self.mlp_layer_types
+        is_dense = [
+            not self.is_mixture
+            or layer < self.first_k_dense_replace
+            or layer in self.mlp_only_layers
+            or (layer + 1) % self.decoder_sparse_step > 0
+            for layer in range(self.num_hidden_layers)
+        ]
+        kinds: list[MlpType] = ["sparse", "dense"]
+        return tuple(kinds[dense] for dense in is_dense)
+
+    @property
+    def n_dense_layers(self) -> int:
+        """Layers with a dense MLP."""
+        return self._mlp_kinds().count("dense")
+
+    @property
+    def n_moe_layers(self) -> int:
+        """Layers with experts."""
+        return self._mlp_kinds().count("sparse")
+
+    @property
+    def n_blocks(self) -> int:
+        """Attentions and MLPs of all layers; each adds its output to the residual stream."""
+        mixers = self.num_hidden_layers - self.n_layers("no_attention")
+        return mixers + self.n_dense_layers + self.n_moe_layers
+
+    @property
+    def n_norms(self) -> int:
+        """Norms of the residual stream and of what is added to it, the last one included."""
+        return self.norms_per_layer * self.n_blocks // 2 + 1
+
+    @property
+    def dense_width(self) -> int:
+        """Widths of the dense MLPs of all layers together."""
+        widths = self.intermediate_size_by_layer
+        if widths is None:
+            return self.n_dense_layers * self.intermediate_size
+        kinds = self._mlp_kinds()
+        return sum(width for width, kind in zip(widths, kinds, strict=True) if kind == "dense")
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding table and of the LM head."""
+        return self.word_embed_proj_dim or self.hidden_size
+
+    @property
+    def layer_inputs_width(self) -> int:
+        """Width of what the second embedding table holds of a token, for all layers."""
+        return self.num_hidden_layers * self.hidden_size_per_layer_input
+
+    @property
+    def n_up_matrices(self) -> int:
+        """Up projections of an MLP: 2 with a gate."""
+        return 2 if self.is_gated else 1
+
+    @property
+    def n_norm_vectors(self) -> int:
+        """Vectors of one norm: a weight, and a bias in layer norm."""
+        return 1 if self.norm == "rmsnorm" else 2
+
+
+def describe_unlike_attention(
+    model: LanguageModel, *, windows_may_differ: bool = False
+) -> str | None:
+    """What an evaluator that takes all layers for softmax attention alike cannot do of a model.
+
+    Args:
+        windows_may_differ: Whether the evaluator tells sliding layers from others.
+
+    Returns:
+        One line for an error, or None if it can do all.
+    """
+    kinds = model.layers_by_type
+    allowed: set[LayerType] = set(SOFTMAX_LAYERS)
+    has_unlike = len(kinds) > 1 and not (windows_may_differ and kinds.keys() <= allowed)
+    if has_unlike or "linear_attention" in kinds:
+        listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return f"expected a model whose layers all have the same softmax attention, got {listed}"
+    if model.is_sparse:
+        return (
+            "expected a model whose layers attend to all tokens, got one with an indexer "
+            "(index_topk), which platform takes"
+        )
+    own = [f"{key}_by_layer" for key in get_args(HeadKey)]
+    if unlike := next((key for key in own if len({*(getattr(model, key, None) or ())}) > 1), None):
+        return f"expected a model whose layers have the same heads, got {unlike}"
+    if model.value_head_dim is not None:
+        return f"expected values as wide as keys, got value_head_dim {model.value_head_dim}"
+    if model.attn_output_gate:
+        return "expected a model without a gate on the attention's output, got attn_output_gate"
+    return None

@@ -1,0 +1,158 @@
+"""Language models by name or by file."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.schema import MOST_NODES, Document, parse_document, read_document, to_record
+from codesign.models.workload.hugging_face import from_config, is_config
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_size import (
+    active_parameter_count,
+    index_bytes_per_token,
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+    state_bytes,
+)
+
+_logger = logging.getLogger(__name__)
+_FOLDER = Path(__file__).parent / "models"
+_FORMATS_FILE = "hf_quant_config.json"
+_MOST_NODES = 10 * MOST_NODES
+
+
+def list_models() -> list[str]:
+    """The names of the bundled models."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def load_model(name_or_path: str) -> LanguageModel:
+    """A language model.
+
+    Args:
+        name_or_path: A bundled name (:func:`list_models`), or the path of a Hugging Face
+            ``config.json`` (it has a ``model_type``) or of a YAML file with the keys of
+            :class:`LanguageModel`. A folder stands for the ``config.json`` in it.
+
+    Raises:
+        UnknownNameError: No bundled model of that name; the nearest is offered.
+        InputError: The file is missing, or something in it cannot be used.
+    """
+    if name_or_path in list_models():
+        return _bundled(name_or_path)
+    if "/" not in name_or_path and not name_or_path.endswith((".json", ".yaml", ".yml")):
+        raise UnknownNameError("language model", name_or_path, list_models())
+    path = Path(name_or_path)
+    path = path / "config.json" if path.is_dir() else path
+    if not path.is_file():
+        raise InputError(f"no such file: {name_or_path!r}")
+    return _read(path)
+
+
+@cache
+def _bundled(name: str) -> LanguageModel:
+    return _read(_FOLDER / f"{name}.yaml")
+
+
+def _read(path: Path) -> LanguageModel:
+    document = _read_json(path) if path.suffix == ".json" else read_document(path)
+    name = path.resolve().parent.name if path.name == "config.json" else path.stem
+    if is_config(document):
+        model = from_config(document, name)
+        for note in model.notes:
+            _warn_once(f"{document.source}: {note}")
+        return model
+    if path.suffix == ".json":
+        problem = "the key is required (is this a Hugging Face config.json?)"
+        raise InputError(problem, document.where("model_type"))
+    return to_record(document, LanguageModel, {"name": name, **document.data})
+
+
+@cache
+def _warn_once(line: str) -> None:
+    """Log a line; a command reads a file several times."""
+    _logger.warning("%s", line)
+
+
+def _read_json(path: Path) -> Document:
+    """JSON is YAML, but for tabs; the YAML reader knows the lines.
+
+    ModelOpt states formats in a file beside, and may list every matrix.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return read_document(path)  # words the error
+    document = parse_document(text.replace("\t", " "), str(path), _MOST_NODES)
+    beside = path.with_name(_FORMATS_FILE)
+    if path.name != "config.json" or not beside.is_file():
+        return document
+    formats = {"quantization": _read_json(beside).data.get("quantization")}
+    return replace(document, data=document.data | formats)
+
+
+def summary(model: LanguageModel) -> dict[str, Any]:
+    """What ``codesign models`` shows, as plain values."""
+    kv = kv_elements_per_token(model)
+    return {
+        "name": model.name,
+        "parameters": parameter_count(model),
+        "active_parameters": active_parameter_count(model),
+        "parameters_by_part": parameters_by_part(model),
+        "layers": model.num_hidden_layers,
+        "layers_by_attention": dict(model.layers_by_type),
+        "hidden_size": model.hidden_size,
+        "attention": _attention_kind(model),
+        "query_heads": model.num_attention_heads if model.n_attention_layers else 0,
+        "kv_heads": _kv_heads(model),
+        "experts": model.n_routed_experts or 0,
+        "experts_per_token": model.num_experts_per_tok or 0,
+        "vocab_size": model.vocab_size,
+        "kv_elements_per_token": kv,
+        "kv_bytes_per_token_16_bit": 2 * kv,
+        "state_bytes_per_request": state_bytes(model),
+        "index_bytes_per_token": index_bytes_per_token(model),
+        "is_diffusion": model.is_diffusion,
+        "published_parameters": model.parameters.count if model.parameters else None,
+        "counted": model.parameters.counted if model.parameters else None,
+        "sources": list(model.sources),
+        "notes": list(model.notes),
+    }
+
+
+def _kv_heads(model: LanguageModel) -> int:
+    """Heads with keys and values of a layer, the most that one has; 0 without softmax attention."""
+    if not model.n_attention_layers:
+        return 0
+    return 1 if model.is_latent else model.num_key_value_heads
+
+
+_LINEAR_NAMES = {"gated_delta": "linear", "lightning": "lightning", "mamba": "Mamba",
+                 "mamba2": "Mamba 2", "convolution": "convolution"}  # fmt: skip
+
+
+def _attention_kind(model: LanguageModel) -> str:
+    """Such as ``GQA``, or ``GQA+linear`` where layers differ; what has no attention is left out."""
+    softmax = _softmax_kind(model)
+    names = {
+        "full_attention": softmax,
+        "sliding_attention": "sliding",
+        "linear_attention": _LINEAR_NAMES[model.linear_kind],
+    }
+    kinds = [kind for kind in model.layers_by_type if kind in names]
+    is_softmax = kinds in (["full_attention"], ["sliding_attention"])
+    return softmax if is_softmax else "+".join(names[kind] for kind in kinds)
+
+
+def _softmax_kind(model: LanguageModel) -> str:
+    if model.is_latent:
+        return "sparse MLA" if model.is_sparse else "MLA"
+    if model.num_key_value_heads == model.num_attention_heads:
+        return "MHA"
+    return "MQA" if model.num_key_value_heads == 1 else "GQA"

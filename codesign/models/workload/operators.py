@@ -1,0 +1,271 @@
+"""The operators of one pass through a language model: one array per property.
+
+A pass is the whole prompt in prefill, one step in decode, one denoising step of a diffusion
+model. Identical operators of identical layers are one row with a ``count``, so a table has
+some fifteen rows. Every quantity is for one instance of the operator, and is split into what
+each request of a batch brings and what the batch shares (the weights), so that an evaluator
+broadcasts ``(n, 1)`` batch sizes against ``(o,)`` operators.
+
+Elements, not bytes: which format an element has is the design's choice. Only the state of linear
+attention is in bytes, since its format is the model's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.models.workload.expert_routing import expected_distinct_experts
+from codesign.models.workload.operator_rules import OperatorRule, operator_rule
+
+Kind: TypeAlias = Literal[
+    "gemm", "attention_qk", "attention_pv", "linear_attention", "vector", "gather"
+]
+Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
+_ENDS: tuple[Group, ...] = ("embedding", "lm_head")
+
+
+@dataclass(frozen=True)
+class OperatorTable:
+    """The ``o`` operators of one pass, in the order in which they first run.
+
+    Attributes:
+        names: Unique, such as ``qkv_projection``.
+        kinds: ``gemm`` (weights shared by the batch), ``attention_qk`` and ``attention_pv``
+            (products of each request with its own keys and values), ``linear_attention``
+            (products of each request with its own state, or within a chunk of its tokens),
+            ``vector`` (element by element), ``gather`` (rows looked up in a table).
+        groups: The part of the layer, for reports.
+        rules: How several devices divide each operator, which kernel runs it, and what it is for.
+        count: (o,) instances in one pass; every other column is for one instance.
+        m_per_request: (o,) rows that one request brings to one product; 0 if no product.
+        k: (o,) inner size of one product.
+        n: (o,) columns of one product.
+        products_per_request: (o,) separate products of one request, in attention (one per
+            KV head, or per value head and chunk); 0 where the batch shares the operand.
+        n_experts: (o,) weight matrices of which a token uses ``experts_per_token``; 1 if dense.
+        experts_per_token: (o,) 1 if dense.
+        weight_elements: (o,) elements of one expert (of the whole operator if dense), biases
+            included, read once a pass whatever the batch.
+        lookup_elements_per_request: (o,) weight elements that a ``gather`` reads.
+        input_elements_per_request: (o,) activations read, scores excepted.
+        output_elements_per_request: (o,) activations written, scores excepted.
+        score_read_elements_per_request: (o,) attention scores read; they stay on chip if the
+            attention is fused (FlashAttention), the evaluator's choice.
+        score_written_elements_per_request: (o,) attention scores written.
+        kv_read_elements_per_request: (o,) elements read from the KV cache, each once.
+        kv_written_elements_per_request: (o,) elements appended to the KV cache.
+        state_read_bytes_per_request: (o,) bytes of linear attention's state, of its convolution's
+            window and of an indexer's keys that are read, each once a pass, in the model's own
+            format.
+        state_written_bytes_per_request: (o,) bytes of them that are written.
+        vector_ops_per_request: (o,) operations of the vector unit, one element and one
+            instruction each (see ``vector_ops.py``); a GEMM has them for its bias.
+        tokens_per_request: Tokens that one request brings to the pass.
+        n_passes: Passes of the phase: 1 in prefill, the generated tokens in decode, the
+            denoising steps of a diffusion model.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    groups: tuple[Group, ...]
+    rules: tuple[OperatorRule, ...]
+    count: FloatArray
+    m_per_request: FloatArray
+    k: FloatArray
+    n: FloatArray
+    products_per_request: FloatArray
+    n_experts: FloatArray
+    experts_per_token: FloatArray
+    weight_elements: FloatArray
+    lookup_elements_per_request: FloatArray
+    input_elements_per_request: FloatArray
+    output_elements_per_request: FloatArray
+    score_read_elements_per_request: FloatArray
+    score_written_elements_per_request: FloatArray
+    kv_read_elements_per_request: FloatArray
+    kv_written_elements_per_request: FloatArray
+    state_read_bytes_per_request: FloatArray
+    state_written_bytes_per_request: FloatArray
+    vector_ops_per_request: FloatArray
+    tokens_per_request: float
+    n_passes: float
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, positions: NDArray[np.int64]) -> OperatorTable:
+        """The table of the operators at these positions."""
+        taken: dict[str, Any] = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
+        for name in ("names", "kinds", "groups", "rules"):
+            taken[name] = tuple(getattr(self, name)[i] for i in positions)
+        return replace(self, **taken)
+
+    def is_kind(self, *kinds: Kind) -> BoolArray:
+        """(o,) whether each operator is one of the kinds."""
+        return np.array([kind in kinds for kind in self.kinds], dtype=np.bool_)
+
+    @property
+    def is_in_layers(self) -> BoolArray:
+        """(o,) whether each operator is neither before the first layer nor after the last one."""
+        return np.array([group not in _ENDS for group in self.groups], dtype=np.bool_)
+
+    @property
+    def is_attention(self) -> BoolArray:
+        """(o,) whether each request multiplies with its own keys, values or state."""
+        return self.products_per_request > 0
+
+    @property
+    def is_routed(self) -> BoolArray:
+        """(o,) whether a token uses some weight matrices of the operator and not others."""
+        return self.n_experts > self.experts_per_token
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether any operator is routed."""
+        return bool(self.is_routed.any())
+
+    @property
+    def is_softmax(self) -> BoolArray:
+        """(o,) whether an operator of the vector unit works on attention scores."""
+        return self.is_kind("vector") & (self.score_read_elements_per_request > 0)
+
+    @property
+    def mac_per_request(self) -> FloatArray:
+        """(o,) multiply-accumulates of one request in one instance (2 FLOP each)."""
+        per_product = self.m_per_request * self.k * self.n
+        repeats = np.where(self.is_attention, self.products_per_request, self.experts_per_token)
+        return per_product * repeats
+
+    def distinct_experts(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) weight matrices that a pass touches; ``batch_size`` (..., 1) or a scalar."""
+        tokens = np.asarray(batch_size) * self.m_per_request
+        touched = expected_distinct_experts(tokens, self.n_experts, self.experts_per_token)
+        # An operator without rows (a norm) still reads its only set of weights.
+        is_only = (self.n_experts == 1) & ~self.is_routed
+        return np.where(is_only, 1.0, touched)
+
+    def n_products(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) matrix products of one instance: experts touched, or requests times heads."""
+        own = np.asarray(batch_size) * self.products_per_request
+        shared = np.where(self.m_per_request > 0, self.distinct_experts(batch_size), 0.0)
+        return np.where(self.is_attention, own, shared)
+
+    def rows_per_product(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) rows ``m`` of each product, on average over the experts touched."""
+        routed = np.asarray(batch_size) * self.m_per_request * self.experts_per_token
+        shared = routed / self.distinct_experts(batch_size)
+        return np.where(self.is_attention, self.m_per_request, shared)
+
+    def weights_read(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) weight elements that one instance reads, once each, look-ups included."""
+        batch = np.asarray(batch_size)
+        looked_up = batch * self.lookup_elements_per_request
+        return self.weight_elements * self.distinct_experts(batch) + looked_up
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of an :class:`OperatorTable`, with the same meanings; what is left out is zero."""
+
+    name: str
+    kind: Kind
+    group: Group
+    count: float
+    m_per_request: float = 0.0
+    k: float = 0.0
+    n: float = 0.0
+    products_per_request: float = 0.0
+    n_experts: float = 1.0
+    experts_per_token: float = 1.0
+    weight_elements: float = 0.0
+    lookup_elements_per_request: float = 0.0
+    input_elements_per_request: float = 0.0
+    output_elements_per_request: float = 0.0
+    score_read_elements_per_request: float = 0.0
+    score_written_elements_per_request: float = 0.0
+    kv_read_elements_per_request: float = 0.0
+    kv_written_elements_per_request: float = 0.0
+    state_read_bytes_per_request: float = 0.0
+    state_written_bytes_per_request: float = 0.0
+    vector_ops_per_request: float = 0.0
+
+
+def elementwise(
+    name: str, group: Group, count: float, elements: float, ops: float, weights: float = 0.0
+) -> Operator:
+    """An operator that reads and writes the same number of elements."""
+    return Operator(
+        name,
+        "vector",
+        group,
+        count,
+        weight_elements=weights,
+        input_elements_per_request=elements,
+        output_elements_per_request=elements,
+        vector_ops_per_request=ops * elements,
+    )
+
+
+def projection(
+    name: str,
+    group: Group,
+    count: float,
+    rows: float,
+    k: float,
+    n: float,
+    *,
+    has_bias: bool = False,
+    cached: float = 0.0,
+) -> Operator:
+    """A product with shared weights; ``cached`` of its ``n`` columns go to the KV cache."""
+    return Operator(
+        name,
+        "gemm",
+        group,
+        count,
+        m_per_request=rows,
+        k=k,
+        n=n,
+        weight_elements=k * n + (n if has_bias else 0),
+        input_elements_per_request=rows * k,
+        output_elements_per_request=rows * (n - cached),
+        kv_written_elements_per_request=rows * cached,
+        vector_ops_per_request=rows * n if has_bias else 0,
+    )
+
+
+_LABELS = ("name", "kind", "group")
+NUMERIC_COLUMNS: tuple[str, ...] = tuple(
+    item.name for item in fields(Operator) if item.name not in _LABELS
+)
+"""The columns of an :class:`OperatorTable` that are arrays."""
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+def to_table(
+    operators: list[Operator], tokens_per_request: float, n_passes: float
+) -> OperatorTable:
+    """The table of a list of operators, those with ``count`` 0 left out.
+
+    Raises:
+        UnknownNameError: An operator has no row in :mod:`codesign.models.workload.operator_rules`.
+    """
+    rows = [row for row in operators if row.count > 0]
+    columns: dict[str, FloatArray] = {
+        name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
+        for name in NUMERIC_COLUMNS
+    }
+    return OperatorTable(
+        names=tuple(row.name for row in rows),
+        kinds=tuple(row.kind for row in rows),
+        groups=tuple(row.group for row in rows),
+        rules=tuple(operator_rule(row.name) for row in rows),
+        tokens_per_request=float(tokens_per_request),
+        n_passes=float(n_passes),
+        **columns,
+    )

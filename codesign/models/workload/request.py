@@ -1,0 +1,187 @@
+"""What is asked of the machine: a model, a phase, and how many tokens come in and go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+from pydantic import model_validator
+
+from codesign.base.errors import InputError, KeyedValueError
+from codesign.base.schema import Positive, Record, checked
+from codesign.models.workload.lowering import Embedding, Logits, Phase, lower
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_library import load_model
+from codesign.models.workload.model_size import kv_elements, parameters_by_part, state_bytes
+from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.precision import Convention
+from codesign.models.workload.traces import Trace, load_trace
+
+BatchRule: TypeAlias = Literal["best", "capacity"]
+LayerPart: TypeAlias = Literal["all", "attention", "ffn"]
+
+_FFN_GROUPS = ("mlp", "moe")
+_FFN_PARAMETERS = ("mlp", "experts", "shared_experts", "router")
+
+
+def _known_model(name: object) -> object:
+    if isinstance(name, str):
+        load_model(name)  # raises if it cannot be used
+    return name
+
+
+def _known_trace(name: object) -> object:
+    if isinstance(name, str):
+        load_trace(name)
+    return name
+
+
+ModelName: TypeAlias = Annotated[str, checked(_known_model)]
+"""A bundled language model, or the path of a ``config.json`` or YAML file."""
+TraceName: TypeAlias = Annotated[str, checked(_known_trace)]
+"""A named pair of token counts."""
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _batch(value: object) -> object:
+    if value in (None, *get_args(BatchRule)) or _is_count(value):
+        return value
+    if isinstance(value, list | tuple) and value and all(map(_is_count, value)):
+        return tuple(value)
+    raise InputError(
+        "expected 'best', 'capacity', a number of requests from 1, or a list of such numbers, "
+        f"got {value!r}"
+    )
+
+
+TOKEN_KEYS = ("trace", "prompt_tokens", "generated_tokens")
+"""Keys that say how long requests are."""
+BOTH_COUNTS = "both prompt_tokens and generated_tokens"
+
+
+class Request(Record):
+    """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
+
+    other_words: ClassVar[Mapping[str, str]] = {
+        "context_length": "prompt_tokens",
+        "context_tokens": "prompt_tokens",
+        "input_tokens": "prompt_tokens",
+        "output_tokens": "generated_tokens",
+        "new_tokens": "generated_tokens",
+    }
+    model: ModelName
+    """A bundled language model, or the path of a ``config.json`` or YAML file."""
+    phase: Phase
+    """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
+    trace: TraceName | None = None
+    """A named pair of token counts, such as osworld, bfcl or gsm8k; see ``codesign workloads``."""
+    prompt_tokens: Positive | None = None
+    """Tokens of the prompt; instead of ``trace``."""
+    generated_tokens: Positive | None = None
+    """Tokens generated after it; instead of ``trace``."""
+    batch: Annotated[int | tuple[int, ...] | BatchRule | None, checked(_batch)] = None
+    """Requests processed together: a number; several numbers, of which the best in throughput is
+    taken; ``best``: the best power of two that fits the memory; ``capacity``: the largest that
+    fits (reproduces MemExplorer's Tables 5 and 6). The best is one that keeps the campaign's
+    limits on latency. Left out, the evaluator's profile says it."""
+    layers: LayerPart = "all"
+    """``attention`` or ``ffn``: the machine runs that part of every layer, and another machine the
+    other one. The part with the attention has the embedding, norms and LM head as well."""
+    max_batch: Positive = 128
+    """The largest batch that ``best`` and ``capacity`` choose."""
+    causal: bool = True
+    """Whether masked attention scores are skipped, which halves the attention of a prefill."""
+    logits: Logits = "last"
+    """``last``: the LM head only where a token is predicted; ``all``: on every token."""
+    embedding: Embedding = "lookup"
+    """``lookup``: rows are read from the table; ``dense``: a product with one-hot rows (GenZ)."""
+    format_convention: Convention = "plain"
+    """Bits of an element: ``plain`` (8.0 for an 8-bit format, the only one with which the
+    batches of MemExplorer's tables come out) or ``exact`` (with the shared scale, 8.25)."""
+    diffusion_steps: Positive | None = None
+    """Denoising steps of a diffusion model; one per generated token if left out."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Request:
+        has_counts = (self.prompt_tokens is not None, self.generated_tokens is not None)
+        if self.trace is None and not all(has_counts):
+            raise KeyedValueError("", f"expected trace, or {BOTH_COUNTS}", TOKEN_KEYS)
+        if self.trace is not None and any(has_counts):
+            raise ValueError("expected either trace or token counts, got both")
+        if self.diffusion_steps is not None and not self.language_model.is_diffusion:
+            raise KeyedValueError("diffusion_steps", f"{self.model} is not a diffusion model")
+        return self
+
+    @cached_property
+    def language_model(self) -> LanguageModel:
+        """The model, loaded."""
+        return load_model(self.model)
+
+    @cached_property
+    def tokens(self) -> Trace:
+        """Prompt and generated token counts, from the trace or as given."""
+        if self.trace is not None:
+            return load_trace(self.trace)
+        assert self.prompt_tokens is not None and self.generated_tokens is not None  # checked above
+        return Trace(prompt_tokens=self.prompt_tokens, generated_tokens=self.generated_tokens)
+
+    @property
+    def tokens_of_phase(self) -> int:
+        """Tokens of one request that the phase's throughput counts."""
+        is_prefill = self.phase == "prefill"
+        return self.tokens.prompt_tokens if is_prefill else self.tokens.generated_tokens
+
+    @property
+    def weight_elements(self) -> int:
+        """Elements of all weights, held once whatever the batch."""
+        by_part = parameters_by_part(self.language_model)
+        return sum(by_part[name] for name in by_part if self._has(name in _FFN_PARAMETERS))
+
+    @property
+    def kv_elements_per_request(self) -> int:
+        """Elements of the KV cache of one request when its last token is generated.
+
+        For a diffusion model these are the keys and values of one pass over all layers, as
+        MemExplorer counts them in Table 7; an execution that keeps one layer's needs less.
+        """
+        return kv_elements(self.language_model, self._length) if self._has(False) else 0
+
+    @property
+    def state_bytes_per_request(self) -> int:
+        """Bytes that one request keeps in formats of the model's own when it ends."""
+        return state_bytes(self.language_model, self._length) if self._has(False) else 0
+
+    @property
+    def _length(self) -> int:
+        return self.tokens.prompt_tokens + self.tokens.generated_tokens
+
+    def _has(self, is_ffn: bool) -> bool:
+        """Whether the machine has what belongs to the feed-forward layers, or all else."""
+        return self.layers == "all" or (self.layers == "ffn") == is_ffn
+
+    def operators(self, context: float | None = None) -> OperatorTable:
+        """The operators of one pass (see :func:`codesign.models.workload.lowering.lower`).
+
+        Args:
+            context: Tokens that a decode step attends to; their mean over the decode if None.
+        """
+        table = lower(
+            self.language_model,
+            self.phase,
+            self.tokens.prompt_tokens,
+            self.tokens.generated_tokens,
+            causal=self.causal,
+            logits=self.logits,
+            embedding=self.embedding,
+            diffusion_steps=self.diffusion_steps,
+            context=context,
+        )
+        if self.layers == "all":
+            return table
+        own = [self._has(group in _FFN_GROUPS) for group in table.groups]
+        return table.take(np.flatnonzero(own))

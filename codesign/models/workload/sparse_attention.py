@@ -1,0 +1,91 @@
+"""The operators that choose the tokens of sparse latent attention (DeepSeek sparse attention, DSA).
+
+An indexer scores every token before a query: ``sum_j w_j relu(q_j . k)`` over its heads ``j``, with
+one key of its own per token, which is kept beside the latent. MLA then attends to the
+``index_topk`` tokens with the highest scores, each query to its own [DeepSeek2025]_, Eq. 1. Queries
+and keys are rotated in part, then multiplied with a Hadamard matrix, and kept in 8 bits whatever
+the KV cache's format. Layers without an indexer attend to the tokens of the layer before (GLM-5.2).
+
+.. [DeepSeek2025] DeepSeek-AI, DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models,
+   2025, and its ``inference/model.py``.
+"""
+
+from __future__ import annotations
+
+from math import log2
+
+from codesign.models.workload.layer_pass import LayerPass
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_size import index_key_bytes
+from codesign.models.workload.operators import Operator, projection
+from codesign.models.workload.vector_ops import INDEX_OPS, NORM_OPS, ROPE_OPS, SELECTION_OPS
+
+
+def chooses_tokens(model: LanguageModel, layer_pass: LayerPass) -> bool:
+    """Whether there are more tokens than an indexer may choose.
+
+    A prompt that is shorter attends to all of it, as without an indexer (DeepSeek-V3.2 §2.1.1).
+    """
+    return model.is_sparse and (
+        not layer_pass.is_prefill or layer_pass.spans[1].cached > model.index_dims.top_k
+    )
+
+
+def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Queries, keys and weights of the indexers, their scores and the choice."""
+    if not model.is_sparse:
+        return []
+    dims, rank = model.index_dims, model.latent_dims.q_lora_rank or 0
+    layers, tokens = model.n_index_layers, layer_pass.tokens
+    width, query_width = dims.head_dim + dims.n_heads, dims.n_heads * dims.head_dim
+    queries, keys = tokens * query_width, tokens * dims.head_dim
+    rotated = tokens * (dims.n_heads + 1) * model.latent_dims.qk_rope_head_dim
+    operators = [
+        projection("index_projection", "attention", layers, tokens, model.hidden_size, width),
+        projection("index_query_projection", "attention", layers, tokens, rank, query_width),
+        Operator(
+            "index_norm",
+            "vector",
+            "attention",
+            layers,
+            weight_elements=2 * dims.head_dim,
+            input_elements_per_request=queries + keys,
+            output_elements_per_request=queries,
+            state_written_bytes_per_request=tokens * index_key_bytes(model),
+            vector_ops_per_request=NORM_OPS["layernorm"] * keys
+            + ROPE_OPS * rotated
+            + log2(dims.head_dim) * (queries + keys),
+        ),
+    ]
+    return [*operators, *(_choice(model, layer_pass) if chooses_tokens(model, layer_pass) else [])]
+
+
+def _choice(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Scores of all tokens, one per query, and the choice of the highest."""
+    dims, tokens, span = model.index_dims, layer_pass.tokens, layer_pass.spans[1]
+    scores = tokens * span.context
+    return [
+        Operator(
+            "index_scores",
+            "attention_qk",
+            "attention",
+            model.n_index_layers,
+            m_per_request=tokens * dims.n_heads,
+            k=dims.head_dim,
+            n=span.context,
+            products_per_request=1,
+            input_elements_per_request=tokens * dims.n_heads * (dims.head_dim + 1),
+            state_read_bytes_per_request=index_key_bytes(model) * span.cached,
+            score_written_elements_per_request=scores,
+            vector_ops_per_request=INDEX_OPS * dims.n_heads * scores,
+        ),
+        Operator(
+            "index_selection",
+            "vector",
+            "attention",
+            model.n_index_layers,
+            output_elements_per_request=tokens * dims.top_k,
+            score_read_elements_per_request=scores,
+            vector_ops_per_request=SELECTION_OPS * scores,
+        ),
+    ]

@@ -1,0 +1,51 @@
+"""What the ``command`` evaluator writes for our own wrappers: a design and its workload."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import codesign
+from codesign.base.errors import CodesignError
+from codesign.insight.evaluated_design import EvaluatedDesign
+
+
+def evaluated_by_npu(path: Path, options: Mapping[str, Any]) -> EvaluatedDesign:
+    """The design of a file, of the space ``memexplorer``, as ``npu`` has it with these options.
+
+    Raises:
+        CodesignError: The design or its workload cannot be used.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return codesign.evaluate(
+        design=data["design"],
+        space="memexplorer",
+        workload=data["workload"],
+        evaluator="npu",
+        options=options,
+    )
+
+
+def answer(
+    simulate: Callable[[EvaluatedDesign], Mapping[str, Any]], array: str = "flattened"
+) -> int:
+    """The main function of a wrapper: ``DESIGN.json RESULT.json``.
+
+    Args:
+        simulate: Gives the numbers of a design.
+        array: The organization of the array that the simulator has in mind, as ``npu`` calls it.
+
+    Returns:
+        The exit code.
+    """
+    design, result = map(Path, sys.argv[1:3])
+    try:
+        numbers = simulate(evaluated_by_npu(design, {"array": array}))
+    except CodesignError as error:
+        print(error, file=sys.stderr)
+        return 1
+    result.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,76 @@
+"""A design's matrix products on SCALE-Sim: ``python -m codesign.report.simulators.scalesim``.
+
+Limiting assumptions: the products follow one another; the vector unit and energy are left out; of
+a product that is wider than the array, the first ``COLUMN_FOLDS`` array widths are simulated and
+count for the others, which is exact where the columns stay in the array (``ws``, ``os``) and
+nothing carries over from fold to fold. SCALE-Sim steps through some 5,000 cycles a second: a whole
+layer of a language model would take an hour. It begins with full buffers, and on-chip memories of
+many megabytes hold all of such a part, so it never waits for memory: a product therefore takes at
+least the time in which its operands and its result cross the off-chip interface once.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from codesign.base.errors import InputError
+from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.report.exports.scalesim import ScaleSimProduct, configuration_of, products_of
+from codesign.report.machine import Machine, machine_of
+from codesign.report.simulators.design_file import answer
+from codesign.report.simulators.environments import run_with
+
+COLUMN_FOLDS = 1
+"""Array widths of a product that are simulated."""
+PROGRAM = Path(__file__).with_name("scalesim_program.py")
+"""Run by the Python that has SCALE-Sim."""
+_FLOWS = ("ws", "os")
+
+
+def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
+    """Time of one pass by SCALE-Sim, next to what ``npu`` says.
+
+    Raises:
+        InputError: The dataflow streams the columns; SCALE-Sim is not installed.
+        JobError: SCALE-Sim fails.
+    """
+    machine = machine_of(evaluated)
+    if machine.dataflow not in _FLOWS or machine.on_chip is None:
+        raise InputError(f"expected on-chip memory and a dataflow of {', '.join(_FLOWS)}")
+    width = COLUMN_FOLDS * machine.array_columns
+    configuration = Path("machine.cfg")
+    configuration.write_text(configuration_of("machine", machine), encoding="utf-8")
+    products = products_of(evaluated, "the design")
+    parts = [f"{item.m},{min(item.n, width)},{item.k}" for item in products]
+    distinct = list(dict.fromkeys(parts))
+    reported = run_with("scalesim", PROGRAM, str(configuration), *distinct)
+    cycles = dict(zip(distinct, reported["cycles"], strict=True))
+    array_s, latency_s = 0.0, 0.0
+    for item, part in zip(products, parts, strict=True):
+        folds = math.ceil(item.n / machine.array_columns)
+        simulated_folds = math.ceil(min(item.n, width) / machine.array_columns)
+        product_s = cycles[part] * folds / simulated_folds / machine.clock_hz
+        array_s += item.times * product_s
+        latency_s += item.times * max(product_s, _offchip_s(item, machine))
+    return {
+        "version": reported["version"],
+        "latency_s": latency_s,
+        "array_s": array_s,
+        "stall_cycles": sum(reported["stalls"]),
+        "npu_latency_s": evaluated.metrics["time_to_first_token_s"],
+        "tdp_watts": evaluated.metrics["tdp_watts"],
+    }
+
+
+def _offchip_s(item: ScaleSimProduct, machine: Machine) -> float:
+    """Time in which operands and result cross the off-chip interface once."""
+    elements = item.m * item.k + item.k * item.n + item.m * item.n
+    traffic_bytes = elements * max(machine.operand_bits) / 8
+    return traffic_bytes / machine.offchip_bandwidth_bytes_per_s
+
+
+if __name__ == "__main__":
+    sys.exit(answer(simulate, array="systolic"))

@@ -1,0 +1,1 @@
+"""Search: problems, observations, optimizers, enumeration, campaigns. It knows no hardware."""

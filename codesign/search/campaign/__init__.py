@@ -1,0 +1,26 @@
+"""Campaigns: a definition, a loop that never loses an observation, a store, and results."""
+
+from codesign.search.campaign.campaign import Campaign, Interrupted
+from codesign.search.campaign.campaign_definition import (
+    Definition,
+    ResolvedDefinition,
+    load_definition,
+)
+from codesign.search.campaign.executor import Progress
+from codesign.search.campaign.observations import Run
+from codesign.search.campaign.results import Results
+from codesign.search.campaign.status import CampaignStatus, RunStatus, list_campaigns
+
+__all__ = [
+    "Campaign",
+    "CampaignStatus",
+    "Definition",
+    "Interrupted",
+    "Progress",
+    "ResolvedDefinition",
+    "Results",
+    "Run",
+    "RunStatus",
+    "list_campaigns",
+    "load_definition",
+]

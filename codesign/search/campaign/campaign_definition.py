@@ -1,0 +1,479 @@
+"""A campaign's definition: what ``runs/NAME.yaml`` says, and what it resolves to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from codesign.base import plugins, resources
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
+from codesign.base.evaluator import Evaluator, reading_of
+from codesign.base.schema import (
+    Document,
+    KeyPath,
+    Record,
+    one_of,
+    read_document,
+    to_record,
+    unstored_at,
+)
+from codesign.base.units import parse_quantity
+from codesign.models.memtech import load_library
+from codesign.search.campaign.execution_settings import Execution
+from codesign.search.campaign.observations import Run
+from codesign.search.campaign.screening import Screening, screening_problem
+from codesign.search.derived_metrics import MetricDefinition
+from codesign.search.execution.guard import is_foreign
+from codesign.search.optimizers.base import HintUse, Optimizer, SearchSpace
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
+from codesign.space import load_space
+
+SAMPLE_SIZE = 512
+"""Designs of the reference sample of an evaluator of this package."""
+INITIAL_DESIGNS = "initial designs"
+"""The reference sample of other evaluators."""
+PositiveInt = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+DesignCount = Annotated[int, Field(strict=True, ge=1, le=10**6)]
+"""Of designs that are held in memory together."""
+_MOST_SEEDS = 10_000
+_MOST_WORKERS = 1024
+Seed = Annotated[int, Field(strict=True, ge=0)]
+
+
+def _label(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        raise ValueError(f"expected letters, digits, '.', '_' and '-', got {value!r}")
+    return value
+
+
+Label = Annotated[str, AfterValidator(_label)]
+"""A name that may be part of a path."""
+
+
+def _choice_of(*keys: str) -> BeforeValidator:
+    """``nsga2`` or ``{name: nsga2, population: 50}``: these keys apart from the options."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping):
+            raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
+        options = {key: item for key, item in value.items() if key not in keys}
+        own = {key: item for key, item in value.items() if key in keys}
+        return own | {"options": options}
+
+    return BeforeValidator(read)
+
+
+def _seeds(value: object) -> object:
+    """A number of seeds, or the seeds."""
+    if isinstance(value, bool) or not isinstance(value, int | list | tuple):
+        raise ValueError(f"expected a number of seeds or a list of them, got {value!r}")
+    if isinstance(value, int) and not 1 <= value <= _MOST_SEEDS:
+        raise ValueError(
+            f"expected a number of seeds from 1 to {_MOST_SEEDS}, or a list of them, got {value}"
+        )
+    return list(range(value)) if isinstance(value, int) else value
+
+
+class PluginChoice(Record):
+    """An evaluator or an optimizer with its options."""
+
+    name: str
+    label: Label | None = None
+    """Tells two optimizers of one name apart; the name if not given."""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+Hints = Annotated[Literal["on", "off"], one_of("on", "off")]
+"""Whether an optimizer is told what the evaluator knows of designs in advance."""
+Start = Annotated[Literal["spread", "hints"], one_of("spread", "hints")]
+"""The initial designs: spread over the space, or the best of many by the evaluator's hints."""
+
+
+class OptimizerChoice(PluginChoice):
+    """An optimizer with its options, and what it is told in advance."""
+
+    hints: Hints | None = None
+    """As the file says for all if not given."""
+    start: Start = "spread"
+    """Optimizers that start in the same way share their initial designs."""
+
+
+EvaluatorChoice = Annotated[PluginChoice, _choice_of("name", "label")]
+_OPTIMIZER_KEYS = ("name", "label", "hints", "start")
+
+
+class SearchSettings(Record):
+    """Which optimizers search, from which seeds and for how long; nothing of the problem."""
+
+    optimizers: Annotated[
+        tuple[Annotated[OptimizerChoice, _choice_of(*_OPTIMIZER_KEYS)], ...], Field(min_length=1)
+    ]
+    """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
+    hints: Hints = "on"
+    """Of the optimizers that do not say it themselves."""
+    initial: DesignCount = 20
+    """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
+    budget: PositiveInt
+    """Distinct designs that each run evaluates, the initial ones included."""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_seeds)] = (0,)
+    """How many (0, 1, ...), or which."""
+    batch: DesignCount | None = None
+    """Designs asked for at one time; each optimizer's own number if not given."""
+    workers: Annotated[int, Field(strict=True, ge=1, le=_MOST_WORKERS)] | None = None
+    """Processes; one per core if not given. Does not change any result."""
+    execution: Execution = Execution()
+    """How designs are evaluated; not part of a campaign's identity."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The optimizers' names here, in the order of the file."""
+        return tuple(choice.label or choice.name for choice in self.optimizers)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every optimizer with every seed, in the order in which they are started."""
+        return tuple(Run(label, seed) for label in self.labels for seed in self.seeds)
+
+
+class Definition(SearchSettings):
+    """The keys of a campaign file."""
+
+    name: Label
+    """Of the campaign and of its folder; the file's name if not given."""
+    description: str = ""
+    """For people; may change at any time."""
+    space: str
+    """Name of a design space, or the path of its file."""
+    evaluator: EvaluatorChoice
+    """Name of the evaluator, or ``name`` and its options."""
+    workload: dict[str, Any] = Field(default_factory=dict)
+    """What the evaluator is to run; its own record says which keys."""
+    metrics: Annotated[dict[str, MetricDefinition], unstored_at({})] = Field(default_factory=dict)
+    """Further metrics by name, computed from those of the evaluator."""
+    objectives: Annotated[tuple[str, ...], Field(min_length=1)]
+    """``maximize METRIC`` or ``minimize METRIC``."""
+    constraints: tuple[str, ...] = ()
+    """Conditions over metrics, parameters and derived quantities."""
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    """Parameters that do not vary, with their values."""
+    reference_point: dict[str, Any] | None = None
+    """Bound of the hypervolume by objective; taken from a sample if not given."""
+    screening: Screening | None = None
+    """A cheaper evaluator, asked of promising designs before the dear one; optimizers that cannot
+    choose between the two do without."""
+    reference_sample: DesignCount | None = None
+    """Designs evaluated, outside every budget, to find the reference point. If not given, 512 for
+    evaluators of this package, and for others the initial designs of the first seed."""
+
+
+@dataclass(frozen=True)
+class ConfiguredOptimizer:
+    """An optimizer ready to be built for a run.
+
+    Attributes:
+        label: Its name in this campaign.
+        name: Under which it is registered.
+        factory: Its class.
+        hints: Whether it is told what the evaluator knows in advance.
+        start: Where its initial designs are from.
+    """
+
+    label: str
+    name: str
+    factory: Any
+    options: Record
+    hints: Hints = "on"
+    start: Start = "spread"
+
+    @property
+    def hint_use(self) -> HintUse:
+        """What hints do in its search, if the evaluator gives any."""
+        use: HintUse = getattr(self.factory, "hint_use", "none") if self.hints == "on" else "none"
+        return "start" if use == "none" and self.start == "hints" else use
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that its suggestions depend on, as JSON values; the usual is not mentioned."""
+        settings = {"hints": (self.hints, "on"), "start": (self.start, "spread")}
+        unusual = {key: value for key, (value, usual) in settings.items() if value != usual}
+        return {"name": self.name, **self.options.model_dump(mode="json"), **unusual}
+
+    def build(
+        self, space: SearchSpace, n_objectives: int, seed: int, reference: FloatArray
+    ) -> Optimizer:
+        """A fresh optimizer that has been told nothing but, if it wants it, the reference point."""
+        if self.hint_use in ("none", "start"):
+            space = space.without_hints()
+        takes_reference = getattr(self.factory, "takes_reference_point", False)
+        known = {"reference_point": reference} if takes_reference else {}
+        optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options, **known)
+        return optimizer
+
+
+@dataclass(frozen=True)
+class ResolvedDefinition:
+    """A definition with everything that it names loaded and checked.
+
+    Attributes:
+        problem: Space, evaluator, objectives and constraints.
+        optimizers: In the order of the file.
+        reference_point: The bound that the file gives, by metric, in natural sign.
+        screening: The same objectives and constraints as the cheaper evaluator has them.
+    """
+
+    path: Path
+    definition: Definition
+    problem: Problem
+    optimizers: tuple[ConfiguredOptimizer, ...]
+    reference_point: Mapping[str, float] | None
+    screening: Problem | None = None
+
+    def optimizer_of(self, run: Run) -> ConfiguredOptimizer:
+        """The optimizer that a run uses."""
+        return next(item for item in self.optimizers if item.label == run.optimizer)
+
+    def with_execution(self, execution: Execution | None) -> ResolvedDefinition:
+        """The same campaign, evaluated in another way; None: as its file says."""
+        if execution is None:
+            return self
+        definition = self.definition.model_copy(update={"execution": execution})
+        return replace(self, definition=definition)
+
+    @property
+    def _reference_sample(self) -> int | str:
+        stated = self.definition.reference_sample
+        usual = INITIAL_DESIGNS if is_foreign(self.problem.evaluator) else SAMPLE_SIZE
+        return usual if stated is None else stated
+
+    def identity(self) -> dict[str, Any]:
+        """All that the results depend on besides library versions, as JSON values."""
+        definition = self.definition
+        data = {
+            "problem": self.problem.provenance(),
+            "optimizers": {item.label: item.identity for item in self.optimizers},
+            "initial": definition.initial,
+            "budget": definition.budget,
+            "seeds": definition.seeds,
+            "batch": definition.batch,
+            "reference_point": self.reference_point,
+            "reference_sample": None if self.reference_point else self._reference_sample,
+        }
+        if self.definition.screening is not None and self.screening is not None:
+            costs = self.definition.screening.model_dump(include={"cost", "target_cost", "share"})
+            data["screening"] = {**costs, "problem": self.screening.provenance()}
+        return to_json_values(data)
+
+
+def campaign_reading(definition: Definition, problem: Problem) -> dict[str, Any]:
+    """How a campaign's evaluator reads designs; see :func:`reading_of`."""
+    choice = definition.evaluator
+    return reading_of(choice.name, problem.evaluator, choice.options)
+
+
+def to_json_values(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` as JSON gives it back: lists for tuples, plain numbers for NumPy's."""
+    values: dict[str, Any] = json.loads(json.dumps(data, default=_plain))
+    return values
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
+    """A campaign's definition, resolved.
+
+    Args:
+        name_or_path: ``osworld-prefill`` for ``runs/osworld-prefill.yaml``, or a path.
+
+    Raises:
+        InputError: With file, line and key of what is wrong, and the nearest valid choice.
+    """
+    path = resources.find("runs", str(name_or_path))
+    document, definition = read_definition(path)
+    optimizers = tuple(configured_optimizers(document, definition))
+    problem = _problem(document, definition)
+    reference_point = _reference_point(document, definition, problem)
+    screening = _screening(document, definition, problem)
+    return ResolvedDefinition(
+        path.resolve(), definition, problem, optimizers, reference_point, screening
+    )
+
+
+def load_problem(name_or_path: str | Path) -> Problem:
+    """The problem of a campaign's definition; its optimizers are not looked at.
+
+    Raises:
+        InputError: As :func:`load_definition`.
+    """
+    return _problem(*read_definition(resources.find("runs", str(name_or_path))))
+
+
+def load_screening(name_or_path: str | Path) -> Problem:
+    """The problem of a campaign's cheaper evaluator.
+
+    Raises:
+        InputError: As :func:`load_definition`; the file has no ``screening``.
+    """
+    document, definition = read_definition(resources.find("runs", str(name_or_path)))
+    problem = _screening(document, definition, _problem(document, definition))
+    if problem is None:
+        raise InputError("the key is required", document.where("screening"))
+    return problem
+
+
+def _screening(document: Document, definition: Definition, problem: Problem) -> Problem | None:
+    if definition.screening is None:
+        return None
+    return screening_problem(document, definition.screening, definition.workload, problem)
+
+
+def read_definition(path: Path) -> tuple[Document, Definition]:
+    """What a campaign file says, checked for itself; nothing that it names is loaded.
+
+    Raises:
+        InputError: With file, line and key of what is wrong.
+    """
+    document = read_document(path)
+    definition = to_record(document, Definition, {"name": path.stem, **document.data})
+    if definition.name != path.stem:
+        raise InputError(
+            f"expected the name of the file, {path.stem!r}, got {definition.name!r}",
+            document.where("name"),
+        )
+    problems = list(contradictions(document, definition))
+    if definition.evaluator.label is not None:
+        problems.append(f"{document.where('evaluator', 'label')}: only optimizers have a label")
+    if problems:
+        raise InputError(problems)
+    return document, definition
+
+
+def contradictions(document: Document, settings: SearchSettings) -> Iterator[str]:
+    """What cannot hold together in the settings of a file, one line each."""
+    if settings.budget < settings.initial:
+        yield (
+            f"{document.where('budget')}: expected at least the {settings.initial} initial "
+            f"designs, got {settings.budget}; raise budget or lower initial"
+        )
+    if len(set(settings.seeds)) < len(settings.seeds):
+        yield f"{document.where('seeds')}: expected distinct seeds, got {list(settings.seeds)}"
+    for i, choice in enumerate(settings.optimizers):
+        if choice.start == "hints" and (choice.hints or settings.hints) == "off":
+            yield (
+                f"{document.where('optimizers', i, 'start')}: expected 'spread' without hints, "
+                "got 'hints'"
+            )
+    for i, label in enumerate(settings.labels):
+        if label in settings.labels[:i]:
+            yield (
+                f"{document.where('optimizers', i)}: {label!r} is used twice; "
+                "tell them apart by 'label: NAME'"
+            )
+
+
+def configured_optimizers(
+    document: Document, settings: SearchSettings
+) -> Iterator[ConfiguredOptimizer]:
+    """The optimizers that a file names, found and with checked options.
+
+    Raises:
+        InputError: An unknown optimizer or option; the nearest is offered.
+    """
+    for i, choice in enumerate(settings.optimizers):
+        path: KeyPath = ("optimizers", i)
+        factory = plugins.load("optimizers", choice.name, document.where(*path))
+        if not hasattr(factory, "Options"):
+            problem = "has no Options, the record of the keys that a campaign may set"
+            remedy = "codesign.search.optimizers.base.BaseOptimizer brings an empty one"
+            raise InputError(
+                f"the class of optimizer {choice.name!r} {problem}; {remedy}", document.where(*path)
+            )
+        known = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
+        unknown = [key for key in choice.options if key not in known]
+        if unknown:
+            raise InputError(
+                [
+                    f"{document.where(*path, key)}: {describe_unknown('key', key, known)}"
+                    for key in unknown
+                ]
+            )
+        options = to_record(document, factory.Options, choice.options, path)
+        hints = choice.hints or settings.hints
+        label = choice.label or choice.name
+        yield ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
+
+
+def _evaluator(document: Document, definition: Definition) -> Evaluator:
+    choice = definition.evaluator
+    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
+    workload = to_record(document, factory.Workload, definition.workload, ("workload",))
+    options = to_record(document, factory.Options, choice.options, ("evaluator",))
+    with mistakes_at(document.where("workload")):
+        evaluator: Evaluator = plugins.build(factory, workload, options)
+    return evaluator
+
+
+def _problem(document: Document, definition: Definition) -> Problem:
+    catalogs = {"memtech": load_library().catalog()}
+    space = load_space(definition.space, catalogs, document.where("space"))
+    if definition.fixed:
+        space = space.fix(definition.fixed, document.where("fixed"))
+    evaluator = _evaluator(document, definition)
+    listed = {"objectives": definition.objectives, "constraints": definition.constraints}
+    places = {key: document.where(key) for key in ("space", *listed)}
+    options = [f"evaluator.{key}" for key in definition.evaluator.options]
+    places |= {option: document.where(*option.split(".", 1)) for option in options}
+    for key, texts in listed.items():
+        places |= {f"{key}.{i}": document.where(key, i) for i in range(len(texts))}
+    for name in definition.metrics:
+        places[f"metrics.{name}"] = document.where("metrics", name)
+        for key in ("value", "unit"):
+            places[f"metrics.{name}.{key}"] = document.where("metrics", name, key)
+    return build_problem(
+        space,
+        evaluator,
+        definition.objectives,
+        definition.constraints,
+        definition.evaluator.name,
+        places,
+        definition.metrics,
+    )
+
+
+def _reference_point(
+    document: Document, definition: Definition, problem: Problem
+) -> dict[str, float] | None:
+    if definition.reference_point is None:
+        return None
+    names = problem.objective_names
+    problems = ProblemList(
+        f"{document.where('reference_point', name)}: {describe_unknown('objective', name, names)}"
+        for name in definition.reference_point
+        if name not in names
+    )
+    point: dict[str, float] = {}
+    for objective in problem.objectives:
+        name = objective.metric.name
+        with problems.caught(), mistakes_at(document.where("reference_point", name)):
+            point[name] = _bound(definition.reference_point, name, objective.metric.unit)
+    problems.raise_any()
+    return point
+
+
+def _bound(point: Mapping[str, Any], name: str, unit: str) -> float:
+    """A number in the metric's own unit, which its name says, or a quantity."""
+    if name not in point:
+        raise InputError("the key is required")
+    value = point[name]
+    return parse_quantity(value, unit if isinstance(value, str) and unit else "")

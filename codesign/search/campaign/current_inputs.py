@@ -1,0 +1,180 @@
+"""Today's inputs of a campaign against those that its store has: what may change, and when."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import codesign
+from codesign.base.code_digest import code_digest
+from codesign.base.errors import InputError, StoreError
+from codesign.search.campaign.campaign_definition import (
+    INITIAL_DESIGNS,
+    SAMPLE_SIZE,
+    Definition,
+    ResolvedDefinition,
+)
+from codesign.search.campaign.differences import Difference, differences
+from codesign.search.campaign.store import Store
+from codesign.search.execution.result_cache import evaluator_modules
+from codesign.search.problem import Problem
+
+_LIBRARIES = ("numpy", "scipy", "moocore", "torch", "botorch", "gpytorch", "pymoo", "optuna")
+_MOST_DIFFERENCES = 20
+_MAY_CHANGE = (
+    ("budget",),
+    ("batch",),
+    ("initial",),
+    ("reference_sample",),
+    ("optimizers",),
+    ("problem", "evaluator"),
+    ("problem", "space", "catalogs"),
+    ("problem", "space", "sources"),
+)
+"""Inputs that may be accepted: stored designs, runs and columns mean the same without them."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CurrentInputs:
+    """What the results of a campaign depend on, as it is today.
+
+    Attributes:
+        store_path: Of the store that they are compared with.
+        error: Why the definition cannot be used today, if it cannot.
+    """
+
+    resolved: ResolvedDefinition
+    store_path: Path
+    error: InputError | None = None
+
+    @property
+    def definition(self) -> Definition:
+        """What the campaign file says."""
+        return self.resolved.definition
+
+    @property
+    def problem(self) -> Problem:
+        """What it evaluates."""
+        return self.resolved.problem
+
+    def as_stored(self) -> dict[str, Any]:
+        """What a store keeps of them."""
+        return {
+            "definition": self.definition.model_dump(mode="json"),
+            "identity": self.resolved.identity(),
+            "versions": library_versions(),
+            "code": self._code(),
+        }
+
+    def _code(self) -> str:
+        """Digest of the code behind an evaluation."""
+        return code_digest(
+            (*evaluator_modules(self.problem.evaluator), "codesign.search.problem_builder")
+        )[:12]
+
+    def changes(self, store: Store) -> list[str]:
+        """``key: stored -> now`` of the inputs that differ, one line each."""
+        if self.error is not None:
+            return list(self.error.problems)
+        return [str(item) for item in self._differences(store)]
+
+    def _differences(self, store: Store) -> list[Difference]:
+        items = differences(store.inputs.get("identity", {}), self.resolved.identity())
+        # The sample decided on the stored point; a later default changes nothing.
+        usual = Difference(("reference_sample",), SAMPLE_SIZE, INITIAL_DESIGNS)
+        return [item for item in items if item != usual and not _is_unused_entry(item)]
+
+    def accepted_changes(self, store: Store, accept: bool = False) -> list[str]:
+        """The changes if they are accepted.
+
+        Raises:
+            StoreError: They are not, or stored designs and numbers would mean something else.
+        """
+        if self.error is not None:
+            raise self.error
+        items = self._differences(store)
+        changes = [str(item) for item in items]
+        fixed = [str(item) for item in items if not _may_change(item)]
+        if (self.definition.runs, self.problem.metric_names) != (
+            store.runs,
+            store.layout.metrics,
+        ):
+            fixed = changes
+        if changes and (fixed or not accept):
+            remedy = "" if fixed else ", or accept the changes by --accept-changes"
+            listed = (fixed or changes)[:_MOST_DIFFERENCES]
+            if len(fixed or changes) > len(listed):
+                listed.append(f"... and {len(fixed or changes) - len(listed)} more")
+            raise StoreError(
+                [
+                    f"{self.store_path}: the store belongs to another definition; change it "
+                    f"back, give the campaign another name, or move its folder away{remedy}. "
+                    "Stored -> now:",
+                    *(f"  {line}" for line in listed),
+                ]
+            )
+        self.warn_of_versions(store)
+        if store.notice:
+            _logger.warning("%s; it is evaluated again", store.notice)
+        return changes
+
+    def accepted_code(self, store: Store, changes: list[str], accept: bool) -> list[str]:
+        """The change of the evaluator's code, if there is one, something is left to do, and it is
+        accepted.
+
+        Raises:
+            StoreError: It is not accepted.
+        """
+        stored, now = store.inputs.get("code", self._code()), self._code()
+        is_complete = all(count.ended is not None for count in store.counts())
+        if stored == now or (is_complete and not changes):
+            return []
+        if not accept:
+            begun = store.inputs.get("versions", {}).get("codesign", "unknown")
+            text = (
+                "the code of the evaluator has changed since the campaign was begun "
+                f"(digest {stored}, codesign {begun}; now {now}); go on with the old code, or "
+                "mark what follows as of the new code by --accept-changes"
+            )
+            raise StoreError(text, str(self.store_path))
+        return [f"code: {stored} -> {now}"]
+
+    def warn_of_versions(self, store: Store) -> None:
+        """Warn where libraries, or the evaluator's code, are not those of the store."""
+        name = self.definition.name
+        for line in differences(store.inputs.get("versions", {}), library_versions()):
+            _logger.warning("%s was begun with other versions: %s", name, line)
+        if store.inputs.get("code", self._code()) != self._code():
+            _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
+
+
+def _may_change(item: Difference) -> bool:
+    return any(item.path[: len(key)] == key for key in _MAY_CHANGE)
+
+
+def _is_unused_entry(item: Difference) -> bool:
+    """Whether one side alone lists an entry of a catalog or of the memory technologies.
+
+    An earlier version listed those that no design has, too.
+    """
+    is_entry = (item.path[:2] == ("problem", "space") and item.path[-3:-2] == ("catalogs",)) or (
+        item.path[:2] == ("problem", "evaluator") and item.path[-2:-1] == ("memtech",)
+    )
+    return is_entry and item.is_on_one_side
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of all that can change the last bits of a result."""
+    versions = {"python": platform.python_version(), "codesign": codesign.__version__}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions

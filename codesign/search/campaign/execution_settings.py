@@ -1,0 +1,59 @@
+"""How a campaign's designs are evaluated: how many at once, and where.
+
+Nothing here is part of a campaign's identity: it may change between two runs of one campaign.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from codesign.base.errors import as_value_error
+from codesign.base.schema import Record
+from codesign.base.units import parse_quantity
+from codesign.search.execution.guard import GuardLimits
+
+
+def _duration(value: str) -> str:
+    with as_value_error():
+        seconds = parse_quantity(value, "s")
+    if seconds <= 0:
+        raise ValueError(f"expected a time above 0, got {value!r}")
+    return value
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+"""A time above 0, such as ``30 min``."""
+
+
+class Execution(Record):
+    """The key ``execution:`` of a campaign file or a comparison's."""
+
+    timeout: Duration | None = None
+    """Longest time that one design may take, such as ``30 min``; without it, a design that hangs
+    holds its run up and is named from time to time."""
+    retries: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """How often a design that failed, or whose process died, is tried again, with pauses of 1, 2,
+    4, ... seconds; if not given, twice after a death and never after a failure."""
+
+    isolated: bool | None = None
+    """Whether a process of its own, which may hang or crash, evaluates the designs; if not given,
+    for evaluators from elsewhere and ``command``, and where ``timeout`` or ``retries`` is set."""
+    cache: bool | None = None
+    """Whether results are taken from the cache of results and kept there (``codesign cache``); if
+    not given, for evaluators from elsewhere and ``command``, unless ``isolated`` is false."""
+    cache_folder: str | None = None
+    """Folder of that cache; the user's cache folder if not given."""
+    in_flight: Annotated[int, Field(strict=True, ge=1)] = 1
+    """Designs of one run that are evaluated at the same time. With one, an optimizer knows every
+    result before it proposes the next batch; with more, it knows the others as pending."""
+    executor: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(:.+)?$")] | None = None
+    """Where designs are evaluated: ``local`` (processes), ``threads``, ``parsl:FARM.yaml``,
+    ``dask:ADDRESS``, or a registered name; this machine if not given."""
+
+    @property
+    def guard_limits(self) -> GuardLimits:
+        """Patience with one design."""
+        timeout_s = None if self.timeout is None else parse_quantity(self.timeout, "s")
+        return GuardLimits(timeout_s, self.retries)

@@ -1,0 +1,268 @@
+"""Runs side by side: workers compute, one process writes.
+
+A worker is a fresh Python process with one thread. It builds the problem from the definition,
+is given one run at a time with its stored history, sends each batch to the parent and goes on
+when the parent says that the batch is durable. Workers never open the store, so whatever kills
+one loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import JobError
+from codesign.base.processes import WorkerProcess
+from codesign.search.campaign.execution_settings import Execution
+from codesign.search.campaign.loop import Plan, run_batches
+from codesign.search.campaign.observations import (
+    Layout,
+    ObservationBatch,
+    PendingDesign,
+    Run,
+    ScreenedBatch,
+    StoredObservations,
+)
+from codesign.search.campaign.store import Store
+from codesign.search.execution.guard import Refusal
+
+
+class Progress(Protocol):
+    """What a campaign tells of its progress, from the thread that runs it."""
+
+    def sample(self, total: int, done: int) -> None:
+        """So many designs of the reference sample of a slow evaluator are durable."""
+        return
+
+    def start(self, total: int, done: int) -> None:
+        """Evaluations of the whole campaign, and how many are in the store already."""
+        return
+
+    def advance(self, run: Run, n: int, hypervolume: float) -> None:
+        """``n`` more observations of a run are durable; its hypervolume so far."""
+        return
+
+    def finish(self) -> None:
+        """No further call comes, whether the campaign is complete or not."""
+        return
+
+
+class Quiet(Progress):
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """What a worker needs to build the plan for itself.
+
+    Attributes:
+        identity: What the parent made of the file; the worker must find the same.
+        execution: How designs are evaluated, whatever the file says.
+        layout: Names of the recorded numbers.
+        reference: (m,) reference point, minimized.
+    """
+
+    path: Path
+    identity: dict[str, Any]
+    execution: Execution
+    layout: Layout
+    reference: FloatArray
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A run for a worker."""
+
+    run: int
+    history: StoredObservations
+
+
+@dataclass(frozen=True)
+class Durable:
+    """The parent's answer to a batch."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker's last word on a run.
+
+    Attributes:
+        run: Index of the run.
+        error: Why it stopped early, or None. If it is in the input, no other run can do better.
+    """
+
+    run: int
+    error: Refusal | None = None
+
+
+class Recorder:
+    """The parent's side of all runs: stores, reports progress, collects failures.
+
+    Args:
+        store: Open for writing.
+        budget: Observations of a complete run.
+        progress: Told of every durable batch.
+    """
+
+    def __init__(self, store: Store, budget: int, progress: Progress) -> None:
+        self._store, self._budget, self._progress = store, budget, progress
+        self._done = [count.done for count in store.counts()]
+        self.failures: list[str] = []
+
+    def history(self, run: int) -> StoredObservations:
+        """What the store holds of a run."""
+        return self._store.read(run)
+
+    def propose(self, proposals: Sequence[PendingDesign]) -> None:
+        """Make proposals durable."""
+        self._store.propose(proposals)
+
+    def proposals(self, run: int) -> list[PendingDesign]:
+        """All that a run proposed to be evaluated beside others, in order."""
+        return self._store.proposals(run)
+
+    def record_screened(self, batch: ScreenedBatch) -> None:
+        """Make what a cheaper evaluator said durable."""
+        self._store.append_screened(batch)
+
+    def screened(self, run: int) -> ScreenedBatch:
+        """All that a cheaper evaluator said of designs of a run."""
+        return self._store.screened(run)
+
+    def record(self, batches: Sequence[ObservationBatch]) -> None:
+        """Make batches durable, and report them."""
+        self.store(batches)
+        self.note(batches)
+
+    def store(self, batches: Sequence[ObservationBatch]) -> None:
+        """Make batches durable; by another thread too, while this one does not use the store."""
+        if batches:
+            self._store.append(batches)
+
+    def note(self, batches: Sequence[ObservationBatch]) -> None:
+        """Report durable batches."""
+        for batch in batches:
+            self._done[batch.run] += len(batch)
+            run = self._store.runs[batch.run]
+            self._progress.advance(run, len(batch), float(batch.hypervolume[-1]))
+
+    def end(self, ended: Ended) -> None:
+        """Note how a run ended.
+
+        Raises:
+            InputError: The user must change something before any run can succeed.
+        """
+        if ended.error is None:
+            is_complete = self._done[ended.run] >= self._budget
+            self._store.end_run(ended.run, "complete" if is_complete else "exhausted")
+        elif ended.error.is_input:
+            raise ended.error.error()
+        else:
+            self.failures.append(ended.error.text)
+
+    def finish(self) -> None:
+        """Raise what went wrong.
+
+        Raises:
+            JobError: One line for each run that failed.
+        """
+        if self.failures:
+            raise JobError("\n".join(self.failures))
+
+
+def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None:
+    """Do the pending runs one after the other in this process.
+
+    Raises:
+        JobError: A run failed; the others were done.
+    """
+    for run in pending:
+        try:
+            for batch in run_batches(plan, run, recorder.history(run)):
+                recorder.record([batch])
+        except JobError as error:
+            recorder.end(Ended(run, Refusal.of(error)))
+        else:
+            recorder.end(Ended(run))
+    recorder.finish()
+
+
+def execute_in_processes(
+    setup: WorkerSetup,
+    runs: Sequence[Run],
+    pending: Sequence[int],
+    recorder: Recorder,
+    workers: int,
+) -> None:
+    """Do the pending runs in worker processes, in the order given.
+
+    Raises:
+        JobError: A run failed or its worker died; the others were done.
+    """
+    waiting = deque(pending)
+    with _crew() as crew:
+        while waiting or crew:
+            while waiting and len(crew) < workers:
+                worker = _Worker(setup)
+                crew[worker.connection] = worker
+                worker.assign(waiting.popleft(), recorder)
+            ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index] # only connections were given
+            messages = [(worker, worker.next_message(runs)) for worker in ready]
+            # Batches that arrive together share one transaction.
+            recorder.record(
+                [message for _, message in messages if isinstance(message, ObservationBatch)]
+            )
+            for worker, message in messages:
+                if isinstance(message, ObservationBatch):
+                    worker.send(Durable())
+                    continue
+                recorder.end(message)
+                if waiting and worker.is_alive:
+                    worker.assign(waiting.popleft(), recorder)
+                else:
+                    worker.stop()
+                    del crew[worker.connection]
+    recorder.finish()
+
+
+@contextmanager
+def _crew() -> Iterator[dict[Connection, _Worker]]:
+    crew: dict[Connection, _Worker] = {}
+    try:
+        yield crew
+    finally:
+        for worker in crew.values():
+            worker.stop()
+
+
+class _Worker(WorkerProcess):
+    """A process that does one run at a time."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        super().__init__("codesign.search.campaign.campaign_worker")
+        self.run = -1
+        self.send(setup)
+
+    def assign(self, run: int, recorder: Recorder) -> None:
+        """Give the worker a run."""
+        self.run = run
+        self.send(Assignment(run, recorder.history(run)))
+
+    def next_message(self, runs: Sequence[Run]) -> ObservationBatch | Ended:
+        """The next message; the worker's death is the failure of its run."""
+        try:
+            message: ObservationBatch | Ended = self.receive()
+        except EOFError:
+            text = (
+                f"the worker of run {runs[self.run]} {self.death()}; what it had finished is "
+                "stored, run again to go on"
+            )
+            return Ended(self.run, Refusal(text, is_input=False))
+        return message

@@ -1,0 +1,164 @@
+"""Where designs are evaluated several at a time, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import IntArray
+from codesign.base.errors import CodesignError, JobError
+from codesign.base.evaluator import Evaluation
+from codesign.base.failures import Failure
+from codesign.search.execution.executors import MisdeliveredError
+from codesign.search.execution.guard import NOTICE_S, Refusal
+from codesign.search.observations import Observations
+from codesign.search.problem import Problem
+
+Task: TypeAlias = Callable[[IntArray], Observations | Refusal]
+"""Evaluates (1, d) designs on a worker, which must be able to import it."""
+
+
+class ExecutorGoneError(JobError):
+    """The executor works no more, so that no run can go on."""
+
+    def __init__(self, error: BaseException) -> None:
+        words = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
+        super().__init__(
+            f"the executor no longer works ({words}); what was finished is stored, "
+            "run again to go on"
+        )
+
+
+@dataclass(frozen=True)
+class Farm:
+    """Where the designs of all runs are evaluated.
+
+    Attributes:
+        task: What is run for a design.
+        in_flight: Designs of one run at the same time.
+        runs: Runs at the same time.
+        retries: Further attempts at a design that was lost.
+        wait: Returns when at least one of the futures is done, or sooner.
+        names_slow: Whether designs without a result are named, because workers cannot do it.
+    """
+
+    executor: Executor
+    task: Task
+    in_flight: int
+    runs: int
+    retries: int
+    wait: Callable[[list[Future[Observations | Refusal]]], object] = field(
+        default=partial(wait, timeout=NOTICE_S, return_when=FIRST_COMPLETED)
+    )
+    names_slow: bool = False
+
+    @property
+    def places(self) -> int:
+        """Designs that are evaluated at the same time."""
+        return self.runs * self.in_flight
+
+    def submit(self, row: IntArray) -> Future[Observations | Refusal]:
+        """Begin the evaluation of a (d,) design.
+
+        Raises:
+            ExecutorGoneError: The executor takes no tasks.
+        """
+        try:
+            return self.executor.submit(self.task, row[None, :])
+        except Exception as error:  # a stranger's executor may fail in any way
+            raise ExecutorGoneError(error) from error
+
+    def check_alive(self, loss: BaseException) -> None:
+        """See that it was the design that was lost, and not the executor.
+
+        Raises:
+            ExecutorGoneError: The executor does nothing any more.
+        """
+        try:
+            self.executor.submit(_nothing).result()
+        except Exception:  # as above
+            raise ExecutorGoneError(loss) from loss
+
+    def observed(
+        self,
+        problem: Problem,
+        future: Future[Observations | Refusal],
+        row: IntArray,
+        losses: Counter[int],
+        number: int,
+    ) -> Observations | None:
+        """What came of a design; None if it was lost and is to be tried again.
+
+        Args:
+            future: That of :meth:`submit`, which is done.
+            row: (d,) the design.
+            losses: How often each design was lost; this loss is counted.
+            number: Of the design, there.
+
+        Raises:
+            ExecutorGoneError: The executor does nothing any more.
+            CodesignError: The evaluator cannot be used.
+        """
+        error = loss(future, row)
+        if error is None:
+            result = future.result()
+            if isinstance(result, Refusal):
+                raise result.error()
+            return result
+        losses[number] += 1
+        if losses[number] <= self.retries:
+            return None
+        self.check_alive(error)
+        text = " ".join(f"lost with its worker: {error}".split())
+        return problem.observed(row[None, :], Evaluation({}, {}, {0: Failure("lost", text)}))
+
+    def evaluate_each(self, problem: Problem, rows: IntArray) -> Iterator[tuple[int, Observations]]:
+        """The observations of (n, d) designs, with their positions, as they end.
+
+        Raises:
+            ExecutorGoneError: The executor works no more.
+            CodesignError: The evaluator cannot be used; what was under way was given before.
+        """
+        waiting, losses = deque(range(len(rows))), Counter[int]()
+        airborne: dict[Future[Observations | Refusal], int] = {}
+        refusal: CodesignError | None = None
+        while airborne or (waiting and refusal is None):
+            while waiting and refusal is None and len(airborne) < self.places:
+                i = waiting.popleft()
+                airborne[self.submit(rows[i])] = i
+            self.wait(list(airborne))
+            for future in [future for future in airborne if future.done()]:
+                i = airborne.pop(future)
+                try:
+                    observations = self.observed(problem, future, rows[i], losses, i)
+                except ExecutorGoneError:
+                    raise
+                except CodesignError as error:
+                    refusal = error
+                    continue
+                if observations is None:
+                    waiting.appendleft(i)
+                else:
+                    yield i, observations
+        if refusal is not None:
+            raise refusal
+
+
+def loss(future: Future[Observations | Refusal], row: IntArray) -> BaseException | None:
+    """Why a task that is done has no result of its own (d,) design, if so."""
+    error = future.exception()
+    if error is None and isinstance(result := future.result(), Observations):
+        if np.array_equal(result.rows, row[None, :]):
+            return None
+        return MisdeliveredError("the executor returned the result of another task")
+    return error
+
+
+def _nothing() -> None:
+    """A task that any worker can do."""

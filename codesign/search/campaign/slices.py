@@ -1,0 +1,82 @@
+"""Whole runs on an executor: each is carried on elsewhere, slice after slice, and stored here.
+
+For evaluators that are faster than the way to a worker: what takes the time is the optimizers.
+Neither the number of workers nor the length of a slice changes a result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+
+from codesign.base.columns import FloatArray
+from codesign.search.campaign.executor import Ended, Recorder
+from codesign.search.campaign.farm import ExecutorGoneError
+from codesign.search.campaign.observations import Layout
+from codesign.search.campaign.tasks import RunSlice, Site, SliceResult, carry_on
+from codesign.search.execution.executors import MisdeliveredError
+
+_LOSSES = 2
+"""Of one slice in a row, before the executor is given up."""
+SLICE_S = 10.0
+"""What a slice may lose when its worker dies."""
+
+
+def execute_slices(
+    site: Site,
+    layout: Layout,
+    reference: FloatArray,
+    pending: Sequence[int],
+    recorder: Recorder,
+    executor: Executor,
+    places: int,
+) -> None:
+    """Do the pending runs, so many at a time, in the order given.
+
+    Raises:
+        ExecutorGoneError: A slice was lost more than twice in a row.
+        JobError: A run failed; the others were done.
+    """
+    waiting, losses = deque(pending), dict.fromkeys(pending, 0)
+    slices: dict[Future[SliceResult], RunSlice] = {}
+    while waiting or slices:
+        while waiting and len(slices) < places:
+            run = waiting.popleft()
+            part = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
+            slices[_submitted(executor, site, part)] = part
+        for future in wait(slices, return_when=FIRST_COMPLETED).done:
+            part = slices.pop(future)
+            run, error = part.run, _loss(future, part)
+            if error is not None:
+                losses[run] += 1
+                if losses[run] > _LOSSES:
+                    raise ExecutorGoneError(error)
+                waiting.appendleft(run)
+                continue
+            losses[run] = 0
+            result = future.result()
+            recorder.record(result.batches)
+            if not result.is_over:
+                waiting.appendleft(run)
+            else:
+                recorder.end(Ended(run, result.error))
+    recorder.finish()
+
+
+def _loss(future: Future[SliceResult], part: RunSlice) -> BaseException | None:
+    """Why a slice that is done has not what follows on the stored part of its run, if so."""
+    error = future.exception()
+    if error is None:
+        result = future.result()
+        if (result.run, result.n_before) == (part.run, len(part.history)):
+            return None
+        return MisdeliveredError("the executor returned the result of another task")
+    return error
+
+
+def _submitted(executor: Executor, site: Site, part: RunSlice) -> Future[SliceResult]:
+    try:
+        return executor.submit(carry_on, site, part)
+    except Exception as error:  # a stranger's executor may fail in any way
+        raise ExecutorGoneError(error) from error

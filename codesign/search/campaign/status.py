@@ -1,0 +1,182 @@
+"""How far campaigns have come: one, from its store, or all of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.base import resources
+from codesign.base.errors import CodesignError
+from codesign.search.campaign.campaign_definition import Definition, read_definition
+from codesign.search.campaign.lock import is_held
+from codesign.search.campaign.observations import Run
+from codesign.search.campaign.reference import settled
+from codesign.search.campaign.store import RunCounts, Store
+from codesign.search.campaign.store_file import STORE, open_store
+
+State: TypeAlias = Literal["not started", "running", "stopped", "complete", "exhausted"]
+"""``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How far a run has come.
+
+    Attributes:
+        done: Designs evaluated.
+        feasible: Of those, within every limit.
+        failed: Of those, without a result.
+        failures: Number of those by kind: failed, timeout, bad-output, lost.
+        hypervolume: So far.
+        seconds: Wall time spent.
+    """
+
+    run: Run
+    state: State
+    done: int = 0
+    feasible: int = 0
+    failed: int = 0
+    hypervolume: float = 0.0
+    seconds: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CampaignStatus:
+    """How far a campaign has come.
+
+    Attributes:
+        state: Of the whole.
+        budget: Designs per run.
+        runs: Each run; empty if the store cannot be read.
+        problem: Why definition or store cannot be used, or None.
+        notices: What whoever reads its results should know: inputs that changed, a copy that is
+            not complete.
+    """
+
+    name: str
+    folder: Path
+    state: State
+    budget: int
+    runs: tuple[RunStatus, ...]
+    problem: str | None = None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> int:
+        """Designs evaluated over all runs."""
+        return sum(run.done for run in self.runs)
+
+    @property
+    def total(self) -> int:
+        """Designs that all runs evaluate if the space does not run out of them."""
+        return self.budget * len(self.runs)
+
+
+def results_folder(folder: str | Path | None = None) -> Path:
+    """The folder in which each campaign has its own."""
+    return Path(folder) if folder is not None else Path.cwd() / "runs"
+
+
+def list_campaigns(folder: str | Path | None = None) -> list[CampaignStatus]:
+    """Every campaign that has a definition or a store, by name, with its state.
+
+    A definition or a store that cannot be used is listed with its problem.
+    """
+    root = results_folder(folder)
+    stores = {path.parent.name for path in root.glob(f"*/{STORE}")}
+    listed = [_listed_store(name, root / name) for name in stores]
+    for name, path in resources.listed("runs").items():
+        if name not in stores:
+            listed.append(_listed_definition(path, root))
+    return sorted(
+        {item.name: item for item in reversed(listed)}.values(), key=lambda item: item.name
+    )
+
+
+def _listed_store(name: str, folder: Path) -> CampaignStatus:
+    try:
+        return _status_of(name, folder)
+    except CodesignError as error:
+        return CampaignStatus(name, folder, "stopped", 0, (), str(error))
+
+
+def _listed_definition(path: Path, root: Path) -> CampaignStatus:
+    try:
+        _, definition = read_definition(path)
+    except CodesignError as error:
+        return CampaignStatus(path.stem, root / path.stem, "not started", 0, (), str(error))
+    name = definition.name
+    if (root / name / STORE).exists():
+        return _listed_store(name, root / name)
+    runs = tuple(RunStatus(run, "not started") for run in definition.runs)
+    return CampaignStatus(name, root / name, "not started", definition.budget, runs)
+
+
+def _status_of(name: str, folder: Path) -> CampaignStatus:
+    with open_store(folder / STORE) as store:
+        return status_of_store(store, name, folder)
+
+
+def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
+    """How far the campaign of an open store has come."""
+    counts = store.counts()
+    budget = int(store.inputs.get("identity", {}).get("budget", 0))
+    is_running = is_held(folder / "lock")
+    if store.meta.get("reference_is_provisional", False):
+        stored = store.read()
+        _, hypervolume = settled(store, stored)
+        lasts = [np.append(0.0, hypervolume[stored.run == run])[-1] for run in range(len(counts))]
+        counts = [
+            replace(count, hypervolume=float(v)) for count, v in zip(counts, lasts, strict=True)
+        ]
+    runs = tuple(_run_status(count, is_running) for count in counts)
+    notices = [f"accepted: {line}" for epoch in store.epochs for line in epoch.changes]
+    notices += [store.notice] if store.notice else []
+    notices += _screening_notices(store, sum(count.done for count in counts))
+    state = _state(runs, is_running)
+    return CampaignStatus(name, folder, state, budget, runs, notices=tuple(notices))
+
+
+def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
+    """What a cheaper evaluator was asked, and what it cost."""
+    screening = Definition.model_validate(store.inputs["definition"]).screening
+    if screening is None:
+        return []
+    batches = [store.screened(run) for run in range(len(store.runs))]
+    n = sum(len(batch.observations) for batch in batches)
+    seconds = sum(batch.seconds for batch in batches)
+    declared_s, target_s = n * screening.cost_s, n_evaluated * screening.target_cost_s
+    return [
+        f"{screening.name} screened {n:,} designs in {seconds:,.1f} s; declared are "
+        f"{declared_s:,.6g} s for these and {target_s:,.6g} s for the {n_evaluated:,} evaluated"
+    ]
+
+
+def _run_status(count: RunCounts, is_running: bool) -> RunStatus:
+    state: State = "not started"
+    if count.ended is not None:
+        state = "complete" if count.ended == "complete" else "exhausted"
+    elif count.done:
+        state = "running" if is_running else "stopped"
+    return RunStatus(
+        run=count.run,
+        state=state,
+        done=count.done,
+        feasible=count.feasible,
+        failed=sum(count.failures.values()),
+        hypervolume=count.hypervolume,
+        seconds=count.seconds,
+        failures=count.failures,
+    )
+
+
+def _state(runs: Sequence[RunStatus], is_running: bool) -> State:
+    states = {run.state for run in runs}
+    if states <= {"complete", "exhausted"}:
+        return "exhausted" if states == {"exhausted"} else "complete"
+    return "running" if is_running else "stopped"

@@ -1,0 +1,482 @@
+"""The store of a campaign: one SQLite file, one writer, every batch durable before the next.
+
+Tables
+    meta          key and JSON value: layout, definition, resolved inputs, versions, reference point
+    runs          optimizer and seed of each run, and its final state once it has one
+    observations  one row each, ordered by run and step; equal bytes for equal campaigns. Run -1 is
+                  the reference sample, whose observations all runs share
+    timings       wall time of each batch, apart because it is never the same twice
+    proposals     designs that a run evaluates beside others, stored before they are evaluated; an
+                  observation's batch is that of its proposal
+    screenings    what a cheaper evaluator said of designs of a run, in order, with the wall time of
+                  each: objectives, minimized, and violations of constraints; there is none without
+    epochs        from which step of each run on changed inputs were accepted, and these inputs
+
+``design`` holds d little-endian int32 level indices, ``numbers`` the float64 metrics and
+violations named in the layout; ``checksum`` is the CRC-32 of a row, for SQLite does not notice
+when a value changes on the disk. A batch is one transaction with ``synchronous=FULL``.
+
+Version 2 had no epochs and checksums of observations alone. It is read as it is, and made a store
+of version 3 when a campaign goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import IntArray
+from codesign.base.databases import transaction
+from codesign.base.failures import Failure, Status
+from codesign.search.campaign.observations import (
+    SAMPLE,
+    Layout,
+    ObservationBatch,
+    PendingDesign,
+    Run,
+    ScreenedBatch,
+    StoredObservations,
+)
+from codesign.search.campaign.store_errors import DamagedStoreError, explained
+from codesign.search.campaign.store_format import (
+    CHECKED,
+    INSERT,
+    SCHEMA_VERSION,
+    SCREENINGS,
+    changed_rows,
+    has_screenings,
+    is_intact,
+    records,
+    row_checksum,
+    to_json,
+)
+from codesign.search.observations import Observations
+
+CHUNK = 20_000
+"""Observations read at a time: enough to be fast, few enough to need little memory."""
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """How far a run has come.
+
+    Attributes:
+        done: Observations in the store.
+        feasible: Those that met every constraint.
+        failures: Those without a result, by the word for it.
+        hypervolume: After the last observation.
+        seconds: Wall time of its batches.
+        ended: ``complete`` or ``exhausted`` (no further design existed); None before.
+    """
+
+    run: Run
+    done: int
+    feasible: int
+    failures: Mapping[str, int]
+    hypervolume: float
+    seconds: float
+    ended: str | None
+
+
+@dataclass(frozen=True)
+class BatchTiming:
+    """Wall time of one batch: never the same twice, so no result depends on it.
+
+    Attributes:
+        run: Index of the run.
+        batch: Number of the batch within the run; the initial designs are batch 0.
+        n_designs: Observations in it.
+    """
+
+    run: int
+    batch: int
+    n_designs: int
+    ask_seconds: float
+    evaluate_seconds: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Changed inputs with which a campaign went on.
+
+    Attributes:
+        first_steps: By run, the step from which its observations were made under them.
+        changes: ``key: before -> after``, one line each.
+        inputs: ``identity``, ``definition`` and ``versions`` as they were then.
+    """
+
+    first_steps: tuple[int, ...]
+    changes: tuple[str, ...]
+    inputs: Mapping[str, Any]
+
+
+class Store:
+    """An open store; use ``create_store`` and ``open_store`` of ``store_file.py``.
+
+    Args:
+        connection: In autocommit mode.
+        version: Of its schema.
+        notice: What whoever reads it should know of the file.
+    """
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, version: int, notice: str | None = None
+    ) -> None:
+        self.path, self.notice, self._version = path, notice, version
+        self._connection = connection
+        with explained(path):
+            self.meta: dict[str, Any] = _read_meta(path, connection, version)
+            self.runs: tuple[Run, ...] = tuple(
+                Run(optimizer, seed)
+                for optimizer, seed in connection.execute(
+                    "SELECT optimizer, seed FROM runs ORDER BY run"
+                )
+            )
+            self.layout = _read_layout(path, self.meta)
+            self.epochs: tuple[Epoch, ...] = _read_epochs(path, connection, version)
+        self._n_parameters = len(self.meta["parameters"])
+
+    def close(self) -> None:
+        """Close the file; a writer's journal is folded into it."""
+        self._connection.close()
+
+    def append(self, batches: Sequence[ObservationBatch]) -> None:
+        """Make batches durable, all or none.
+
+        Raises:
+            JobError: The disk is full or fails; what was stored before is intact.
+        """
+        with explained(self.path), transaction(self._connection):
+            for batch in batches:
+                self._connection.executemany(INSERT, records(batch, self.layout))
+                timing = self._timing_with(batch)
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO timings VALUES (?, ?, ?, ?, ?)",
+                    (*timing, row_checksum(timing)),
+                )
+
+    def _timing_with(self, batch: ObservationBatch) -> tuple[int, int, float, float]:
+        """The sums of a batch that becomes durable design by design."""
+        stored = self._connection.execute(
+            "SELECT ask_seconds, evaluate_seconds FROM timings WHERE run = ? AND batch = ?",
+            (batch.run, batch.batch),
+        ).fetchone()
+        ask_seconds, evaluate_seconds = stored or (0.0, 0.0)
+        ask_seconds += batch.ask_seconds
+        return batch.run, batch.batch, ask_seconds, evaluate_seconds + batch.evaluate_seconds
+
+    def propose(self, proposals: Sequence[PendingDesign]) -> None:
+        """Make proposals durable, all or none, before they are evaluated.
+
+        Raises:
+            JobError: The disk is full or fails; what was stored before is intact.
+        """
+        with explained(self.path), transaction(self._connection):
+            for item in proposals:
+                design = np.ascontiguousarray(item.row, dtype="<i4").tobytes()
+                row = (item.run, item.number, item.batch, item.n_told, design)
+                self._connection.execute(
+                    "INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?)",
+                    (*row, row_checksum(row)),
+                )
+
+    def proposals(self, run: int) -> list[PendingDesign]:
+        """The stored proposals of a run, in their order.
+
+        Raises:
+            StoreError: The file is damaged.
+        """
+        with explained(self.path), self._snapshot():
+            rows = self._connection.execute(
+                "SELECT run, proposal, batch, told, design, checksum FROM proposals "
+                "WHERE run = ? ORDER BY proposal",
+                (run,),
+            ).fetchall()
+        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
+            raise DamagedStoreError(self.path, "a proposal is not what was written")
+        designs = self._matrix((row[4] for row in rows), "<i4", self._n_parameters)
+        return [
+            PendingDesign(run, number, batch, n_told, design.astype(np.int64))
+            for (_, number, batch, n_told, *_rest), design in zip(rows, designs, strict=True)
+        ]
+
+    def append_screened(self, batch: ScreenedBatch) -> None:
+        """Make what a cheaper evaluator said durable, all or nothing.
+
+        Raises:
+            JobError: The disk is full or fails; what was stored before is intact.
+        """
+        observations = batch.observations
+        seconds = batch.seconds / max(len(observations), 1)
+        numbers = np.hstack([observations.objectives, observations.violations])
+        with explained(self.path), transaction(self._connection):
+            self._connection.execute(SCREENINGS)
+            for i, design in enumerate(observations.rows):
+                failure = observations.failures.get(i)
+                row = (
+                    batch.run,
+                    batch.first + i,
+                    int(batch.n_told[i]),
+                    np.ascontiguousarray(design, dtype="<i4").tobytes(),
+                    np.ascontiguousarray(numbers[i], dtype="<f8").tobytes(),
+                    failure and failure.reason,
+                    seconds,
+                )
+                self._connection.execute(
+                    "INSERT INTO screenings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*row, row_checksum(row)),
+                )
+
+    def screened(self, run: int) -> ScreenedBatch:
+        """All that a cheaper evaluator said of designs of a run.
+
+        Raises:
+            StoreError: The file is damaged.
+        """
+        with explained(self.path), self._snapshot():
+            rows = (
+                self._connection.execute(
+                    "SELECT run, number, told, design, numbers, reason, seconds, checksum "
+                    "FROM screenings WHERE run = ? ORDER BY number",
+                    (run,),
+                ).fetchall()
+                if has_screenings(self._connection)
+                else []
+            )
+        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
+            raise DamagedStoreError(self.path, "a screened design is not what was written")
+        if [row[1] for row in rows] != list(range(len(rows))):
+            raise DamagedStoreError(self.path, "screened designs are missing")
+        m = len(self.layout.objectives)
+        numbers = self._matrix((row[4] for row in rows), "<f8", len(rows[0][4]) // 8 if rows else m)
+        observations = Observations(
+            self._matrix((row[3] for row in rows), "<i4", self._n_parameters).astype(np.int64),
+            numbers[:, :m],
+            numbers[:, m:],
+            failures={
+                i: Failure("failed", row[5]) for i, row in enumerate(rows) if row[5] is not None
+            },
+        )
+        n_told = np.array([row[2] for row in rows], dtype=np.int64)
+        return ScreenedBatch(run, 0, n_told, observations, sum(row[6] for row in rows))
+
+    def end_run(self, run: int, ended: str) -> None:
+        """Record that a run needs no further batch."""
+        with explained(self.path), transaction(self._connection):
+            described = self.runs[run]
+            checksum = row_checksum((run, described.optimizer, described.seed, ended))
+            self._connection.execute(
+                "UPDATE runs SET ended = ?, checksum = ? WHERE run = ?", (ended, checksum, run)
+            )
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """``identity``, ``definition`` and ``versions`` of the latest observations."""
+        return self.epochs[-1].inputs if self.epochs else self.meta
+
+    def accept(self, changes: Sequence[str], inputs: Mapping[str, Any]) -> None:
+        """Note that what follows is made with changed inputs; runs that ended go on if they can.
+
+        Args:
+            changes: ``key: before -> after``, one line each.
+            inputs: ``identity``, ``definition`` and ``versions`` as they are now.
+        """
+        first_steps = [count.done for count in self.counts()]
+        row = (len(self.epochs) + 1, *map(to_json, (first_steps, list(changes), dict(inputs))))
+        with explained(self.path), transaction(self._connection):
+            self._connection.execute(
+                "INSERT INTO epochs VALUES (?, ?, ?, ?, ?)", (*row, row_checksum(row))
+            )
+            for index, run in enumerate(self.runs):
+                described = (index, run.optimizer, run.seed, None)
+                self._connection.execute(
+                    "UPDATE runs SET ended = NULL, checksum = ? WHERE run = ?",
+                    (row_checksum(described), index),
+                )
+        self.epochs = _read_epochs(self.path, self._connection, self._version)
+
+    def epoch_of(self, stored: StoredObservations) -> IntArray:
+        """(n,) which inputs each observation was made with: 0 the first, 1 those accepted next."""
+        epochs = np.zeros(len(stored), dtype=np.int64)
+        for epoch in self.epochs:
+            # Where no run is meant, as in the reference sample, nothing changes.
+            starts = np.append(epoch.first_steps, np.iinfo(np.int64).max)
+            epochs += stored.step >= starts[stored.run]
+        return epochs
+
+    def verify(self) -> list[str]:
+        """What is damaged, one line each; empty if all is as it was written."""
+        lines: list[str] = []
+        try:
+            with explained(self.path), self._snapshot():
+                verdicts = [row[0] for row in self._connection.execute("PRAGMA integrity_check(9)")]
+                lines += [line for text in verdicts if text != "ok" for line in text.splitlines()]
+                for table in CHECKED if self._version == SCHEMA_VERSION else ():
+                    if number := changed_rows(self._connection, table):
+                        lines.append(f"{table}: {number} rows are not what was written")
+            for run in range(SAMPLE, len(self.runs)):
+                try:
+                    self.read(run)
+                except DamagedStoreError as error:
+                    of_run = "the reference sample" if run == SAMPLE else str(self.runs[run])
+                    lines.append(f"observations of {of_run}: {error.reason}")
+        except DamagedStoreError as error:
+            lines.append(error.reason)
+        return lines
+
+    def counts(self) -> list[RunCounts]:
+        """How far each run has come."""
+        with explained(self.path), self._snapshot():
+            ended = dict(self._connection.execute("SELECT run, ended FROM runs"))
+            seconds = dict(
+                self._connection.execute(
+                    "SELECT run, sum(ask_seconds + evaluate_seconds) FROM timings GROUP BY run"
+                )
+            )
+            by_status: dict[tuple[int, int], int] = {}
+            for run, status, number in self._connection.execute(
+                "SELECT run, status, count(*) FROM observations GROUP BY run, status"
+            ):
+                by_status[run, status] = number
+            return [
+                self._counts_of(index, by_status, seconds, ended) for index in range(len(self.runs))
+            ]
+
+    def _counts_of(
+        self,
+        index: int,
+        by_status: Mapping[tuple[int, int], int],
+        seconds: Mapping[int, float],
+        ended: Mapping[int, str | None],
+    ) -> RunCounts:
+        last = self._connection.execute(
+            "SELECT hypervolume FROM observations WHERE run = ? ORDER BY step DESC LIMIT 1",
+            (index,),
+        ).fetchone()
+        number = {status: by_status.get((index, status), 0) for status in Status}
+        return RunCounts(
+            run=self.runs[index],
+            done=sum(number.values()),
+            feasible=number[Status.FEASIBLE],
+            failures={
+                status.word: n for status, n in number.items() if n and status >= Status.FAILED
+            },
+            hypervolume=last[0] if last else 0.0,
+            seconds=seconds.get(index, 0.0),
+            ended=ended.get(index),
+        )
+
+    def timings(self) -> list[BatchTiming]:
+        """Wall time of every batch, in the order of run and batch."""
+        with explained(self.path), self._snapshot():
+            return [
+                BatchTiming(*row)
+                for row in self._connection.execute(
+                    "SELECT run, batch, count(*), ask_seconds, evaluate_seconds "
+                    "FROM timings JOIN observations USING (run, batch) "
+                    "GROUP BY run, batch ORDER BY run, batch"
+                )
+            ]
+
+    def read(self, run: int | None = None) -> StoredObservations:
+        """The observations of a run, or of all but the sample, in the order of run and step.
+
+        Raises:
+            StoreError: The file is damaged.
+        """
+        where, arguments = ("= ?", (run,)) if run is not None else ("> ?", (SAMPLE,))
+        with explained(self.path), self._snapshot():
+            n = self._connection.execute(
+                f"SELECT count(*) FROM observations WHERE run {where}", arguments
+            ).fetchone()[0]
+            cursor = self._connection.execute(
+                "SELECT run, step, batch, design, numbers, status, reason, hypervolume, checksum "
+                f"FROM observations WHERE run {where} ORDER BY run, step",
+                arguments,
+            )
+            return self._filled(cursor, n)
+
+    def _filled(self, cursor: sqlite3.Cursor, n: int) -> StoredObservations:
+        places = np.zeros((3, n), dtype=np.int64)  # run, step and batch of each
+        rows = np.zeros((n, self._n_parameters), dtype=np.int64)
+        numbers, hypervolume = np.zeros((n, self.layout.width)), np.zeros(n)
+        failures: dict[int, Failure] = {}
+        start = 0
+        while chunk := cursor.fetchmany(CHUNK):
+            if not all(map(is_intact, chunk)):
+                raise DamagedStoreError(self.path, "an observation is not what was written")
+            *place, designs, blobs, status, reasons, volumes, _ = zip(*chunk, strict=True)
+            part = slice(start, start + len(chunk))
+            places[:, part], hypervolume[part] = place, volumes
+            rows[part] = self._matrix(designs, "<i4", self._n_parameters)
+            numbers[part] = self._matrix(blobs, "<f8", self.layout.width)
+            failures |= {
+                start + i: Failure.of_status(ending, text or "")
+                for i, (ending, text) in enumerate(zip(status, reasons, strict=True))
+                if text or ending >= Status.FAILED
+            }
+            start += len(chunk)
+        run, step, batch = places
+        starts = np.flatnonzero(np.diff(run, prepend=SAMPLE - 1))
+        within = np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
+        if start != n or not np.array_equal(step, within):
+            raise DamagedStoreError(self.path, "observations are missing")
+        observations = self.layout.observations_of(rows, numbers, failures)
+        return StoredObservations(observations, run, step, batch, hypervolume)
+
+    def _matrix(self, blobs: Iterable[bytes], kind: str, width: int) -> np.ndarray[Any, Any]:
+        blobs = tuple(blobs)
+        dtype = np.dtype(kind)
+        if any(len(blob) != width * dtype.itemsize for blob in blobs):
+            raise DamagedStoreError(self.path, "an observation has the wrong length")
+        return np.frombuffer(b"".join(blobs), dtype=dtype).reshape(len(blobs), width)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several reads of one state, also while another process writes."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
+def _read_meta(path: Path, connection: sqlite3.Connection, version: int) -> dict[str, Any]:
+    try:
+        meta = {
+            key: json.loads(value)
+            for key, value in connection.execute("SELECT key, value FROM meta")
+        }
+    except ValueError as error:
+        raise DamagedStoreError(path, "its description is not JSON") from error
+    for table in ("meta", "runs") if version == SCHEMA_VERSION else ():
+        if changed_rows(connection, table):
+            raise DamagedStoreError(path, f"a row of {table} is not what was written")
+    return meta
+
+
+def _read_layout(path: Path, meta: Mapping[str, Any]) -> Layout:
+    try:
+        layout = Layout.from_json(meta["layout"])
+        len(meta["parameters"])
+    except (KeyError, TypeError) as error:
+        raise DamagedStoreError(path, "its description is incomplete") from error
+    return layout
+
+
+def _read_epochs(path: Path, connection: sqlite3.Connection, version: int) -> tuple[Epoch, ...]:
+    if version != SCHEMA_VERSION:
+        return ()
+    if changed_rows(connection, "epochs"):
+        raise DamagedStoreError(path, "a row of epochs is not what was written")
+    rows = connection.execute("SELECT first_steps, changes, inputs FROM epochs ORDER BY epoch")
+    texts = [tuple(map(json.loads, row)) for row in rows]
+    return tuple(Epoch(tuple(steps), tuple(lines), inputs) for steps, lines, inputs in texts)

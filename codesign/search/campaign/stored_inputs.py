@@ -1,0 +1,106 @@
+"""A campaign's problem as its store describes it, to read what was found with other inputs.
+
+Names, values, objectives and numbers are those of the store. Nothing can be evaluated: the code and
+the data behind the numbers are no longer there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.errors import JobError
+from codesign.base.evaluator import Evaluation
+from codesign.base.metrics import ALL_METRICS, Metric
+from codesign.base.schema import Record
+from codesign.search.campaign.store import Store
+from codesign.search.problem import Objective, Problem
+from codesign.space import DesignSpace, parse_space
+
+
+class StoredEvaluator:
+    """What an evaluator said of itself when its numbers were stored.
+
+    Args:
+        metrics: That it reported.
+        provenance: All that its numbers depended on.
+    """
+
+    Workload: ClassVar[type[Record]] = Record
+    Options: ClassVar[type[Record]] = Record
+    required_parameters: frozenset[str] = frozenset()
+    optional_parameters: frozenset[str] = frozenset()
+
+    def __init__(self, metrics: Sequence[Metric], provenance: Mapping[str, Any]) -> None:
+        self.metrics = tuple(metrics)
+        self._provenance = provenance
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """None are known."""
+        return {}
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Refuse.
+
+        Raises:
+            JobError: Always.
+        """
+        raise JobError("the inputs with which the campaign was run are not those of today")
+
+    def provenance(self) -> Mapping[str, Any]:
+        """As stored."""
+        return self._provenance
+
+
+def stored_problem(store: Store, current: Problem | None) -> Problem:
+    """The problem of a store.
+
+    Args:
+        current: The problem as it is today, whose space is taken if it has the same parameters:
+            it knows derived quantities and named designs too.
+    """
+    described = store.inputs["identity"]["problem"]
+    by_name = _metrics(store, current)
+    objectives = []
+    for text in described["objectives"]:
+        sense, name = text.split()
+        objectives.append(Objective(by_name[name], sense))
+    evaluator = dict(described["evaluator"])
+    name = str(evaluator.pop("name"))
+    return Problem(
+        _space(described["space"], current),
+        StoredEvaluator([by_name[name] for name in store.layout.metrics], evaluator),
+        tuple(objectives),
+        (),
+        name,
+    )
+
+
+def _metrics(store: Store, current: Problem | None) -> dict[str, Metric]:
+    stated = {item["name"]: Metric(**item) for item in store.meta.get("metrics", ())}
+    today = {} if current is None else {item.name: item for item in current.metrics}
+    known = ALL_METRICS | today | stated
+    return {
+        name: known.get(name, Metric(name, "minimize", "", "")) for name in store.layout.metrics
+    }
+
+
+def _space(described: Mapping[str, Any], current: Problem | None) -> DesignSpace:
+    kept = ("parameters", "repeated")
+    if current is not None:
+        today = json.loads(json.dumps(current.space.provenance()))
+        if all(today[key] == described[key] for key in kept):
+            return current.space.described_as(described)
+    parameters = {
+        item["name"]: {
+            "values": item["values"],
+            # Other kinds follow from the values, and stored designs meet every condition.
+            **({"kind": "categorical"} if item["kind"] == "categorical" else {}),
+            "optional": bool(item["optional"] or item["when"]),
+        }
+        for item in described["parameters"]
+    }
+    space = parse_space(json.dumps({"parameters": parameters}), source=described["name"])
+    return space.described_as(described)

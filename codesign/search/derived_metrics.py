@@ -1,0 +1,179 @@
+"""Metrics that a campaign computes from those of its evaluator, such as throughput per area.
+
+The evaluator knows nothing of them: a problem computes them from what it reports. A value that is
+no finite number is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError, ProblemList, mistakes_at
+from codesign.base.metrics import AMOUNTS, Metric, Sense
+from codesign.base.schema import Record, one_of
+from codesign.base.units import parse_unit
+from codesign.space import Expression, parse_expression
+from codesign.space.expression_tokens import KEYWORDS
+from codesign.space.expressions import describe_unit
+from codesign.space.intervals import Interval, interval_of
+
+_FAR = 1e300
+"""What stands for no bound: with infinity, the relative excess over a limit would be undefined."""
+
+
+class MetricDefinition(Record):
+    """An entry of ``metrics:`` in a campaign file."""
+
+    value: str
+    """Expression over metrics of the evaluator, such as ``throughput_tokens_per_s / area_mm2``."""
+    sense: Annotated[Sense, one_of("minimize", "maximize")]
+    """The direction in which it gets better."""
+    unit: str = ""
+    """In which it is told, such as ``token/s/mm^2``; empty for a plain number."""
+    description: str = ""
+    """One sentence for tables and figures."""
+
+
+@dataclass(frozen=True)
+class DerivedMetric:
+    """A metric with the expression that computes it from others.
+
+    Attributes:
+        metric: Its name, sense, unit and meaning, as those of any other.
+        expression: Over metrics of the evaluator, in coherent SI units.
+    """
+
+    metric: Metric
+    expression: Expression
+
+    @property
+    def definition(self) -> MetricDefinition:
+        """What defines it in a campaign file."""
+        item = self.metric
+        return MetricDefinition(
+            value=self.expression.text, sense=item.sense, unit=item.unit, description=item.meaning
+        )
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The metrics that it is computed from."""
+        return self.expression.names
+
+    def values(self, metrics: Mapping[str, FloatArray]) -> FloatArray:
+        """(n,) values in its unit; NaN where it is not finite.
+
+        Args:
+            metrics: (n,) values of its sources, each in its own unit.
+        """
+        values = self._in_unit(self.expression.evaluate(metrics))
+        return np.where(np.isfinite(values), values, np.nan)
+
+    def best_case(
+        self, best: Mapping[str, FloatArray], metrics: Sequence[Metric], n: int
+    ) -> FloatArray:
+        """(n,) a value that no finite one beats in the metric's own sense.
+
+        Args:
+            best: (n,) such values of its sources, of those that have any.
+            metrics: Those of the evaluator.
+        """
+        own = [metric for metric in metrics if metric.name in self.sources]
+        intervals = {metric.name: _interval_from(metric, best.get(metric.name)) for metric in own}
+        low, high = interval_of(self.expression.node, intervals)
+        end = self._in_unit(high if self.metric.sense == "maximize" else low)
+        minimized = np.fmax(self.metric.flipped(end), -_FAR)
+        return np.broadcast_to(self.metric.flipped(minimized), n)
+
+    def reason(self, metrics: Mapping[str, FloatArray], position: int) -> str:
+        """From what one value is computed, in words."""
+        sources = (f"{name} {metrics[name][position]:g}" for name in sorted(self.sources))
+        return f"{self.expression.text} with {', '.join(sources)}"
+
+    def _in_unit(self, values: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return np.asarray(values / parse_unit(self.metric.unit).scale)
+
+
+def _interval_from(metric: Metric, best: FloatArray | None) -> Interval:
+    """Between which numbers a metric is of which this is the best; an undefined best is none."""
+    least = 0.0 if metric in AMOUNTS else -np.inf
+    known = np.asarray(np.nan if best is None else best)
+    if metric.sense == "minimize":
+        return np.fmax(known, least), np.asarray(np.inf)
+    return np.asarray(least), np.fmin(known, np.inf)
+
+
+def read_metrics(
+    definitions: Mapping[str, MetricDefinition],
+    known: Sequence[Metric],
+    taken: Collection[str],
+    places: Mapping[str, str],
+) -> tuple[DerivedMetric, ...]:
+    """Derived metrics from their definitions.
+
+    Args:
+        known: The metrics of the evaluator.
+        taken: Names that stand for something else in constraints, such as parameters.
+        places: ``file:line: key`` of ``metrics.NAME`` and ``metrics.NAME.value``, ...
+
+    Raises:
+        InputError: With every problem found, the nearest known name where there is one.
+    """
+    problems, derived = ProblemList(), []
+    for name, definition in definitions.items():
+        with problems.caught(), mistakes_at(places.get(f"metrics.{name}")):
+            _check_name(name, known, taken)
+        with problems.caught():
+            derived.append(_read(name, definition, known, places))
+    problems.raise_any()
+    return tuple(derived)
+
+
+def _check_name(name: str, known: Sequence[Metric], taken: Collection[str]) -> None:
+    if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:
+        expected = "a name of letters, digits and '_' that is no word of expressions"
+        raise InputError(f"expected {expected}, got {name!r}")
+    if name in {metric.name for metric in known}:
+        raise InputError(f"the evaluator has a metric {name!r}; expected another name")
+    if name in taken:
+        raise InputError(f"the space has a quantity {name!r}; expected another name")
+
+
+def _read(
+    name: str, definition: MetricDefinition, known: Sequence[Metric], places: Mapping[str, str]
+) -> DerivedMetric:
+    where = places.get(f"metrics.{name}.value")
+    units = {metric.name: parse_unit(metric.unit) for metric in known}
+    expression = parse_expression(definition.value, units, where)
+    if expression.unit is None or not expression.names:
+        raise InputError(
+            f"expected a number computed from metrics, got {definition.value!r}", where
+        )
+    with mistakes_at(places.get(f"metrics.{name}.unit", where)):
+        unit = parse_unit(definition.unit)
+        if unit.exponents != expression.unit.exponents:
+            raise InputError(
+                f"{definition.value!r} is in {describe_unit(expression.unit)}, "
+                f"got the unit {definition.unit!r}"
+            )
+    metric = Metric(name, definition.sense, definition.unit, definition.description)
+    return DerivedMetric(metric, expression)
+
+
+def definitions_of(derived: Sequence[DerivedMetric]) -> dict[str, MetricDefinition]:
+    """Definitions by name, as a campaign file has them."""
+    return {item.metric.name: item.definition for item in derived}
+
+
+def provenance_of(derived: Sequence[DerivedMetric]) -> dict[str, Any]:
+    """All that their values depend on, as JSON values; nothing if there are none."""
+    stated = {
+        name: definition.model_dump(include={"value", "sense", "unit"})
+        for name, definition in definitions_of(derived).items()
+    }
+    return {"metrics": stated} if stated else {}

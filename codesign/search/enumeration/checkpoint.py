@@ -1,0 +1,104 @@
+"""How far an enumeration has come, in memory and in a file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.files import replacing
+from codesign.search.enumeration.front import Archive
+from codesign.search.enumeration.walk import PartialFront, Tally
+
+
+@dataclass
+class State:
+    """What is settled so far.
+
+    Attributes:
+        incumbents: (p, m) known at the start; they decide what is left out.
+        n_roots: Of the decomposition.
+        block: Roots of a block.
+        done: (b,) whether each block is settled.
+        archive: The front of the settled blocks.
+        tally: What became of their designs.
+    """
+
+    incumbents: FloatArray
+    n_roots: int
+    block: int
+    done: BoolArray
+    archive: Archive
+    tally: Tally
+
+    @classmethod
+    def fresh(cls, incumbents: FloatArray, n_roots: int, block: int) -> State:
+        """Nothing is settled."""
+        done = np.zeros(-(-n_roots // block), dtype=bool)
+        return cls(incumbents, n_roots, block, done, Archive(incumbents.shape[1]), Tally())
+
+    @property
+    def remaining(self) -> list[int]:
+        """Blocks that are not settled, in order."""
+        return [int(block) for block in np.flatnonzero(~self.done)]
+
+    def range_of(self, block: int) -> tuple[int, int]:
+        """The roots of a block."""
+        return block * self.block, min((block + 1) * self.block, self.n_roots)
+
+    def settle(self, block: int, partial_front: PartialFront) -> None:
+        """Take the front of a block; the block is settled then."""
+        self.archive.merge(partial_front.archive)
+        self.tally.add(partial_front.tally)
+        self.done[block] = True
+
+
+def save_state(path: Path, state: State) -> None:
+    """Write a state; the file is replaced as a whole."""
+    groups = state.archive.members
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        np.savez(
+            file,
+            incumbents=state.incumbents,
+            sizes=np.array([state.n_roots, state.block]),
+            done=state.done,
+            points=state.archive.points,
+            counts=state.archive.counts,
+            members=np.concatenate([np.empty(0, dtype=np.int64), *groups]),
+            lengths=np.array([len(group) for group in groups], dtype=np.int64),
+            tally=np.array(list(vars(state.tally).values()), dtype=np.int64),
+        )
+
+
+def load_state(path: Path | None, n_objectives: int) -> State | None:
+    """The state in a file; None if there is no usable one."""
+    data = read_arrays(path) if path is not None else None
+    try:
+        return _state_of(data, n_objectives) if data else None
+    except (ValueError, KeyError):
+        return None
+
+
+def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Any] | None:
+    """The arrays of a file, all or some; None if it is not there or cannot be read."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in only or file.files}
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _state_of(data: dict[str, Any], n_objectives: int) -> State:
+    archive = Archive(n_objectives)
+    archive.points = data["points"]
+    archive.counts = data["counts"]
+    ends: IntArray = np.cumsum(data["lengths"])[:-1]
+    archive.members = list(np.split(data["members"], ends)) if len(data["lengths"]) else []
+    n_roots, block = data["sizes"].tolist()
+    tally = Tally(*data["tally"].tolist())
+    return State(data["incumbents"], n_roots, block, data["done"], archive, tally)

@@ -1,0 +1,278 @@
+"""The exact front of a whole space: block after block, in parallel, resumable.
+
+Blocks do not depend on one another, so neither the number of workers nor a restart changes the
+front or the counts. Memory holds a block of partial designs per process and the front.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
+from codesign.base.evaluator import Bounds
+from codesign.base.loop_progress import LoopProgress
+from codesign.search.enumeration.checkpoint import State, load_state, save_state
+from codesign.search.enumeration.decomposition import Decomposition, design_rows
+from codesign.search.enumeration.enumeration_worker import Rebuild, SearchSetup, search_block
+from codesign.search.enumeration.front import ExactFront, dominated_by
+from codesign.search.enumeration.incumbents import find_incumbents
+from codesign.search.enumeration.walk import PartialFront, Walk
+from codesign.search.enumeration.wanted import WantedPart, barriers
+from codesign.search.execution.executors import LOCAL, MisdeliveredError, open_executor
+from codesign.search.execution.guard import Refusal, is_foreign
+from codesign.search.problem import Problem, most_broken
+
+_BLOCKS = 256
+"""Blocks of a space, so that progress shows and two processes end together."""
+_LARGEST_BLOCK = 1 << 16
+_LEAST_DESIGNS = 1 << 17
+"""Designs of a block, if the space has as many: below, the fixed cost of a block shows."""
+_LEAST_EVALUATED = 256
+"""The same where no bound leaves designs out: each is evaluated, which takes longer. [ours]"""
+_SAVE_EVERY_S = 10.0
+_LOSSES = 2
+"""Of one block, before the enumeration is given up."""
+_BLAMED, _BLAMED_EVALUATED = 1024, 256
+"""Random designs that tell which limit stands in the way, where nothing is feasible. [ours]"""
+
+
+class EnumerationProgress(Protocol):
+    """What an enumeration tells of its progress."""
+
+    def start(self, total: int, done: int) -> None:
+        """Designs of the space, and how many an earlier run has settled."""
+        return
+
+    def advance(self, n: int) -> None:
+        """``n`` more designs are settled: evaluated, or shown to be off the front."""
+        return
+
+    def finish(self) -> None:
+        """No further call comes."""
+        return
+
+
+class _Quiet(EnumerationProgress):
+    """Progress that nobody watches."""
+
+
+def enumerate_front(
+    problem: Problem,
+    *,
+    workers: int = 1,
+    rebuild: Rebuild | None = None,
+    checkpoint: Path | None = None,
+    progress: EnumerationProgress | None = None,
+    executor: str | None = None,
+    wanted: WantedPart | None = None,
+) -> ExactFront:
+    """The exact Pareto front of a problem: every feasible design of its space considered.
+
+    An evaluator with the protocol ``Bounds`` lets whole blocks be left out by proof (see
+    ``walk.py``); with any other, every design is evaluated.
+
+    Args:
+        problem: Its space must be small enough to be numbered.
+        rebuild: How a worker gets the problem; without it there is one process.
+        checkpoint: A file that an interrupted enumeration goes on from; removed at the end.
+        progress: Told of every block.
+        executor: Where blocks are searched, as ``NAME`` or ``NAME:TEXT``; processes of this
+            machine if None.
+        wanted: The part of the front that is wanted, which may be empty; the whole front if None.
+
+    Raises:
+        InfeasibleError: The space holds no feasible design.
+        InputError: The space cannot be listed.
+        JobError: A worker died; or the front lacks a design that is known to be on it, which a
+            wrong bound of the evaluator would cause.
+    """
+    try:
+        n_roots = Decomposition(problem).n_roots
+    except UnusableValueError as error:
+        raise problem.located(error) from None
+    block = _block(n_roots, problem)
+    state = load_state(checkpoint, len(problem.objectives))
+    if state is None:
+        state = State.fresh(_incumbents(problem, wanted), n_roots, block)
+    known, bars = barriers(state.incumbents, wanted)
+    watcher = progress or _Quiet()
+    watcher.start(problem.space.size, state.tally.total)
+    try:
+        _search(
+            problem, state, bars, workers if rebuild else 1, rebuild, checkpoint, watcher, executor
+        )
+    finally:
+        watcher.finish()
+        if checkpoint is not None and state.remaining:
+            save_state(checkpoint, state)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    _check_complete(state.archive.points, known)
+    return _finished(problem, state, wanted is None)
+
+
+def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
+    """(p, m) known designs; without bounds they would leave nothing out, and none is evaluated."""
+    has_bounds = isinstance(problem.evaluator, Bounds)
+    if has_bounds and (wanted is None or wanted.is_sampled):
+        return find_incumbents(problem)
+    return np.empty((0, len(problem.objectives)))
+
+
+def _block(n_roots: int, problem: Problem) -> int:
+    """Roots of a block; an evaluator of others may take hours for what ours do in a second."""
+    least = _LEAST_DESIGNS
+    if not isinstance(problem.evaluator, Bounds):
+        least = 1 if is_foreign(problem.evaluator) else _LEAST_EVALUATED
+    for_enough_designs = -(-least * n_roots // problem.space.size)
+    return max(min(max(-(-n_roots // _BLOCKS), for_enough_designs), _LARGEST_BLOCK, n_roots), 1)
+
+
+def _search(
+    problem: Problem,
+    state: State,
+    bars: FloatArray,
+    workers: int,
+    rebuild: Rebuild | None,
+    checkpoint: Path | None,
+    progress: EnumerationProgress,
+    executor: str | None,
+) -> None:
+    pending = state.remaining
+    if rebuild is None or (executor is None and min(workers, len(pending)) <= 1):
+        results = _here(problem, state, bars, pending)
+    else:
+        results = _elsewhere(
+            SearchSetup(rebuild, bars, Path.cwd()), state, pending, workers, executor
+        )
+    saved = time.monotonic()
+    with LoopProgress("designs", problem.space.size, state.tally.total) as loop:
+        for block, partial_front in results:
+            state.settle(block, partial_front)
+            loop.done = state.tally.total
+            progress.advance(partial_front.tally.total)
+            if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
+                save_state(checkpoint, state)
+                saved = time.monotonic()
+
+
+def _here(
+    problem: Problem, state: State, bars: FloatArray, pending: Sequence[int]
+) -> Iterator[tuple[int, PartialFront]]:
+    walk = Walk(problem, bars)
+    for block in pending:
+        yield block, walk.search(*state.range_of(block))
+
+
+def _elsewhere(
+    setup: SearchSetup, state: State, pending: Sequence[int], workers: int, executor: str | None
+) -> Iterator[tuple[int, PartialFront]]:
+    opened = open_executor(executor or LOCAL, workers)
+    try:
+        yield from _on_executor(opened, setup, state, pending)
+    finally:
+        opened.shutdown(wait=True, cancel_futures=True)
+
+
+def _on_executor(
+    executor: Executor, setup: SearchSetup, state: State, pending: Sequence[int]
+) -> Iterator[tuple[int, PartialFront]]:
+    """The fronts of blocks as they come; a block that is lost is searched again."""
+    pickled = pickle.dumps(setup)
+    losses: Counter[int] = Counter()
+    blocks: dict[Future[tuple[int, PartialFront] | Refusal], int] = {}
+
+    def submit(block: int) -> None:
+        try:
+            future = executor.submit(search_block, pickled, *state.range_of(block))
+        except Exception as error:  # a stranger's executor may fail in any way
+            raise _stopped(f"the executor no longer works ({error})") from error
+        blocks[future] = block
+
+    for block in pending:
+        submit(block)
+    while blocks:
+        for future in wait(blocks, return_when=FIRST_COMPLETED).done:
+            block = blocks.pop(future)
+            error = future.exception()
+            if error is None:
+                result = future.result()
+                if isinstance(result, Refusal):
+                    raise result.error()
+                if result[0] == state.range_of(block)[0]:
+                    yield block, result[1]
+                    continue
+                error = MisdeliveredError("the executor returned the result of another task")
+            losses[block] += 1
+            if losses[block] > _LOSSES:
+                raise _stopped(f"the worker of block {block} was lost: {error}") from error
+            submit(block)
+
+
+def _stopped(reason: str) -> JobError:
+    return JobError(" ".join(f"{reason}; run again to go on".split()))
+
+
+def _finished(problem: Problem, state: State, is_whole: bool) -> ExactFront:
+    archive, tally = state.archive, state.tally
+    if not len(archive) and is_whole:
+        raise InfeasibleError(
+            f"no design of space {problem.space.name!r} is feasible: all "
+            f"{problem.space.size:,} were considered"
+            + (f", {tally.failed:,} of them failed" if tally.failed else "")
+            + _blame(problem)
+        )
+    decomposition = Decomposition(problem)
+    groups = [decomposition.members(group) for group in archive.members]
+    nobody = np.empty(0, dtype=np.int64)
+    return ExactFront(
+        objectives=archive.points,
+        counts=archive.counts,
+        rows=design_rows(problem.space, np.concatenate([nobody, *groups])),
+        point=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
+        n_designs=problem.space.size,
+        n_evaluated=tally.evaluated,
+        n_repeated=tally.repeated,
+        n_excluded=tally.excluded,
+        n_failed=tally.failed,
+    )
+
+
+def _blame(problem: Problem) -> str:
+    """Which limit stands in the way, as a random sample has it."""
+    rows = problem.space.sample(np.random.default_rng(0), _BLAMED)
+    limits: Mapping[str, FloatArray] = problem.known_violations(rows)
+    admitted = np.ones(len(rows), dtype=bool)
+    for values in limits.values():
+        admitted &= values <= 0
+    if admitted.any():
+        rows = rows[admitted][:_BLAMED_EVALUATED]
+        observations = problem.evaluate(rows, problem.deciding_metrics)
+        limits = observations.part(~observations.failed).violations_by_name
+    blame = most_broken(limits)
+    return f"; of {len(rows):,} random ones {blame}" if blame else ""
+
+
+def _check_complete(front: FloatArray, incumbents: FloatArray) -> None:
+    """Every design that was known before must be on the front or dominated by it.
+
+    Raises:
+        JobError: One is not.
+    """
+    lost = ~dominated_by(front, incumbents)
+    on_front = {tuple(point) for point in front.tolist()}
+    missing = [point for point in incumbents[lost].tolist() if tuple(point) not in on_front]
+    if missing:
+        raise JobError(
+            f"the exact front lacks {len(missing)} feasible points that are known, such as "
+            f"{missing[0]}: a bound of the evaluator excludes what it must not"
+        )

@@ -1,0 +1,273 @@
+"""The exact front while it is being found, and what is left at the end.
+
+Many designs may share one point of the front: two number formats of equal width, or a plateau
+that another unit sets. Points are kept once, with the number of their designs and the first of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.notebook import table_html
+from codesign.search.enumeration.dominance_table import DominanceTable
+from codesign.search.pareto import hypervolume, non_dominated
+
+MOST_LISTED = 256
+"""Designs kept of one point; beyond, they are counted."""
+_WITNESSES = 64
+_WORTH_A_TABLE = 1 << 11
+"""Points for which a table is made that no other call shares. [ours]"""
+_MOST_LAYERS = 64
+"""Values of one of three objectives up to which each has a staircase of its own. [ours]"""
+
+
+@dataclass(frozen=True)
+class ExactFront:
+    """The front of a whole space: ``p`` points, ``k`` listed designs.
+
+    Attributes:
+        objectives: (p, m) distinct non-dominated points, minimized, in lexicographic order.
+        counts: (p,) designs that have exactly these objectives.
+        rows: (k, d) the designs of each point with the lowest numbers, up to ``MOST_LISTED``.
+        point: (k,) which point each has, ascending.
+        n_evaluated: Designs whose objectives were computed.
+        n_repeated: Designs that no metric can tell from an evaluated one.
+        n_excluded: Designs that a bound showed to be infeasible or dominated.
+        n_failed: Designs that the evaluator could not evaluate; they are in no front.
+    """
+
+    objectives: FloatArray
+    counts: IntArray
+    rows: IntArray
+    point: IntArray
+    n_designs: int
+    n_evaluated: int
+    n_repeated: int
+    n_excluded: int
+    n_failed: int
+
+    def __len__(self) -> int:
+        return len(self.objectives)
+
+    def hypervolume(self, reference: FloatArray) -> float:
+        """Volume that the front dominates, bounded by the (m,) minimized ``reference``."""
+        return hypervolume(self.objectives, reference)
+
+    def representatives(self) -> IntArray:
+        """(p, d) the design of each point with the lowest number."""
+        first = np.searchsorted(self.point, np.arange(len(self.objectives)))
+        return self.rows[first]
+
+    def _repr_html_(self) -> str:
+        """The front in a notebook: its points as they are minimized."""
+        headers = [f"objective {j}" for j in range(self.objectives.shape[1])]
+        points = ([f"{value:.6g}" for value in point] for point in self.objectives.tolist())
+        title = f"Exact front: {len(self):,} points of {self.n_designs:,} designs, minimized"
+        return table_html(title, headers, points)
+
+    def only(self, points: IntArray) -> ExactFront:
+        """Some of its points, by their ascending positions, with their designs."""
+        listed = np.isin(self.point, points)
+        return replace(
+            self,
+            objectives=self.objectives[points],
+            counts=self.counts[points],
+            rows=self.rows[listed],
+            point=np.searchsorted(points, self.point[listed]),
+        )
+
+
+class Archive:
+    """Non-dominated points met so far, each with the numbers of its designs.
+
+    What it holds does not depend on the order in which designs are added.
+
+    Args:
+        n_objectives: m.
+    """
+
+    def __init__(self, n_objectives: int) -> None:
+        self.points: FloatArray = np.empty((0, n_objectives))
+        self.counts: IntArray = np.empty(0, dtype=np.int64)
+        self.members: list[IntArray] = []
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def add(self, points: FloatArray, numbers: IntArray, weights: IntArray) -> None:
+        """Take (n, m) feasible points with a number of each and how many designs it stands for."""
+        kept = np.flatnonzero(~dominated_by(self.points, points))
+        kept = kept[non_dominated(points[kept])]
+        if not len(kept):
+            return
+        order = np.lexsort((numbers[kept], *points[kept].T[::-1]))
+        kept = kept[order]
+        starts = np.flatnonzero(_is_first(points[kept]))
+        distinct = points[kept[starts]]
+        totals = np.add.reduceat(weights[kept], starts)
+        groups = [group[:MOST_LISTED] for group in np.split(numbers[kept], starts[1:])]
+        self._merge(distinct, totals, groups)
+
+    def merge(self, archive: Archive) -> None:
+        """Take all that another archive holds; no design may be in both."""
+        kept = np.flatnonzero(~dominated_by(self.points, archive.points))
+        self._merge(archive.points[kept], archive.counts[kept], [archive.members[i] for i in kept])
+
+    def _merge(self, points: FloatArray, counts: IntArray, members: list[IntArray]) -> None:
+        """Join distinct points in lexicographic order that nothing here dominates."""
+        if not len(points):
+            return
+        survives = np.flatnonzero(~dominated_by(points, self.points))
+        held = [self.members[i] for i in survives]
+        union = np.concatenate([self.points[survives], points])
+        union_counts = np.concatenate([self.counts[survives], counts])
+        union_members = [*held, *members]
+        order = np.lexsort(union.T[::-1])
+        starts = np.flatnonzero(_is_first(union[order]))
+        self.points = union[order[starts]]
+        self.counts = np.add.reduceat(union_counts[order], starts)
+        self.members = [
+            _first_of([union_members[i] for i in group]) for group in np.split(order, starts[1:])
+        ]
+
+
+def _is_first(points: FloatArray) -> BoolArray:
+    """(n,) whether each of the sorted points differs from the one before."""
+    return np.concatenate([[True], (np.diff(points, axis=0) != 0).any(axis=1)])
+
+
+def _first_of(groups: list[IntArray]) -> IntArray:
+    return groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))[:MOST_LISTED]
+
+
+def dominated_by(
+    front: FloatArray, points: FloatArray, table: DominanceTable | None = None
+) -> BoolArray:
+    """(n,) whether any of the front's points dominates each point; equal ones do not.
+
+    Args:
+        front: (p, m) points of which none dominates another, in lexicographic order.
+        points: (n, m); a coordinate of minus infinity is dominated by nothing.
+        table: Of the front, if many calls share it.
+    """
+    if not len(front) or not len(points):
+        return np.zeros(len(points), dtype=bool)
+    # An objective in which all are equal decides nothing: often the third of three.
+    varies = (points != front[0]).any(axis=0) | (front != front[0]).any(axis=0)
+    if not varies.all():
+        table = None
+    if varies.any():
+        front, points = front[:, varies], points[:, varies]
+    if points.shape[1] <= 2:
+        return _dominated_by_staircase(front, points)
+    if points.shape[1] == 3:
+        layered = _layered_column(front)
+        if layered is not None:
+            return _dominated_by_layers(front, points, layered)
+    if table is not None:
+        return table.dominates(points)
+    is_dominated = _dominated_by_any(_witnesses(front), points)
+    rest = np.flatnonzero(~is_dominated)
+    # Of the points that no witness dominates all of the front is looked at.
+    if len(rest) >= _WORTH_A_TABLE:
+        is_dominated[rest] = DominanceTable(front).dominates(points[rest])
+        return is_dominated
+    for start in range(0, len(rest), 1024):
+        part = rest[start : start + 1024]
+        is_dominated[part] = _dominated_by_all_at_once(front, points[part])
+    return is_dominated
+
+
+def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
+    first, second = front[:, 0], front[:, -1]
+    # Of the front's points with no larger first coordinate, the last has the least second one.
+    before = np.searchsorted(first, points[:, 0], side="right") - 1
+    last = np.maximum(before, 0)
+    is_as_good = second[last] <= points[:, -1]
+    is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
+    return np.asarray((before >= 0) & is_as_good & is_better)
+
+
+def _layered_column(front: FloatArray) -> int | None:
+    """The column with the fewest values, if they are few: such as bytes, which widths decide."""
+    n_values = [len(np.unique(column)) for column in front.T]
+    column = int(np.argmin(n_values))
+    return column if n_values[column] <= _MOST_LAYERS else None
+
+
+def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> BoolArray:
+    """By a staircase for every value that the front has in a column of three.
+
+    A point is dominated by one of a lower layer that is as good in the other two columns, or by one
+    of its own layer that dominates it in these.
+    """
+    others = [j for j in range(3) if j != column]
+    values, layer = np.unique(front[:, column], return_inverse=True)
+    order = np.lexsort(front[:, others].T[::-1])
+    corners, layer = front[order][:, others], layer.ravel()[order]
+    pairs, below = points[:, others], np.searchsorted(values, points[:, column])
+    is_number = ~np.isnan(points).any(axis=1)
+    below[~is_number] = 0
+    dominated = np.zeros(len(points), dtype=bool)
+    for n_below in range(1, len(values) + 1):
+        here = np.flatnonzero(below == n_below)
+        reached = _reached_by_staircase(corners[layer < n_below], pairs[here])
+        dominated[here] = reached
+    for number, value in enumerate(values):
+        here = np.flatnonzero((points[:, column] == value) & is_number & ~dominated)
+        own = corners[layer == number]
+        dominated[here] = _dominated_by_staircase(own, pairs[here])
+    return dominated
+
+
+def _reached_by_staircase(corners: FloatArray, points: FloatArray) -> BoolArray:
+    """(n,) whether any of the (c, 2) corners, sorted by the first column, is as good."""
+    least = np.minimum.accumulate(corners[:, 1])
+    before = np.searchsorted(corners[:, 0], points[:, 0], side="right") - 1
+    return np.asarray((before >= 0) & (least[np.maximum(before, 0)] <= points[:, 1]))
+
+
+def _dominated_by_any(front: FloatArray, points: FloatArray) -> BoolArray:
+    dominated = np.zeros(len(points), dtype=bool)
+    for point in front:
+        rest = np.flatnonzero(~dominated)
+        if not len(rest):
+            break
+        is_as_good = (point <= points[rest]).all(axis=1)
+        dominated[rest[is_as_good]] = (points[rest[is_as_good]] != point).any(axis=1)
+    return dominated
+
+
+def _dominated_by_all_at_once(front: FloatArray, points: FloatArray) -> BoolArray:
+    """The same as ``_dominated_by_any``, by tables of all pairs: faster for few points."""
+    is_as_good = np.ones((len(front), len(points)), dtype=bool)
+    is_equal = np.ones_like(is_as_good)
+    for column in range(points.shape[1]):
+        of_front, of_points = front[:, column, None], points[None, :, column]
+        is_as_good &= of_front <= of_points
+        is_equal &= of_front == of_points
+    return np.asarray((is_as_good & ~is_equal).any(axis=0))
+
+
+def _witnesses(front: FloatArray) -> FloatArray:
+    """A few of the front's points that dominate much: nearest to its best corner, and spread."""
+    if len(front) <= _WITNESSES:
+        return front
+    best, worst = front.min(axis=0), front.max(axis=0)
+    distance = ((front - best) / np.maximum(worst - best, np.finfo(float).tiny)).sum(axis=1)
+    near = np.argsort(distance, kind="stable")[: _WITNESSES // 2]
+    spread = np.linspace(0, len(front) - 1, _WITNESSES // 2).astype(np.int64)
+    return np.asarray(front[np.unique(np.concatenate([near, spread]))])
+
+
+def merged(archives: Iterable[Archive], n_objectives: int) -> Archive:
+    """One archive of all."""
+    total = Archive(n_objectives)
+    for archive in archives:
+        total.merge(archive)
+    return total

@@ -1,0 +1,225 @@
+"""Exact fronts in files, found again by what they depend on.
+
+The name holds a digest of the problem (space, evaluator with its technologies and model,
+workload, objectives, constraints) and of the code that computes it: the enumeration, the evaluator
+and what they import. So a front is never taken for that of another problem, and a change of
+commands, reports or optimizers leaves it valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.base.code_digest import code_digest
+from codesign.base.errors import InputError, JobError, UnattainableError
+from codesign.base.files import replacing
+from codesign.search.enumeration.checkpoint import read_arrays
+from codesign.search.enumeration.composition import compose_front, is_composed
+from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate_front
+from codesign.search.enumeration.enumeration_worker import Rebuild
+from codesign.search.enumeration.front import ExactFront
+from codesign.search.enumeration.kept import KeptFront, keeping
+from codesign.search.enumeration.wanted import WantedPart
+from codesign.search.execution.result_cache import evaluator_modules
+from codesign.search.problem import Problem
+
+_COUNTS = ("n_designs", "n_evaluated", "n_repeated", "n_excluded", "n_failed")
+_ARRAYS = ("objectives", "counts", "rows", "point")
+_CODE = ("codesign.search.enumeration", "codesign.search.problem_builder")
+"""Where a change may change a front, whatever the evaluator."""
+
+
+def exact_front(
+    problem: Problem,
+    folder: Path,
+    *,
+    workers: int = 1,
+    rebuild: Rebuild | None = None,
+    progress: EnumerationProgress | None = None,
+    executor: str | None = None,
+    wanted: WantedPart | None = None,
+) -> ExactFront:
+    """The exact front of a problem: from its file in the folder, or computed and stored there.
+
+    Interrupted, it goes on from where it was. Arguments and errors as in
+    :func:`~codesign.search.enumeration.enumerate.enumerate_front`.
+    """
+    if wanted is not None and is_composed(problem):
+        wanted = None  # all of it takes the fronts of the pools
+    key = "" if wanted is None else wanted.key
+    path = front_path(problem, folder, key)
+    known = _stored(path)
+    if known is not None:
+        return known
+    if is_composed(problem):
+        of_pool = partial(_front_of_pool, folder, workers, progress, executor)
+        front = compose_front(problem, of_pool, rebuild)
+    else:
+        front = enumerate_front(
+            problem,
+            workers=workers,
+            rebuild=rebuild,
+            checkpoint=path.with_suffix(".part"),
+            progress=progress,
+            executor=executor,
+            wanted=wanted,
+        )
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        arrays: dict[str, Any] = {name: getattr(front, name) for name in _ARRAYS}
+        # As text: designs of systems are more than 64 bits can count.
+        counts = np.array([str(getattr(front, name)) for name in _COUNTS])
+        provenance = np.frombuffer(_provenance(problem, key).encode(), dtype=np.uint8)
+        np.savez_compressed(file, sizes=counts, provenance=provenance, **arrays)
+    return front
+
+
+def _front_of_pool(
+    folder: Path,
+    workers: int,
+    progress: EnumerationProgress | None,
+    executor: str | None,
+    problem: Problem,
+    rebuild: Rebuild | None,
+) -> ExactFront:
+    return exact_front(
+        problem, folder, workers=workers, rebuild=rebuild, progress=progress, executor=executor
+    )
+
+
+@contextmanager
+def leaving_nothing_of_the_unattainable(folder: Path) -> Iterator[None]:
+    """Remove what was stored meanwhile, fronts of pools, if no system keeps the limits.
+
+    Such a problem is refused as bad input is, which leaves no file.
+    """
+    absent = [item for item in (folder, *folder.parents) if not item.exists()]
+    before = set(folder.glob("exact-*"))
+    try:
+        yield
+    except UnattainableError:
+        for path in set(folder.glob("exact-*")) - before:
+            path.unlink(missing_ok=True)
+        for item in absent:
+            if item.exists() and not any(item.iterdir()):
+                item.rmdir()
+        raise
+
+
+def stored_front(problem: Problem, folder: Path) -> ExactFront | None:
+    """The exact front if the folder has it; a file that cannot be read does not count."""
+    return _stored(front_path(problem, folder))
+
+
+def _stored(path: Path) -> ExactFront | None:
+    data = read_arrays(path)
+    try:
+        if data is None:
+            return None
+        counts: dict[str, Any] = dict(zip(_COUNTS, map(int, data["sizes"].tolist()), strict=True))
+        arrays: dict[str, Any] = {name: data[name] for name in _ARRAYS}
+        return ExactFront(**arrays, **counts)
+    except (ValueError, KeyError):
+        return None
+
+
+def kept_front(
+    problem: Problem,
+    names: Sequence[str],
+    folder: Path,
+    *,
+    workers: int = 1,
+    rebuild: Rebuild | None = None,
+    progress: EnumerationProgress | None = None,
+    executor: str | None = None,
+) -> KeptFront:
+    """The designs from which the exact front under tighter limits follows.
+
+    Stored, found again and resumed as :func:`exact_front`, whose arguments and errors it has.
+
+    Args:
+        names: Metrics to keep; see :func:`~codesign.search.enumeration.kept.keeping`.
+        rebuild: How a worker gets the problem.
+        progress: Told of every block.
+        executor: Where it is done; see :func:`exact_front`.
+
+    Raises:
+        JobError: Without tighter limits, the filter has not the points of the exact front: some
+            designs of it have no finite value of a kept metric.
+    """
+    larger = keeping(problem, names)
+    build = partial(_rebuilt_keeping, rebuild, tuple(names)) if rebuild else None
+    find = partial(
+        exact_front, folder=folder, workers=workers, progress=progress, executor=executor
+    )
+    points = find(problem, rebuild=rebuild).objectives
+    stored = find(larger, rebuild=build)
+    kept = KeptFront(larger, stored, len(problem.objectives))
+    if not np.array_equal(stored.objectives[kept.within({}), : kept.n_objectives], points):
+        raise JobError(
+            f"the front that keeps {', '.join(kept.kept)} is not the exact one: "
+            f"{stored.n_failed:,} designs have no finite value of these metrics"
+        )
+    return kept
+
+
+def _rebuilt_keeping(rebuild: Rebuild, names: tuple[str, ...]) -> Problem:
+    return keeping(rebuild(), names)
+
+
+def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
+    """Of the fronts in the folder that :func:`kept_front` stored, the one that keeps most.
+
+    Of several with as many metrics, the first by the names of their files.
+    """
+    n = len(problem.objectives)
+    wanted = [str(objective) for objective in problem.objectives]
+    largest: KeptFront | None = None
+    for path in sorted(folder.glob("exact-*.npz")):
+        objectives = _stored_objectives(path)
+        names = [text.split()[1] for text in objectives[n:]]
+        if objectives[:n] != wanted or not names or (largest and len(largest.kept) >= len(names)):
+            continue
+        try:
+            larger = keeping(problem, names)
+        except InputError:
+            continue
+        # A file of other versions, or of another problem with these objectives, has another name.
+        front = stored_front(larger, folder) if front_path(larger, folder) == path else None
+        largest = KeptFront(larger, front, n) if front is not None else largest
+    return largest
+
+
+def _stored_objectives(path: Path) -> list[str]:
+    """The objectives of a stored front; none if the file cannot be read."""
+    data = read_arrays(path, only=("provenance",))
+    try:
+        if data is None:
+            return []
+        objectives: list[str] = json.loads(data["provenance"].tobytes())["problem"]["objectives"]
+        return objectives
+    except (ValueError, KeyError):
+        return []
+
+
+def front_path(problem: Problem, folder: Path, key: str = "") -> Path:
+    """The file of a problem's front; of a part of it, by the key of the part."""
+    digest = hashlib.sha256(_provenance(problem, key).encode()).hexdigest()
+    return folder / f"exact-{digest[:16]}.npz"
+
+
+def _provenance(problem: Problem, key: str) -> str:
+    """All that a front depends on, as one text."""
+    data = {
+        "problem": problem.provenance(),
+        "numpy": np.__version__,
+        "code": code_digest((*_CODE, *evaluator_modules(problem.evaluator))),
+    } | ({"part": key} if key else {})
+    return json.dumps(data, sort_keys=True, default=str)

@@ -1,0 +1,56 @@
+"""A good front, quickly: what lets the walk leave out most of a space.
+
+A uniform sample, then the neighbors of its front, and theirs, until nothing new is found: a
+Pareto local search. It decides how much work the exact front takes, never what the front is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.search.enumeration.front import Archive
+from codesign.search.problem import Problem
+
+SEED = 40_000
+"""Of the sample."""
+SAMPLE = 1 << 16
+_SHARE = 16
+"""Of a smaller space, one design in so many is drawn."""
+_MOST_ROUNDS = 60
+_MOST_NEIGHBORS_OF = 512
+"""Points of the front whose neighbors are looked at in one round, evenly spread over it."""
+
+
+def find_incumbents(problem: Problem) -> FloatArray:
+    """(p, m) objectives of feasible designs, non-dominated, in lexicographic order."""
+    rng = np.random.default_rng(SEED)
+    archive = Archive(len(problem.objectives))
+    explored: set[int] = set()
+    rows = problem.space.sample(rng, min(SAMPLE, -(-problem.space.size // _SHARE)))
+    for _ in range(_MOST_ROUNDS):
+        seen = _take(problem, archive, rows)
+        fresh = [row for key, row in _front_rows(archive, seen) if key not in explored]
+        if not fresh:
+            break
+        spread = np.linspace(0, len(fresh) - 1, min(len(fresh), _MOST_NEIGHBORS_OF))
+        chosen = [fresh[i] for i in np.unique(spread.astype(np.int64))]
+        explored.update(problem.space.keys(np.stack(chosen)).tolist())
+        rows = np.concatenate([problem.space.neighbors(row) for row in chosen])
+    return archive.points
+
+
+def _take(problem: Problem, archive: Archive, rows: IntArray) -> dict[int, IntArray]:
+    """Evaluate designs into the archive; returns each feasible row by its key."""
+    rows = rows[problem.admits(rows)]
+    results = problem.evaluate(rows, problem.deciding_metrics)
+    feasible = np.flatnonzero(results.feasible)
+    keys = problem.space.keys(rows[feasible])
+    archive.add(results.objectives[feasible], keys, np.ones(len(keys), dtype=np.int64))
+    return dict(zip(keys.tolist(), rows[feasible], strict=True))
+
+
+def _front_rows(archive: Archive, seen: dict[int, IntArray]) -> list[tuple[int, IntArray]]:
+    """One design of each point of the front that was just met."""
+    first = [int(group[0]) for group in archive.members]
+    return [(key, seen[key]) for key in first if key in seen]

@@ -1,0 +1,144 @@
+"""The exact front under any tighter limits: a filter of designs that are enumerated once.
+
+Beside the objectives f, metrics g are kept: the designs stored are those that are non-dominated in
+(f, g) together, metrics of ``STEPS`` in whole steps. Let x be any feasible design that also keeps
+tighter limits f <= v and g <= u, everything minimized. The space is finite, so a stored design s
+has f(s) <= f(x) and g(s) <= g(x); then s keeps these limits, too. So the front of the designs
+within the limits is the front of the stored designs within them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.base.columns import IntArray
+from codesign.base.errors import InputError, check_known
+from codesign.base.evaluator import KeepsLimits
+from codesign.search.enumeration.front import ExactFront
+from codesign.search.pareto import non_dominated
+from codesign.search.problem import Objective, Problem
+from codesign.search.problem_builder import absent_problems
+
+USUAL_METRICS = (
+    "shoreline_mm",
+    "area_mm2",
+    "unit_cost_usd",
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "request_latency_s",
+    "junction_temperature_celsius",
+)
+"""What is kept if nobody says what: die edge, area, cost, latency and temperature."""
+
+STEPS = {"junction_temperature_celsius": 1.0}
+"""Kept metrics that are rounded up to whole steps [ours]: a temperature trades with everything in
+small parts of a degree, far below what its account is good for, and would bring many thousand
+designs to the front. The filter is exact for limits in whole steps."""
+
+
+@dataclass(frozen=True)
+class KeptFront:
+    """Designs that are non-dominated in objectives and kept metrics together.
+
+    Attributes:
+        problem: With the kept metrics as further objectives.
+        n_objectives: How many of these objectives are those of the campaign.
+    """
+
+    problem: Problem
+    front: ExactFront
+    n_objectives: int
+
+    def __len__(self) -> int:
+        return len(self.front)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The kept metrics by name."""
+        return tuple(item.metric.name for item in self.problem.objectives[self.n_objectives :])
+
+    @property
+    def limitable(self) -> tuple[Objective, ...]:
+        """Objectives and kept metrics whose tighter limits the filter is exact for."""
+        choosing = _choosing_metrics(self.problem)
+        return tuple(x for x in self.problem.objectives if x.metric.name not in choosing)
+
+    def within(self, limits: Mapping[str, float]) -> IntArray:
+        """Positions of the points of the exact front under limits; of equal points the first.
+
+        The first is the least in the kept metrics, one after the other. A limit that is looser
+        than the problem's own changes nothing; one between whole steps is the tighter of both.
+
+        Args:
+            limits: By metric the largest value, or the least of one to maximize.
+
+        Raises:
+            UnknownNameError: A metric that is not kept, or that decides what a design chooses.
+        """
+        limitable = {item.metric.name: item for item in self.limitable}
+        names = self.problem.objective_names
+        bounds = np.full(len(names), np.inf)
+        for name, bound in limits.items():
+            check_known("kept metric", name, limitable)
+            bounds[names.index(name)] = limitable[name].flipped(bound)
+        inside = np.flatnonzero((self.front.objectives <= bounds).all(axis=1))
+        points = self.front.objectives[inside, : self.n_objectives]
+        best = non_dominated(points)
+        _, first = np.unique(points[best], axis=0, return_index=True)
+        return inside[best][first]
+
+
+def keeping(problem: Problem, names: Sequence[str], where: str | None = None) -> Problem:
+    """The problem whose exact front is that of :class:`KeptFront`.
+
+    Args:
+        names: Metrics to keep, in any order; objectives among them are left out.
+        where: Begins every message.
+
+    Raises:
+        InputError: An unknown metric, one that some designs do not have, one whose limit decides
+            what a design chooses, or nothing to keep.
+    """
+    metrics = {item.name: item for item in problem.metrics}
+    for name in names:
+        check_known("metric", name, metrics, where)
+    choosing = _choosing_metrics(problem)
+    problems = [
+        f"{name}: a tighter limit on it changes the batch size that a design chooses, and so its "
+        "metrics; expected a batch size in the workload or as a parameter, or another metric"
+        for name in sorted(choosing & set(names))
+    ]
+    of_campaign = set(problem.objective_names)
+    wanted = [
+        Objective(item, item.sense, step=STEPS.get(item.name, 0.0))
+        for item in problem.metrics
+        if item.name in names and item.name not in of_campaign
+    ]
+    problems += absent_problems(problem.space, problem.evaluator, wanted, (), problem.derived)
+    if problems:
+        raise InputError([f"{where}: {text}" if where else text for text in problems])
+    if not wanted:
+        raise InputError("expected metrics that are no objectives, got none", where)
+    return replace(problem, objectives=(*problem.objectives, *wanted))
+
+
+def usual_metrics(problem: Problem) -> tuple[str, ...]:
+    """Of ``USUAL_METRICS`` those that can be kept."""
+    names = []
+    for name in USUAL_METRICS:
+        try:
+            keeping(problem, [name])
+        except InputError:
+            continue
+        names.append(name)
+    return tuple(names)
+
+
+def _choosing_metrics(problem: Problem) -> frozenset[str]:
+    evaluator = problem.evaluator
+    if not isinstance(evaluator, KeepsLimits):
+        return frozenset()
+    return evaluator.choosing_metrics(problem.space.names)

@@ -1,0 +1,65 @@
+"""Why no system of pools keeps the limits: which one stands in the way, and how near one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.base.evaluator import Composed
+from codesign.search.enumeration.pool_front import PoolFront
+from codesign.search.problem import Problem
+
+if TYPE_CHECKING:
+    from codesign.search.enumeration.composition import SystemSearch
+
+
+def nearest_miss(
+    problem: Problem, pools: Sequence[PoolFront], composition: SystemSearch
+) -> tuple[str, str | None]:
+    """Which limit stands in the way, how near a system comes, and what the pools can do at best.
+
+    Returns:
+        The message, and the place of the limit.
+    """
+    if not composition.n_shared:
+        (place, *_) = [item.where for item in problem.constraints if item.is_known]
+        return "no numbers of machines and links keep the constraints on them", place
+    n = composition.n_shared
+    ideal = [np.repeat(pool.values.min(axis=0)[None], n, axis=0) for pool in pools]
+    metrics, excess = composition.limited(np.arange(n), ideal)
+    least = {text: float(values.min()) for text, values in excess.items()}
+    worst = max(least, key=lambda text: least[text])
+    if least[worst] > 0:
+        (limit,) = [item for item in problem.constraints if item.text == worst]
+        name = min(limit.expression.names)
+        best = metrics[name][int(np.argmin(excess[worst]))]
+        return (
+            f"no system keeps {worst!r}: the best of every pool together has {best:.4g}, "
+            f"which misses it by {least[worst]:.1%}; {_best_of_pools(problem, pools, name)}"
+        ), limit.where
+    setting, nearest, over = composition.nearest()
+    states = ", ".join(
+        f"{min(item.expression.names)} {nearest[min(item.expression.names)]:.4g} "
+        + (f"(misses by {over[item.text]:.1%})" if over[item.text] > 0 else "(kept)")
+        for item in composition.limits
+    )
+    texts = " and ".join(repr(text) for text in least)
+    return (
+        f"no system keeps {texts} together; the nearest that was tried has {states} with "
+        f"{composition.setting_words(setting)}"
+    ), composition.limits[0].where
+
+
+def _best_of_pools(problem: Problem, pools: Sequence[PoolFront], metric: str) -> str:
+    """What decides on a metric of systems, at its best in each pool."""
+    evaluator = problem.evaluator
+    assert isinstance(evaluator, Composed)  # see _checked
+    decisive = evaluator.pool_metrics([metric])
+    parts = []
+    for pool in pools:
+        natural = pool.natural(pool.values.min(axis=0)[None])
+        words = [f"{name} {natural[name][0]:.4g}" for name in decisive[pool.name]]
+        parts += [f"pool {pool.name} {', '.join(words)}"] if words else []
+    return f"at best, each by itself: {'; '.join(parts)}"

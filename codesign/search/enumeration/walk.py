@@ -1,0 +1,149 @@
+"""Branch and bound over a part of a space.
+
+A partial design is left out, with all that could become of it, if even its best case violates
+a constraint or is dominated by a feasible design. What is left is decided one component
+further, down to whole designs, which are evaluated.
+
+That nothing of the front is lost follows from one property, which ``check_evaluator`` tests:
+no completion is better than ``best_case``. If a feasible design f dominates the best case b of
+a part, then for every completion a of it f <= b <= a, with f < b in some objective, so f
+dominates a. Equal objectives do not dominate, so ties are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.evaluator import Bounds
+from codesign.search.enumeration.decomposition import Decomposition, Part
+from codesign.search.enumeration.dominance_table import DominanceTable
+from codesign.search.enumeration.front import Archive, dominated_by
+from codesign.search.problem import Problem
+
+_PART = 1 << 15
+"""Partial designs looked at together: some megabytes."""
+
+
+@dataclass
+class Tally:
+    """What became of the designs of a part of a space; the numbers add up to its size.
+
+    Attributes:
+        evaluated: Designs whose objectives were computed.
+        repeated: Designs that no metric can tell from an evaluated one.
+        excluded: Designs that a bound, or a limit known before evaluation, excluded.
+        failed: Of those evaluated or repeated, designs without a result.
+    """
+
+    evaluated: int = 0
+    repeated: int = 0
+    excluded: int = 0
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """Designs that are settled."""
+        return self.evaluated + self.repeated + self.excluded
+
+    def add(self, tally: Tally) -> None:
+        """Take over another's numbers."""
+        for name, value in vars(tally).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass(frozen=True)
+class PartialFront:
+    """The front of a part of a space, and what it took."""
+
+    archive: Archive
+    tally: Tally = field(default_factory=Tally)
+
+
+class Walk:
+    """The search of parts of a space, one after the other.
+
+    Args:
+        barriers: (b, m) objectives of feasible designs that are known, and what else cuts off
+            (see ``wanted.py``), non-dominated, in lexicographic order; the better they are, the
+            more is left out.
+    """
+
+    def __init__(self, problem: Problem, barriers: FloatArray) -> None:
+        self.problem = problem
+        self.decomposition = Decomposition(problem)
+        self._barriers = barriers
+        has_table = barriers.shape[1] > 3 and len(barriers) > 0
+        self._table = DominanceTable(barriers) if has_table else None
+        self._metrics = problem.deciding_metrics
+        self._limits = [item for item in problem.constraints if item.is_limit]
+
+    def search(self, start: int, stop: int) -> PartialFront:
+        """The front of the designs that come from these roots; see ``Decomposition.roots``."""
+        partial_front = PartialFront(Archive(len(self.problem.objectives)))
+        n_designs = 0
+        for first in range(start, stop, _PART):
+            roots = self.decomposition.roots(first, min(first + _PART, stop))
+            self._descend(roots, 0, partial_front)
+            n_designs += int(roots.weights.sum()) * self.decomposition.remaining(0)
+        # What is left are designs with values that others supersede.
+        partial_front.tally.excluded += n_designs - partial_front.tally.total
+        return partial_front
+
+    def _descend(self, part: Part, level: int, partial_front: PartialFront) -> None:
+        excluded = self._excluded(part, level, partial_front.archive.points)
+        partial_front.tally.excluded += int(
+            part.weights[excluded].sum()
+        ) * self.decomposition.remaining(level)
+        part = part.take(np.flatnonzero(~excluded))
+        if level == len(self.decomposition.undecided):
+            self._evaluate(part, partial_front)
+            return
+        size = max(_PART // len(self.decomposition.undecided[level]), 1)
+        for piece in _pieces(part, size):
+            self._descend(self.decomposition.decide(piece, level), level + 1, partial_front)
+
+    def _excluded(self, part: Part, level: int, met: FloatArray) -> BoolArray:
+        """(n,) whether no completion of a partial design can be on the front."""
+        if not isinstance(self.problem.evaluator, Bounds) or not len(part):
+            return np.zeros(len(part), dtype=bool)
+        columns, undecided = self.decomposition.columns(part, level)
+        best = self.problem.best_case(columns, undecided, self._metrics)
+        excluded = np.zeros(len(part), dtype=bool)
+        for item in self._limits:
+            if item.expression.names <= set(best):
+                excluded |= ~(item.expression.violation(best) <= 0)
+        bounds = np.full((len(part), len(self.problem.objectives)), -np.inf)
+        for j, objective in enumerate(self.problem.objectives):
+            name = objective.metric.name
+            if name in best and objective.sense == objective.metric.sense:
+                bounds[:, j] = objective.minimized(best[name])
+        excluded |= dominated_by(self._barriers, bounds, self._table)
+        return np.asarray(excluded | dominated_by(met, bounds))
+
+    def _evaluate(self, part: Part, partial_front: PartialFront) -> None:
+        if not len(part):
+            return
+        known = self.problem.known_violations(part.rows)
+        admitted = np.ones(len(part), dtype=bool)
+        for values in known.values():
+            admitted &= values <= 0
+        partial_front.tally.excluded += int(part.weights[~admitted].sum())
+        part = part.take(np.flatnonzero(admitted))
+        results = self.problem.evaluate(part.rows, self._metrics)
+        designs = int(part.weights.sum())
+        partial_front.tally.evaluated += len(part)
+        partial_front.tally.repeated += designs - len(part)
+        partial_front.tally.failed += int(part.weights[results.failed].sum())
+        feasible: IntArray = np.flatnonzero(results.feasible)
+        partial_front.archive.add(
+            results.objectives[feasible], part.numbers[feasible], part.weights[feasible]
+        )
+
+
+def _pieces(part: Part, size: int) -> Iterator[Part]:
+    for start in range(0, len(part), size):
+        yield part.take(slice(start, start + size))

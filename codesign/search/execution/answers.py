@@ -1,0 +1,62 @@
+"""What an evaluator says of one design, apart from any campaign's objectives and constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.evaluator import Evaluation
+from codesign.base.failures import Failure
+from codesign.search.observations import Observations
+from codesign.search.problem import Problem
+
+Answer: TypeAlias = Mapping[str, Mapping[str, float]]
+"""``metrics`` and ``violations`` of one design, by name."""
+Evaluate: TypeAlias = Callable[[IntArray], Observations]
+"""The shape of whatever evaluates: (n, d) designs in, their observations out."""
+EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]]]
+"""The same design by design, as they end: position and observations of one."""
+
+
+def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
+    """What the evaluator said of each design."""
+    ours = {item.text for item in problem.constraints}
+    limits = [item for item in observations.violations_by_name.items() if item[0] not in ours]
+    own = {metric.name for metric in problem.evaluator.metrics}
+    metrics = [item for item in observations.metrics.items() if item[0] in own]
+    return [
+        observations.failures.get(i)
+        or {
+            "metrics": {name: float(v[i]) for name, v in metrics},
+            "violations": {name: float(v[i]) for name, v in limits},
+        }
+        for i in range(len(observations))
+    ]
+
+
+def observed_answers(
+    problem: Problem, rows: IntArray, answers: Sequence[Answer | Failure]
+) -> Observations:
+    """The observations of (n, d) designs of which the evaluator said this, to the bit."""
+    failures = {i: item for i, item in enumerate(answers) if isinstance(item, Failure)}
+    metrics, violations = (_columns(part, answers) for part in ("metrics", "violations"))
+    return problem.observed(rows, Evaluation(metrics, violations, failures))
+
+
+def plain_answer(answer: Answer | Failure) -> dict[str, Any]:
+    """An answer or a failure as JSON values."""
+    return {"failure": vars(answer)} if isinstance(answer, Failure) else dict(answer)
+
+
+def read_answer(plain: Mapping[str, Any]) -> Answer | Failure:
+    """The inverse of :func:`plain_answer`."""
+    return Failure(**plain["failure"]) if "failure" in plain else plain
+
+
+def _columns(part: str, answers: Sequence[Answer | Failure]) -> dict[str, FloatArray]:
+    parts = [{} if isinstance(item, Failure) else item[part] for item in answers]
+    names = dict.fromkeys(name for values in parts for name in values)
+    return {name: np.array([v.get(name, np.nan) for v in parts], dtype=float) for name in names}

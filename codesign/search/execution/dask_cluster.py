@@ -1,0 +1,46 @@
+"""Tasks on a Dask cluster that is already running."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from codesign.base.errors import InputError, needing_extra
+
+
+class DaskExecutor(Executor):
+    """Tasks by the workers of a Dask scheduler, with all that ``shutdown`` promises.
+
+    Args:
+        client: A ``distributed.Client``, closed at the end.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        # Tasks that were lost are tried again by whoever submits them.
+        self._inner = client.get_executor(retries=0, pure=False)
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As the base class says; the future of a lost task raises Dask's ``KilledWorker``."""
+        future: Future[Any] = self._inner.submit(fn, *args, **kwargs)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the tasks or cancel them, which does not interrupt those at work; hang up."""
+        self._inner.shutdown(wait=wait and not cancel_futures)
+        self._client.close()
+
+
+def dask_cluster(argument: str | None, places: int) -> Executor:
+    """The executor of a scheduler's address, such as ``tcp://10.0.0.1:8786``.
+
+    Raises:
+        InputError: No address is given.
+        MissingExtraError: Dask is not installed.
+    """
+    if argument is None:
+        raise InputError("executor 'dask': expected dask:ADDRESS, such as dask:tcp://HOST:8786")
+    with needing_extra("executor 'dask'", "dask"):
+        from distributed import Client
+    client: Any = Client  # Dask has no types here
+    return DaskExecutor(client(argument, set_as_default=False))

@@ -1,0 +1,390 @@
+"""The file of a cache of results: answers of evaluators, and claims on designs being evaluated.
+
+Tables
+    sources   who gave the answers: an evaluator with all that its numbers depend on
+    results   one answer each, by the digest of its source and its design
+    claims    designs that somebody evaluates now; others who want them wait for the answer
+
+Any number of processes write, each call in a connection of its own. A claim has a number that its
+owner raises while it works (its beat). Whoever waits takes a claim over when the beat has stood
+still for :data:`STALE_S` of the waiter's own monotonic clock, or at once when the owner was a
+process of this machine that is gone; no clock is compared with another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from codesign.base.databases import prepare_writer, transaction
+from codesign.base.errors import InputError
+from codesign.base.failures import Failure
+from codesign.search.execution.answers import Answer, plain_answer, read_answer
+
+FILE = "results.sqlite"
+STALE_S = 15.0
+"""A claim whose beat stands still for so long is taken over."""
+BEAT_S = 2.0
+"""Time between two beats of an owner."""
+
+_APPLICATION_ID = 0x636F6463
+_VERSION = 1
+_DAY_S = 86_400.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sources (
+    source TEXT PRIMARY KEY, evaluator TEXT NOT NULL, description TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS results (
+    key TEXT PRIMARY KEY, source TEXT NOT NULL, design TEXT NOT NULL, answer TEXT NOT NULL,
+    stored_s INTEGER NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (
+    key TEXT PRIMARY KEY, owner TEXT NOT NULL, beat INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An evaluator with all that its numbers depend on besides designs.
+
+    Attributes:
+        evaluator: Name under which it is registered.
+        description: Canonical JSON of its provenance and code.
+    """
+
+    evaluator: str
+    description: str
+
+    @property
+    def digest(self) -> str:
+        """Of the whole."""
+        return _digest(self.evaluator, self.description)
+
+    def key(self, design: str) -> str:
+        """Of a design, which is canonical JSON, evaluated by this source."""
+        return _digest(self.digest, design)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a cache holds of one source.
+
+    Attributes:
+        source: First digits of its digest.
+        results: Number of answers.
+        size_bytes: Text of the answers and their designs.
+        oldest_days: Since the first of them was stored, by this machine's clock.
+        newest_days: Since the last.
+    """
+
+    evaluator: str
+    source: str
+    results: int
+    size_bytes: int
+    oldest_days: float
+    newest_days: float
+
+
+class ResultStore:
+    """The cache in a folder; the file is made when something is first looked up.
+
+    Args:
+        folder: Of the cache; the user's cache folder if None.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.path = (folder or default_folder()) / FILE
+
+    def look_up(self, keys: Sequence[str]) -> dict[str, Answer | Failure]:
+        """The answers that are stored, by key; one that does not fit its checksum is none."""
+        answers: dict[str, Answer | Failure] = {}
+        with self._connected() as connection:
+            for key in keys:
+                row = _intact_row(connection, key)
+                if row is not None:
+                    answers[key] = read_answer(json.loads(row[3]))
+        return answers
+
+    def claim(self, keys: Iterable[str], owner: str) -> tuple[str, ...]:
+        """Those of the keys that nobody else has claimed and that have no answer; now the owner's.
+
+        Of claims whose owner is a dead process of this machine, the claim is the caller's.
+        """
+        claimed = []
+        with self._connected() as connection, transaction(connection):
+            for key in keys:
+                if _intact_row(connection, key) is not None:
+                    continue
+                held = connection.execute(
+                    "SELECT owner FROM claims WHERE key = ?", (key,)
+                ).fetchone()
+                if held is None or _is_dead(held[0]):
+                    connection.execute("REPLACE INTO claims VALUES (?, ?, 0)", (key, owner))
+                    claimed.append(key)
+        return tuple(claimed)
+
+    def beats(self, keys: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """Owner and beat of those of the keys that are claimed."""
+        with self._connected() as connection:
+            rows = [
+                connection.execute(
+                    "SELECT key, owner, beat FROM claims WHERE key = ?", (key,)
+                ).fetchone()
+                for key in keys
+            ]
+        return {row[0]: (row[1], row[2]) for row in rows if row is not None}
+
+    def beat(self, owner: str) -> None:
+        """Show that an owner of claims is alive."""
+        with self._connected() as connection, transaction(connection):
+            connection.execute("UPDATE claims SET beat = beat + 1 WHERE owner = ?", (owner,))
+
+    def drop(self, key: str, claim: tuple[str, int]) -> None:
+        """Free a claim if its owner and beat are still these."""
+        with self._connected() as connection, transaction(connection):
+            connection.execute(
+                "DELETE FROM claims WHERE key = ? AND owner = ? AND beat = ?", (key, *claim)
+            )
+
+    def release(self, owner: str) -> None:
+        """Free all claims of an owner."""
+        with self._connected() as connection, transaction(connection):
+            connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
+
+    def store(self, source: Source, answers: Mapping[str, Answer | Failure]) -> None:
+        """Keep the answers of a source, by design.
+
+        Of two answers for one design, the second replaces the first: they are equal, or the first
+        is damaged.
+        """
+        now = int(time.time())  # for people and for prune; nothing else looks at it
+        with self._connected() as connection, transaction(connection):
+            connection.execute(
+                "INSERT OR IGNORE INTO sources VALUES (?, ?, ?)",
+                (source.digest, source.evaluator, source.description),
+            )
+            for design, answer in answers.items():
+                key, text = source.key(design), canonical(plain_answer(answer))
+                row = (key, source.digest, design, text)
+                connection.execute(
+                    "REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
+                    (*row, now, _checksum(*row)),
+                )
+                connection.execute("DELETE FROM claims WHERE key = ?", (key,))
+
+    def holdings(self) -> list[Holding]:
+        """What is in the cache, by evaluator and source; empty if there is no cache."""
+        if not self.path.is_file():
+            return []
+        now = time.time()
+        with self._connected() as connection:
+            return [
+                Holding(
+                    evaluator,
+                    source[:12],
+                    count,
+                    size,
+                    max(0.0, (now - oldest) / _DAY_S),
+                    max(0.0, (now - newest) / _DAY_S),
+                )
+                for evaluator, source, count, size, oldest, newest in connection.execute(
+                    "SELECT evaluator, source, count(*), "
+                    "sum(length(key) + length(design) + length(answer)), "
+                    "min(stored_s), max(stored_s) "
+                    "FROM results JOIN sources USING (source) "
+                    "GROUP BY source ORDER BY evaluator, min(stored_s), source"
+                )
+            ]
+
+    def verify(self) -> list[str]:
+        """What is damaged, one line each; empty if nothing is."""
+        if not self.path.is_file():
+            return []
+        with self._connected() as connection:
+            verdict = [row[0] for row in connection.execute("PRAGMA integrity_check(10)")]
+            lines = [] if verdict == ["ok"] else verdict
+            for row in connection.execute("SELECT source, evaluator, description FROM sources"):
+                if Source(*row[1:]).digest != row[0]:
+                    lines.append(f"source {row[0][:12]} is not what was written")
+            for row in connection.execute(
+                "SELECT key, source, design, answer, checksum FROM results"
+            ):
+                if not _is_intact(row):
+                    lines.append(f"result {row[0][:12]} is not what was written")
+        return lines
+
+    def prune(
+        self,
+        evaluator: str | None = None,
+        older_than_days: float | None = None,
+        max_bytes: float | None = None,
+    ) -> int:
+        """Remove results, damaged ones in any case; how many were removed.
+
+        Args:
+            evaluator: Those of this evaluator alone.
+            older_than_days: Those stored longer ago than this.
+            max_bytes: The oldest, until the rest is no larger. None, like the two before: no
+                limit of that kind. With none of the three, only damaged results go.
+        """
+        if not self.path.is_file():
+            return 0
+        with self._connected() as connection:
+            with transaction(connection):
+                doomed = _damaged_keys(connection)
+                if evaluator is not None or older_than_days is not None or max_bytes is not None:
+                    doomed |= _surplus(connection, evaluator, older_than_days, max_bytes)
+                connection.executemany("DELETE FROM results WHERE key = ?", [(k,) for k in doomed])
+                connection.execute(
+                    "DELETE FROM sources WHERE source NOT IN (SELECT source FROM results)"
+                )
+            connection.execute("VACUUM")
+        return len(doomed)
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A connection belongs to one thread, and several may evaluate at once.
+            with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60.0)) as opened:
+                _prepare(opened, self.path)
+                yield opened
+        except sqlite3.Error as error:
+            raise InputError(
+                f"the cache of results cannot be used: {error}; remove the file, or set "
+                "execution.cache_folder or execution.cache: false in the campaign file",
+                str(self.path),
+            ) from error
+        except OSError as error:
+            raise InputError(
+                f"the cache of results cannot be used: {error.strerror}", str(self.path)
+            ) from error
+
+
+def default_folder() -> Path:
+    """The user's cache folder: ``$XDG_CACHE_HOME/codesign``, or ``~/.cache/codesign``."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "codesign"
+
+
+def canonical(data: Any) -> str:
+    """One JSON text for equal data."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def new_owner() -> str:
+    """A name for whoever claims designs now, which tells whether its process is alive."""
+    return f"{_place()} {os.getpid()} {uuid4().hex}"
+
+
+@cache
+def _place() -> str:
+    """Where process numbers mean the same: this machine since it was started, and its namespace."""
+    parts = [socket.gethostname().replace(" ", "-")]
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            is_link = Path(path).is_symlink()
+            parts.append(str(Path(path).readlink()) if is_link else Path(path).read_text().strip())
+        except OSError:
+            return f"{parts[0]}-{uuid4().hex}"  # alive or not is never known
+    return "/".join(parts)
+
+
+def _is_dead(owner: str) -> bool:
+    place, number, _ = owner.split(" ")
+    if place != _place():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if (application, version) == (_APPLICATION_ID, _VERSION):
+        # An answer that a power cut takes is asked for again.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return
+    if (application, version) != (0, 0):
+        raise sqlite3.DatabaseError("it is no cache of results that this codesign reads")
+    prepare_writer(connection, path)
+    with transaction(connection):
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _damaged_keys(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute("SELECT key, source, design, answer, checksum FROM results")
+    return {row[0] for row in rows if not _is_intact(row)}
+
+
+def _surplus(
+    connection: sqlite3.Connection,
+    evaluator: str | None,
+    older_than_days: float | None,
+    max_bytes: float | None,
+) -> set[str]:
+    """Keys that meet the condition of age and evaluator, and the oldest of those above a size."""
+    rows = connection.execute(
+        "SELECT key, stored_s, length(key) + length(design) + length(answer) "
+        "FROM results JOIN sources USING (source) "
+        "WHERE ? IS NULL OR evaluator = ? ORDER BY stored_s DESC, key",
+        (evaluator, evaluator),
+    ).fetchall()
+    if older_than_days is None and max_bytes is None:
+        return {row[0] for row in rows}
+    doomed, total, now = set(), 0, time.time()
+    for key, stored_s, size in rows:
+        total += size
+        is_old = older_than_days is not None and now - stored_s > older_than_days * _DAY_S
+        if is_old or (max_bytes is not None and total > max_bytes):
+            doomed.add(key)
+    return doomed
+
+
+def _intact_row(connection: sqlite3.Connection, key: str) -> tuple[Any, ...] | None:
+    """The result of a key; None if there is none that fits its checksum."""
+    row = connection.execute(
+        "SELECT key, source, design, answer, checksum FROM results WHERE key = ?", (key,)
+    ).fetchone()
+    return row if row is not None and _is_intact(row) else None
+
+
+def _is_intact(row: tuple[Any, ...]) -> bool:
+    key, source, design, _, checksum = row
+    try:
+        return bool(_checksum(*row[:-1]) == checksum and _digest(source, design) == key)
+    except (TypeError, AttributeError):  # a value of another kind
+        return False
+
+
+def _checksum(*texts: str) -> int:
+    return zlib.crc32("\0".join(texts).encode())
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()

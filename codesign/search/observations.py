@@ -1,0 +1,143 @@
+"""What is known of designs after their evaluation: one record from the problem to the results.
+
+A problem makes it of an evaluator's answer, optimizers keep it of what they are told, the loop and
+the store add where each observation stands in its run, and results are read from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.failures import Failure, Status
+from codesign.search.pareto import non_dominated
+
+StatusArray: TypeAlias = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Results of ``n`` designs.
+
+    Attributes:
+        rows: (n, d) designs.
+        objectives: (n, m) values to minimize; NaN where failed, and nowhere else.
+        violations: (n, c) excess over every limit; ``<= 0`` is within; NaN where failed.
+        violation_names: The evaluator's limits, then the problem's constraints on metrics; empty
+            for an optimizer, to which limits have no names.
+        metrics: (n,) values by name, each in its own sense; NaN where failed or not reported.
+        failures: By position, why a design has no result, as far as that is known.
+    """
+
+    rows: IntArray
+    objectives: FloatArray
+    violations: FloatArray
+    violation_names: tuple[str, ...] = ()
+    metrics: Mapping[str, FloatArray] = field(default_factory=dict)
+    failures: Mapping[int, Failure] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def of_tell(
+        cls, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> Observations:
+        """From the arguments of an optimizer's ``tell``, which may change afterwards."""
+        kept = np.array(objectives, dtype=np.float64)
+        kept[np.asarray(failed, dtype=bool)] = np.nan
+        return cls(np.array(rows, dtype=np.int64), kept, np.array(violations, dtype=np.float64))
+
+    @property
+    def tell_arguments(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
+        """The arguments of an optimizer's ``tell``."""
+        return self.rows, self.objectives, self.violations, self.failed
+
+    @cached_property
+    def failed(self) -> BoolArray:
+        """(n,) whether a design has no result."""
+        return np.asarray(np.isnan(self.objectives).any(axis=1))
+
+    @cached_property
+    def feasible(self) -> BoolArray:
+        """(n,) whether a design has a result and violates nothing."""
+        return np.asarray(~self.failed & (self.violations <= 0).all(axis=1))
+
+    @cached_property
+    def status(self) -> StatusArray:
+        """(n,) values of :class:`~codesign.base.failures.Status`."""
+        without_result = np.where(self.failed, Status.FAILED, Status.INFEASIBLE)
+        status = np.where(self.feasible, Status.FEASIBLE, without_result).astype(np.int8)
+        for position, failure in self.failures.items():
+            status[position] = failure.status
+        return status
+
+    @property
+    def front(self) -> IntArray:
+        """Positions of the non-dominated feasible designs."""
+        feasible = np.flatnonzero(self.feasible)
+        return feasible[non_dominated(self.objectives[feasible])]
+
+    @cached_property
+    def violations_by_name(self) -> dict[str, FloatArray]:
+        """(n,) each."""
+        return dict(zip(self.violation_names, self.violations.T, strict=True))
+
+    def part(self, chosen: slice | IntArray | BoolArray) -> Observations:
+        """Some of them, in the order chosen."""
+        failures = {}
+        if self.failures:
+            positions = enumerate(np.arange(len(self))[chosen].tolist())
+            failures = {i: self.failures[old] for i, old in positions if old in self.failures}
+        return Observations(
+            self.rows[chosen],
+            self.objectives[chosen],
+            self.violations[chosen],
+            self.violation_names,
+            {name: values[chosen] for name, values in self.metrics.items()},
+            failures,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Observations]) -> Observations:
+        """One after the other.
+
+        Args:
+            parts: At least one, all of one problem; metrics are those of the first.
+        """
+        # Where all designs of a part failed, it may not name the evaluator's limits.
+        names = max((part.violation_names for part in parts), key=len)
+        parts = [part.with_limits(names) for part in parts]
+        starts = np.cumsum([0, *map(len, parts)]).tolist()
+        return cls(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.objectives for part in parts]),
+            np.concatenate([part.violations for part in parts]),
+            names,
+            {
+                name: np.concatenate(
+                    [part.metrics.get(name, np.full(len(part), np.nan)) for part in parts]
+                )
+                for name in parts[0].metrics
+            },
+            {
+                start + i: failure
+                for start, part in zip(starts, parts, strict=False)
+                for i, failure in part.failures.items()
+            },
+        )
+
+    def with_limits(self, names: Sequence[str]) -> Observations:
+        """The same with the violations of these limits alone, in this order; NaN if unreported."""
+        if tuple(names) == self.violation_names:
+            return self
+        nothing = np.full(len(self), np.nan)
+        columns = [self.violations_by_name.get(name, nothing) for name in names]
+        violations = np.column_stack([*columns, np.empty((len(self), 0))])
+        return replace(self, violations=violations, violation_names=tuple(names))

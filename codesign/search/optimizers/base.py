@@ -1,0 +1,462 @@
+"""What every optimizer is, and the parts that most of them share.
+
+An optimizer is a function of the space, its seed and all that it was told, in order: a fresh
+one that is told the same history, in whatever pieces, goes on with the same suggestions.
+Randomness is ``numpy.random.default_rng([seed, number of observations told or pending])``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.schema import Record
+from codesign.space import DesignSpace
+
+if TYPE_CHECKING:
+    from scipy.stats import qmc
+
+HintUse: TypeAlias = Literal["none", "start", "model", "alone"]
+"""What hints of the evaluator do in a search: nothing, choose the initial designs, serve the models
+of an optimizer that learns, or lead one that has no model."""
+
+_DRAWS = 1 << 10
+"""Least number of designs drawn at once."""
+_MOST_DRAWS = 1 << 20
+"""Random draws before what is left of a space is listed, or given up if it cannot be."""
+_LISTED = 1 << 22
+"""Spaces up to this size are listed when random draws find nothing new."""
+_LIST_CHUNK = 1 << 16
+_SOBOL_BLOCK = 1 << 9
+_SOBOL_STALL = 1 << 17
+"""Sobol points without a new admissible design before the sequence counts as exhausted."""
+_SOBOL_POINTS = 1 << 30
+"""Length of SciPy's sequence."""
+_PENDING_KEYS = 1 << 12
+_DESCRIBED = 1 << 12
+"""Designs from which the range of a described number is read."""
+
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """The contract; :func:`codesign.testing.check_optimizer` tests it.
+
+    A class is registered in the entry-point group ``codesign.optimizers`` and is built as
+    ``Class(space, n_objectives, seed, options)``. With an attribute ``takes_reference_point`` that
+    is true it is given a keyword ``reference_point`` too, the (m,) bound of the hypervolume in
+    minimized objectives. An attribute ``hint_use`` that is ``model`` or ``alone`` says that it
+    looks at hints; without it, its space has none.
+    """
+
+    Options: ClassVar[type[Record]]
+    """What a campaign's ``optimizers:`` may say next to ``name:``; all have defaults."""
+
+    @property
+    def preferred_batch(self) -> int:
+        """How many designs the method asks for if nobody says otherwise."""
+        ...
+
+    def ask(self, n: int) -> IntArray:
+        """(k, d) new admissible designs, at most ``n``, none told before and none twice.
+
+        None only if the space holds no other. Changes nothing: asking again gives the same.
+        """
+        ...
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take the results of designs, whoever proposed them.
+
+        Args:
+            rows: (k, d) designs.
+            objectives: (k, m) to minimize; NaN where failed.
+            violations: (k, c) limits, ``<= 0`` is within; NaN where failed.
+            failed: (k,) designs without a result.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsPending(Optimizer, Protocol):
+    """An optimizer that can be asked while designs are being evaluated; declared by the attribute.
+
+    One without it is served too: it may propose a pending design, which is then dropped.
+    """
+
+    knows_pending: ClassVar[Literal[True]]
+
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as :meth:`Optimizer.ask`, and none that is pending.
+
+        Without pending designs the same as before. None only if the space holds no other design,
+        or if the method must first know some of those pending.
+
+        Args:
+            n: Most designs wanted.
+            pending: (p, d) distinct designs that were proposed and have no result yet, in the
+                order of their proposal. Each is told later, in any order.
+        """
+        ...
+
+
+@runtime_checkable
+class Screens(Optimizer, Protocol):
+    """An optimizer that asks a cheaper evaluator first; its space has ``screening``.
+
+    What it proposes is a function of all that it was told by either, in whatever order the two
+    took turns.
+    """
+
+    def ask_screened(self, pending: IntArray) -> IntArray:
+        """(k, d) distinct designs that the cheaper evaluator is to see before the next ``ask``.
+
+        None, if there is enough to know. Changes nothing.
+
+        Args:
+            pending: (p, d) designs that were proposed and have no result yet.
+        """
+        ...
+
+    def tell_screened(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take the cheaper evaluator's results; see :meth:`Optimizer.tell`.
+
+        Args:
+            rows: (k, d) designs.
+            objectives: (k, m) to minimize; NaN where failed.
+            violations: (k, c) the last c limits; NaN where failed.
+            failed: (k,) designs without a result.
+        """
+        ...
+
+
+class KeySet:
+    """A growing set of designs' keys, 64-bit or Python's integers, looked up in batches.
+
+    A sorted array takes up a small sorted buffer whenever that is full, so adding one key
+    costs microseconds on average, however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._sorted: IntArray = np.empty(0, dtype=np.int64)
+        self._pending: IntArray = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._pending)
+
+    def add(self, keys: IntArray) -> None:
+        """Add keys; those that are in already change nothing."""
+        if not len(self):
+            self._sorted = self._pending = keys[:0]
+        fresh = np.unique(keys)
+        fresh = fresh[~self.contains(fresh)]
+        self._pending = np.insert(self._pending, np.searchsorted(self._pending, fresh), fresh)
+        if len(self._pending) > _PENDING_KEYS:
+            # Stable: the sort that merges two sorted runs in one pass.
+            self._sorted = np.sort(np.concatenate([self._sorted, self._pending]), kind="stable")
+            self._pending = self._sorted[:0]
+
+    def joined(self, keys: IntArray) -> KeySet:
+        """Another set: these keys and more. It costs no copy of these."""
+        union = KeySet()
+        union._sorted, union._pending = self._sorted, self._pending
+        union.add(keys)
+        return union
+
+    def contains(self, keys: IntArray) -> BoolArray:
+        """(n,) whether each key is in the set."""
+        return _in_sorted(self._sorted, keys) | _in_sorted(self._pending, keys)
+
+
+def _in_sorted(array: IntArray, keys: IntArray) -> BoolArray:
+    if not len(array):
+        return np.zeros(len(keys), dtype=bool)
+    places = np.minimum(np.searchsorted(array, keys), len(array) - 1)
+    return np.asarray(array[places] == keys)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A described number and how it is scaled."""
+
+    name: str
+    is_logarithmic: bool
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, name: str, values: FloatArray) -> _Described | None:
+        """From its values over a sample; None if it does not tell designs apart."""
+        values = np.asarray(values, dtype=np.float64)
+        is_logarithmic = bool((values > 0).all())
+        seen = np.log(values) if is_logarithmic else values
+        if not np.isfinite(seen).all() or not np.ptp(seen):
+            return None
+        return cls(name, is_logarithmic, float(seen.min()), float(seen.max()))
+
+    def scaled(self, values: FloatArray) -> FloatArray:
+        """(n,) about 0 to 1; what lies far outside of the sample's range is drawn near."""
+        if self.is_logarithmic:
+            values = np.log(np.maximum(values, np.finfo(float).tiny))
+        scaled = (values - self.low) / (self.high - self.low)
+        return np.clip(np.nan_to_num(scaled, nan=0.0), -1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class ScreeningTerms:
+    """What a cheaper evaluator costs.
+
+    Attributes:
+        cost: Time of one of its evaluations over that of one of the dear evaluator.
+        share: Most time for it, as a share of that for the dear evaluator.
+    """
+
+    cost: float
+    share: float
+
+    def n_allowed(self, n_evaluations: int) -> int:
+        """Screened designs that so many evaluations pay for."""
+        return int(self.share * n_evaluations / self.cost + 1e-9)
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Where an optimizer may look.
+
+    Attributes:
+        admits: (n, d) rows to (n,): whether each is a design of the space that meets all that
+            is known before evaluation. Takes any integers.
+        describe: (n, d) designs to (n,) numbers by name, for models of the objectives to look
+            at besides the space's own features; cheap, and None if there are no such numbers.
+        predict: (n, d) designs to what a cheaper model says of their objectives, (n, m) to
+            minimize, NaN in the columns that it does not have; None if there is no such model.
+        predict_violations: (n, d) designs to what that model says of the last c limits, (n, c),
+            ``<= 0`` is within, NaN in the columns that it does not have; None if there is no such
+            model.
+        screening: Of a cheaper evaluator that can be asked design by design; None without one.
+        is_noisy: Whether the evaluator declares that its results are noisy.
+    """
+
+    space: DesignSpace
+    admits: Callable[[IntArray], BoolArray]
+    describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
+    predict: Callable[[IntArray], FloatArray] | None = None
+    predict_violations: Callable[[IntArray], FloatArray] | None = None
+    screening: ScreeningTerms | None = None
+    is_noisy: bool = False
+
+    def without_hints(self) -> SearchSpace:
+        """The same designs; nothing is known of them in advance but which are admissible."""
+        return SearchSpace(self.space, self.admits)
+
+    @property
+    def no_rows(self) -> IntArray:
+        """(0, d) no design."""
+        return np.empty((0, len(self.space.parameters)), dtype=np.int64)
+
+    @cached_property
+    def _described(self) -> tuple[_Described, ...]:
+        """The described numbers that vary and are finite, with their ranges."""
+        if self.describe is None:
+            return ()
+        rows = self.space.sample(np.random.default_rng(0), _DESCRIBED)
+        rows = rows[self.admits(rows)]
+        if not len(rows):
+            return ()
+        described_numbers = (
+            _Described.of(name, values) for name, values in self.describe(rows).items()
+        )
+        return tuple(item for item in described_numbers if item is not None)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether there is anything that tells designs apart."""
+        return bool(self.space.feature_names or self._described)
+
+    def features(self, rows: IntArray) -> FloatArray:
+        """(n, f) numbers of about 0 to 1 that describe canonical rows to a model.
+
+        The space's, then what :attr:`describe` gives, by its logarithm if it is positive,
+        scaled from its range over a fixed sample of the space.
+        """
+        own = self.space.features(rows)
+        if self.describe is None or not self._described:
+            return own
+        numbers = self.describe(rows)
+        return np.column_stack(
+            [own, *(item.scaled(numbers[item.name]) for item in self._described)]
+        )
+
+    @cached_property
+    def feature_groups(self) -> IntArray:
+        """(f,) which features are alike: those of one category; each of the others by itself."""
+        own = self.space.feature_groups
+        first = int(own.max(initial=-1)) + 1
+        return np.concatenate([own, np.arange(first, first + len(self._described))])
+
+    def distinct(self, rows: IntArray, seen: KeySet) -> IntArray:
+        """(k, d) the rows whose keys are new, each once, in their order."""
+        keys = self.space.keys(rows)
+        first = np.sort(np.unique(keys, return_index=True)[1])
+        return rows[first[~seen.contains(keys[first])]]
+
+    def unseen(self, rows: IntArray, seen: KeySet) -> IntArray:
+        """(k, d) the admissible rows among those that are :meth:`distinct`."""
+        rows = self.distinct(rows, seen)
+        return rows[self.admits(rows)] if len(rows) else rows
+
+    def sample_unseen(self, rng: np.random.Generator, n: int, seen: KeySet) -> IntArray:
+        """(k, d) designs, uniform over the admissible ones not seen, without replacement.
+
+        Fewer than ``n`` only if there are no more; or if the space is too large to be listed
+        and a million draws found too few.
+        """
+        designs, drawn, size = self.no_rows, 0, max(_DRAWS, 2 * n)
+        while len(designs) < n and drawn < _MOST_DRAWS:
+            fresh = self.unseen(self.space.sample(rng, size), seen)
+            designs = self.distinct(np.concatenate([designs, fresh]), seen)
+            drawn += size
+            if drawn > 16 * self.space.size:
+                break
+            size = min(2 * size, _LIST_CHUNK)
+        if len(designs) < n and self.space.size <= _LISTED:
+            rest = self._all_unseen(seen)
+            return rest[rng.permutation(len(rest))[:n]]
+        return designs[:n]
+
+    def _all_unseen(self, seen: KeySet) -> IntArray:
+        size = self.space.size
+        chunks = [
+            self.unseen(self.space.rows(np.arange(start, min(start + _LIST_CHUNK, size))), seen)
+            for start in range(0, size, _LIST_CHUNK)
+        ]
+        return np.concatenate([self.no_rows, *chunks])
+
+
+class NoOptions(Record):
+    """What a campaign may tell an optimizer that has no options: nothing."""
+
+
+class BaseOptimizer:
+    """What our optimizers share: how they are built, and knowing which designs they were told.
+
+    A subclass adds ``ask``; if that takes pending designs, also ``knows_pending = True``, and if it
+    looks at hints, ``hint_use``. One that learns extends ``tell``, or begins with
+    :class:`~codesign.search.optimizers.history.LearningOptimizer`.
+
+    Args:
+        options: The subclass's ``Options``.
+        reference_point: (m,) bound of the hypervolume, for a subclass that uses one.
+    """
+
+    Options: ClassVar[type[Record]] = NoOptions
+    hint_use: ClassVar[HintUse] = "none"
+    takes_reference_point: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        n_objectives: int,
+        seed: int,
+        options: Record,
+        reference_point: FloatArray | None = None,
+    ) -> None:
+        self._space, self._n_objectives, self._seed = space, n_objectives, seed
+        self._options, self._reference = options, reference_point
+        self._seen, self._n_told = KeySet(), 0
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """What a subclass prepares when it is built; a library that it lacks is named here."""
+
+    @property
+    def preferred_batch(self) -> int:
+        """One: whatever is learned from a design serves the next."""
+        return 1
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take note of the designs; a subclass that learns takes their worth too."""
+        self._seen.add(self._space.space.keys(rows))
+        self._n_told += len(rows)
+
+    def _rng(self, pending: IntArray | None = None) -> np.random.Generator:
+        """The random numbers of this step; asked for again, they begin again.
+
+        Pending designs count as if they had been told, so that no two proposals share a step.
+        """
+        n_pending = 0 if pending is None else len(pending)
+        return np.random.default_rng([self._seed, self._n_told + n_pending])
+
+    def _taken(self, pending: IntArray | None) -> KeySet:
+        """The designs that are not to be proposed: told or pending."""
+        if pending is None or not len(pending):
+            return self._seen
+        return self._seen.joined(self._space.space.keys(pending))
+
+
+class SobolSequence:
+    """The distinct admissible designs that a scrambled Sobol sequence meets, in its order.
+
+    The sequence and so the designs depend on the space and the seed alone.
+    """
+
+    def __init__(self, search: SearchSpace, seed: int) -> None:
+        self._search, self._seed = search, seed
+        self._engine: qmc.Sobol | None = None
+        self._met = KeySet()
+        self._rows = search.no_rows
+        self._drawn = self._fruitless = 0
+
+    def first_unseen(self, n: int, seen: KeySet) -> IntArray:
+        """(k, d) the first ``n`` of the designs that are not seen; fewer if it ends before.
+
+        What is seen must only grow from call to call.
+        """
+        self._rows = self._search.distinct(self._rows, seen)
+        while len(self._rows) < n and not self._is_exhausted:
+            fresh = self._search.distinct(self._next_block(), seen)
+            self._rows = np.concatenate([self._rows, fresh])
+        return self._rows[:n].copy()
+
+    @property
+    def _is_exhausted(self) -> bool:
+        return self._fruitless >= _SOBOL_STALL or self._drawn >= _SOBOL_POINTS
+
+    def _next_block(self) -> IntArray:
+        space = self._search.space
+        if self._engine is None:
+            from scipy.stats import qmc
+
+            rng = np.random.default_rng(self._seed)
+            self._engine = qmc.Sobol(max(space.n_coordinates, 1), scramble=True, seed=rng)
+        points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_coordinates]
+        rows = self._search.unseen(space.sobol_rows(points), self._met)
+        self._met.add(space.keys(rows))
+        self._drawn += _SOBOL_BLOCK
+        self._fruitless = 0 if len(rows) else self._fruitless + _SOBOL_BLOCK
+        return rows
+
+
+def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:
+    """(k, d) distinct admissible designs, spread by a scrambled Sobol sequence.
+
+    Every optimizer of one seed starts from them (MemExplorer section 4.4 takes 20). Fewer than
+    ``n`` only if the space holds fewer.
+    """
+    nothing = KeySet()
+    rows = SobolSequence(search, seed).first_unseen(n, nothing)
+    if len(rows) < n:
+        seen = KeySet()
+        seen.add(search.space.keys(rows))
+        rng = np.random.default_rng([seed, 0])
+        rows = np.concatenate([rows, search.sample_unseen(rng, n - len(rows), seen)])
+    return rows

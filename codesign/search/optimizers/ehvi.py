@@ -1,0 +1,383 @@
+"""Bayesian optimization: Gaussian processes and expected hypervolume improvement.
+
+MemExplorer section 4.4 [11, 14] gives the frame: independent processes, analytic expected
+hypervolume improvement, candidates that were not evaluated. Added to it are processes on the
+logarithm of objectives with improvement in their own units, features that include derived
+quantities and what the evaluator tells in advance and are bent as results ask for, learned
+positions of the values of categories, neighbors and mutants of the front among the candidates with
+a local search from the best, a model of what is feasible, the least violation as the goal until
+something is, predictions as bounds while no result was better, and steps that explore more when few
+results improve or the models hope for nothing.
+``gp-ehvi-paper`` is the recipe as it was published.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.schema import Record
+from codesign.search.observations import Observations
+from codesign.search.optimizers.base import HintUse, KeySet
+from codesign.search.optimizers.beliefs import CERTAIN, Beliefs, Guesses, Inflation
+from codesign.search.optimizers.evidence import Evidence
+from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
+from codesign.search.optimizers.modeling import Modeling
+from codesign.search.optimizers.mutation import mutants, strides
+from codesign.search.optimizers.screened import Screened
+from codesign.search.optimizers.surrogate import require_libraries, single_thread
+
+_MARGIN = 0.1
+"""Of an inferred reference point beyond the worst observation, as a share of the range."""
+_LOCAL_STEPS = 16
+_DOUBTS = 3
+"""Times that models which hope for nothing are asked, each time less certain [ours]."""
+_SCREENED_AT_ONCE = 8
+"""Designs that the cheaper evaluator is asked about before models are formed anew [ours]."""
+_LEAST_TRIALS = 5
+"""Designs seen by both evaluators after which the cheaper one may be left out [ours]."""
+_CHEAP = 300
+"""Results up to which all candidates compete; beyond, fewer [ours]."""
+_LEAST_EXCESS = 8
+"""Designs that violate least, whose mutants compete as long as nothing is feasible [ours]."""
+
+
+class GpEhvi(LearningOptimizer):
+    """Proposes the candidate with the largest expected hypervolume improvement.
+
+    All that has a result is learned from, feasible or not. Limits that were violated are modeled,
+    as is failing; the probability of being within them multiplies the improvement. As long as
+    nothing feasible is known, the total violation is to be improved instead. A limit that says no
+    more than the reference point is left out. Pending designs, and in a batch each choice, are
+    taken to come out as expected before the next choice is made, and to be on the front if they
+    are likely feasible. All results count, up to two thousand; beyond ``training`` results,
+    hyperparameters are learned from the front, the latest and a random choice of the others. A
+    reference point that is not given is somewhat beyond the worst feasible observation.
+
+    Raises:
+        MissingExtraError: PyTorch or BoTorch is not installed.
+    """
+
+    class Options(Record):
+        """Options of Gaussian processes with expected hypervolume improvement."""
+
+        candidates: Annotated[int, Field(ge=1, le=10**6)] = 1024
+        """Random designs that compete in each step."""
+        neighborhoods: Annotated[int, Field(ge=0, le=10**6)] = 16
+        """Designs of the front whose neighbors compete too."""
+        mutants: Annotated[int, Field(ge=0, le=10**6)] = 1024
+        """Mutants and mixtures of designs of the front that compete too."""
+        local_search: Annotated[int, Field(ge=0, le=10**6)] = 3
+        """Best candidates from which the search goes on from neighbor to neighbor."""
+        logarithmic: bool = True
+        """Model the logarithm of objectives that have one sign."""
+        predictions: bool = True
+        """If a cheaper model predicts the objectives, learn only what it gets wrong."""
+        training: Annotated[int, Field(ge=2, le=10**6)] = 200
+        """Most results that the models' hyperparameters are learned from."""
+        iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
+        """Bound on the optimization of the models' hyperparameters."""
+        explore_every: Annotated[int, Field(ge=1)] = 5
+        """Of so many steps, one takes the models to be less certain than they are, once something
+        is feasible; not if most of the latest so many results are on the front."""
+        inflation: Annotated[float, Field(ge=1)] = 8.0
+        """Factor on the deviation of beliefs in such a step."""
+
+    knows_pending: ClassVar[Literal[True]] = True
+    hint_use: ClassVar[HintUse] = "model"
+    _options: Options
+
+    def _set_up(self) -> None:
+        require_libraries("gp-ehvi")
+        super()._set_up()
+        options = self._options
+        self._latest: tuple[int, Beliefs] | None = None
+        self._helps: bool | None = None
+        groups = self._space.feature_groups
+        settings = options.logarithmic, options.iterations, options.training, groups
+        self._modeling = Modeling(*settings, self._space.is_noisy)
+        self._screened = Screened(
+            self._space, self._n_objectives, Modeling(*settings), self._predicted, self._n_limits
+        )
+
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as the protocol promises."""
+        rng = self._rng()
+        waiting = self._space.no_rows if pending is None else pending
+        history = self._memory.history()
+        if not self._can_model(history) or n < 1:
+            return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
+        with single_thread():
+            if len(waiting):
+                beliefs = self._after(self._fitted(history), waiting)
+                rng = self._rng(waiting)
+            else:
+                beliefs = self._beliefs(history, rng)
+            return self._choose(n, beliefs, waiting, rng)
+
+    def ask_screened(self, pending: IntArray) -> IntArray:
+        """(k, d) as :class:`~codesign.search.optimizers.base.Screens` promises.
+
+        First the designs that have a result already. Then those worth most, a few at a time, until
+        the best of all has been screened or the time for it is spent.
+        """
+        terms, history = self._space.screening, self._memory.history()
+        if terms is None or not self._can_model(history) or not self._screening_helps():
+            return self._space.no_rows
+        evaluated = history.rows[~history.failed]
+        unscreened = evaluated[~self._screened.has(evaluated)]
+        n_screened = len(self._screened.history.rows)
+        n_allowed = terms.n_allowed(self._n_told + len(pending) + 1) - n_screened
+        if len(unscreened) or n_allowed < 1:
+            return unscreened
+        rng = np.random.default_rng([self._seed, self._n_told + len(pending), n_screened])
+        with single_thread():
+            beliefs = self._fitted(history)
+            if len(pending):
+                beliefs = self._after(beliefs, pending)
+            left = self._left_screened(pending)
+            taken = np.concatenate([pending, left])
+            n = min(n_allowed, _SCREENED_AT_ONCE)
+            rows = self._choose(n, beliefs, taken, rng, is_screening=True)
+            if len(left) and len(rows):
+                best = self._worth(left, beliefs, CERTAIN).max()
+                if best >= self._worth(rows[:1], beliefs, CERTAIN)[0]:
+                    return self._space.no_rows
+        return rows
+
+    def tell_screened(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results of the cheaper evaluator."""
+        self._screened.add(Observations.of_tell(rows, objectives, violations, failed))
+        # What was learned from other guesses is no function of what is known now.
+        self._latest = self._helps = None
+        self._modeling.memory.forget()
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results."""
+        super().tell(rows, objectives, violations, failed)
+        self._helps = None
+
+    # What is known
+
+    def _can_model(self, history: Observations) -> bool:
+        return self._space.has_features and bool((~history.failed).sum() >= 2)
+
+    def _left_screened(self, pending: IntArray) -> IntArray:
+        """(k, d) designs that were screened, and neither evaluated nor pending."""
+        return self._space.distinct(self._screened.history.rows, self._taken(pending))
+
+    def _fitted(self, history: Observations) -> Beliefs:
+        """The beliefs without pending designs; kept until something is told, to save time."""
+        if self._latest is None or self._latest[0] != self._n_told:
+            self._latest = self._n_told, self._beliefs(history, self._rng())
+        return self._latest[1]
+
+    def _beliefs(self, history: Observations, rng: np.random.Generator) -> Beliefs:
+        rows = history.rows
+        features = self._space.features(rows)
+        guesses = self._guesses(rows, features)
+        evidence = Evidence(history, features, None if guesses is None else guesses.values)
+        is_given = self._reference is not None
+        return self._modeling.beliefs(evidence, self._reference_of(history), is_given, rng)
+
+    def _worth(
+        self, rows: IntArray, beliefs: Beliefs, inflation: Inflation, least: float = 0.0
+    ) -> FloatArray:
+        features = self._space.features(rows)
+        return beliefs.worth(features, inflation, self._guesses(rows, features), least)
+
+    def _after(self, beliefs: Beliefs, rows: IntArray) -> Beliefs:
+        """As if these designs had been evaluated and had come out as expected."""
+        features = self._space.features(rows)
+        return beliefs.with_expected(features, self._guesses(rows, features)).after(features)
+
+    def _guesses(self, rows: IntArray, features: FloatArray) -> Guesses | None:
+        """What is known of designs in advance."""
+        if self._screened.is_known and self._screening_helps():
+            return self._screened.guesses(rows, features)
+        predicted = self._predicted(rows)
+        return None if predicted is None else Guesses(predicted)
+
+    def _screening_helps(self) -> bool:
+        """Whether results were nearer to the cheaper evaluator's than to the predictions."""
+        if self._helps is None:
+            history = self._memory.history()
+            trials = history.part(~history.failed)
+            trials = trials.part(self._screened.has(trials.rows))
+            self._helps = len(trials.rows) < _LEAST_TRIALS or self._screened.is_nearer(
+                trials.rows, trials.objectives, self._options.logarithmic
+            )
+        return self._helps
+
+    def _n_limits(self) -> int:
+        return int(self._memory.history().violations.shape[1])
+
+    def _predicted(self, rows: IntArray) -> FloatArray | None:
+        """(n, m + c) objectives and violations; NaN in the columns that are not predicted."""
+        space = self._space
+        if space.predict is None or not self._options.predictions:
+            return None
+        n_limits = self._n_limits()
+        violations = np.full((len(rows), n_limits), np.nan)
+        if space.predict_violations is not None:
+            known = space.predict_violations(rows)
+            violations[:, n_limits - known.shape[1] :] = known
+        return np.hstack([space.predict(rows), violations])
+
+    def _reference_of(self, history: Observations) -> FloatArray:
+        if self._reference is not None:
+            return np.asarray(self._reference, dtype=np.float64)
+        of = history.feasible if history.feasible.any() else ~history.failed
+        worst, best = history.objectives[of].max(axis=0), history.objectives[of].min(axis=0)
+        span = np.where(worst > best, worst - best, np.maximum(np.abs(worst), 1.0))
+        return np.asarray(worst + _MARGIN * span)
+
+    # Choosing
+
+    def _choose(
+        self,
+        n: int,
+        beliefs: Beliefs,
+        pending: IntArray,
+        rng: np.random.Generator,
+        is_screening: bool = False,
+    ) -> IntArray:
+        """(k, d) distinct designs, none of them pending.
+
+        Those to be screened only are not climbed to, and do not count as evaluated.
+        """
+        history = self._memory.history()
+        n_climbs = 0 if is_screening else self._n_climbs(history)
+        taken = KeySet()
+        taken.add(self._space.space.keys(pending))
+        candidates = self._space.distinct(self._candidates(n, history, rng), taken)
+        chosen, n_before = self._space.no_rows, len(history.rows) + len(pending)
+        while len(chosen) < n and len(candidates):
+            is_due = (n_before + len(chosen)) % self._options.explore_every == 0
+            # What violates less is found faster without; what works needs no doubt.
+            is_exploring = is_due and beliefs.has_feasible and not self._is_improving(history)
+            inflation = Inflation(self._options.inflation if is_exploring else 1.0)
+            row = self._hoped_for(candidates, beliefs, taken, inflation, n_climbs)
+            chosen = np.concatenate([chosen, row])
+            taken.add(self._space.space.keys(row))
+            if len(chosen) < n:
+                if is_screening:
+                    beliefs = beliefs.after(self._space.features(row))
+                else:
+                    beliefs = self._after(beliefs, row)
+                candidates = self._space.distinct(candidates, taken)
+        return chosen
+
+    def _n_climbs(self, history: Observations) -> int:
+        """Climbs for one choice: fewer with many results, but one."""
+        most = self._options.local_search
+        return min(most, max(1, round(_share(history) * most)))
+
+    def _is_improving(self, history: Observations) -> bool:
+        """Whether most of the latest results are on the front: of so many as explore once."""
+        n_latest = min(self._options.explore_every, len(history.rows))
+        return 2 * int((history.front >= len(history.rows) - n_latest).sum()) > n_latest
+
+    def _candidates(self, n: int, history: Observations, rng: np.random.Generator) -> IntArray:
+        share = _share(history)
+        size = max(int(share * self._options.candidates), n)
+        seen = self._seen
+        drawn = self._space.sample_unseen(rng, size, seen)
+        screened = self._screened.history
+        parents = history.rows[_parents(history)]
+        if len(screened.rows):
+            parents = self._space.distinct(
+                np.concatenate([parents, screened.rows[_parents(screened)]]), KeySet()
+            )
+        front = rng.permutation(len(parents))[: self._options.neighborhoods]
+        near = [self._space.space.neighbors(parents[i]) for i in np.sort(front)]
+        near.append(mutants(self._space.space, parents, int(share * self._options.mutants), rng))
+        return self._space.distinct(
+            np.concatenate(
+                [drawn, screened.rows, *(self._space.unseen(rows, seen) for rows in near)]
+            ),
+            seen,
+        )
+
+    def _hoped_for(
+        self,
+        candidates: IntArray,
+        beliefs: Beliefs,
+        taken: KeySet,
+        inflation: Inflation,
+        n_climbs: int,
+    ) -> IntArray:
+        """(1, d) the best design; models that hope for nothing are doubted until they do."""
+        for _ in range(_DOUBTS):
+            row, worth = self._best(candidates, beliefs, taken, inflation, n_climbs)
+            if worth > beliefs.least_worth:
+                break
+            inflation = inflation.times(self._options.inflation)
+        return row
+
+    def _best(
+        self,
+        candidates: IntArray,
+        beliefs: Beliefs,
+        taken: KeySet,
+        inflation: Inflation,
+        n_climbs: int,
+    ) -> tuple[IntArray, float]:
+        """(1, d) the best candidate, or what local search finds from the best few; its worth."""
+        worth = self._worth(candidates, beliefs, inflation)
+        order = np.argsort(-worth, kind="stable")
+        rows, worth = candidates[order], worth[order]
+        best, best_worth = rows[:1], worth[0]
+        visited = KeySet()
+        for i in range(min(n_climbs, len(rows))):
+            row, value = self._climb(rows[i], worth[i], beliefs, taken, inflation, visited)
+            if value > best_worth:
+                best, best_worth = row[None, :], value
+        return best, best_worth
+
+    def _climb(
+        self,
+        row: IntArray,
+        worth: float,
+        beliefs: Beliefs,
+        taken: KeySet,
+        inflation: Inflation,
+        visited: KeySet,
+    ) -> tuple[IntArray, float]:
+        """(d,) the end of a climb and its worth; it ends too where another climb has been."""
+        for _ in range(_LOCAL_STEPS):
+            space = self._space.space
+            key = space.keys(row[None, :])
+            if visited.contains(key)[0]:
+                break
+            visited.add(key)
+            near = np.concatenate([space.neighbors(row), strides(space, row)])
+            near = self._space.distinct(self._space.unseen(near, self._seen), taken)
+            if not len(near):
+                break
+            values = self._worth(near, beliefs, inflation, worth)
+            best = int(np.argmax(values))
+            if not values[best] > worth:
+                break
+            row, worth = near[best], float(values[best])
+        return row, worth
+
+
+def _share(history: Observations) -> float:
+    """Of the usual number of predictions, which cost as much more as there are more results."""
+    return min(1.0, _CHEAP / max(len(history.rows), 1))
+
+
+def _parents(history: Observations) -> IntArray:
+    """Positions of the front; as long as nothing is feasible, of what violates least."""
+    if history.feasible.any():
+        return history.front
+    order = np.argsort(scaled_excess(history), kind="stable")[:_LEAST_EXCESS]
+    return np.asarray(order[~history.failed[order]])

@@ -1,0 +1,198 @@
+"""NSGA-II on discrete, conditional spaces, with pymoo's sorting, crowding and operators.
+
+Deb et al., "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002. Parents mix
+and mutate in the unit cube, where every parameter has a coordinate; what comes back is put in
+canonical form, and what is inadmissible or was seen is drawn again. Feasible designs come
+before infeasible ones, these by how much they violate.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.errors import needing_extra
+from codesign.base.schema import Record
+from codesign.search.observations import Observations
+from codesign.search.optimizers.base import BaseOptimizer, KeySet
+from codesign.search.optimizers.history import scaled_excess
+
+_ROUNDS = 16
+"""Attempts to fill a generation by variation before it is filled at random."""
+
+
+class Nsga2(BaseOptimizer):
+    """A population that advances by one generation each time ``population`` designs were told.
+
+    Until the first generation is complete, designs are drawn uniformly. Designs that failed
+    count, but do not enter the population. While designs are pending there is no waiting for the
+    end of a generation: each offspring has the best parents of all that was told (steady state).
+
+    Raises:
+        MissingExtraError: pymoo is not installed.
+    """
+
+    class Options(Record):
+        """Options of NSGA-II."""
+
+        population: Annotated[int, Field(ge=2, le=10**6)] = 20
+        """Designs that survive a generation, and that one generation proposes."""
+        crossover: Annotated[float, Field(ge=0, le=1)] = 0.9
+        """Probability that a pair of parents is mixed and not copied."""
+        mutations: Annotated[float, Field(gt=0)] = 1.0
+        """Parameters that mutate in one design, on average."""
+        mutation_index: Annotated[float, Field(gt=0)] = 3.0
+        """Of polynomial mutation of numbers: the larger, the shorter the steps."""
+
+    knows_pending: ClassVar[Literal[True]] = True
+    _options: Options
+
+    def _set_up(self) -> None:
+        with needing_extra("optimizer nsga2", "nsga2"):
+            from pymoo.operators.mutation.pm import mut_pm
+            from pymoo.operators.survival.rank_and_crowding.metrics import get_crowding_function
+            from pymoo.util.misc import crossover_mask
+            from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
+        self._mutate, self._mix = mut_pm, crossover_mask
+        self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
+        parameters = self._space.space.parameters
+        self._is_categorical = np.array([item.kind == "categorical" for item in parameters])
+        free = [item for item in parameters if len(item.values) > 1 or item.optional]
+        self._probability = min(self._options.mutations / max(len(free), 1), 1.0)
+        self._population: Observations | None = None
+        self._generation: list[Observations] = []
+        # As of the start of the generation, like the designs that are seen, so that the offspring
+        # do not depend on when they are asked for.
+        self._offspring: IntArray | None = None
+
+    @property
+    def preferred_batch(self) -> int:
+        """A generation."""
+        return self._options.population
+
+    # Asking
+
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as the protocol promises; beside nothing, no more than the generation lacks."""
+        if pending is not None and len(pending):
+            return self._beside(pending, n)
+        evaluated = self._told_in_generation()
+        lacking = self._options.population - len(evaluated)
+        n = min(n, lacking)
+        if self._offspring is None:
+            self._offspring = self._propose()
+        mine = KeySet()
+        mine.add(self._space.space.keys(evaluated))
+        rows = self._space.distinct(self._offspring, mine)
+        if len(rows) < min(n, 1):
+            # Others' designs took the place of all offspring.
+            more = self._space.sample_unseen(self._rng(), n + len(evaluated), self._seen)
+            rows = self._space.distinct(more, mine)
+        return rows[:n]
+
+    def _beside(self, pending: IntArray, n: int) -> IntArray:
+        """(k, d) offspring of the population as it would be if the generation ended now."""
+        taken = self._taken(np.concatenate([self._told_in_generation(), pending]))
+        parents = self._survivors().rows if self._n_told else self._space.no_rows
+        return self._bred(n, parents, self._rng(pending), taken)
+
+    def _told_in_generation(self) -> IntArray:
+        return np.concatenate([self._space.no_rows, *(part.rows for part in self._generation)])
+
+    def _propose(self) -> IntArray:
+        """A generation's designs: a function of what was told before it."""
+        size = self._options.population
+        n_before = self._n_told - len(self._told_in_generation())
+        rng = np.random.default_rng([self._seed, n_before])
+        parents = self._space.no_rows if self._population is None else self._population.rows
+        return self._bred(size, parents, rng, self._seen)
+
+    def _bred(
+        self, size: int, parents: IntArray, rng: np.random.Generator, taken: KeySet
+    ) -> IntArray:
+        """(k, d) new designs by variation, the rest at random."""
+        rows = self._space.no_rows
+        for _ in range(_ROUNDS if len(parents) >= 2 else 0):
+            children = self._vary(parents, rng, 2 * (size - len(rows)))
+            fresh = self._space.unseen(children, taken)
+            rows = self._space.distinct(np.concatenate([rows, fresh]), taken)[:size]
+            if len(rows) == size:
+                return rows
+        others = self._space.sample_unseen(rng, size, taken)
+        return self._space.distinct(np.concatenate([rows, others]), taken)[:size]
+
+    def _vary(self, parents: IntArray, rng: np.random.Generator, n: int) -> IntArray:
+        """About ``n`` canonical children, admissible or not."""
+        n_pairs = (n + 1) // 2
+        pairs = _tournament(rng, len(parents), (2, n_pairs))
+        points = self._space.space.to_unit(parents)[pairs]
+        mixed = rng.random((n_pairs, points.shape[2])) < 0.5
+        mixed &= rng.random((n_pairs, 1)) < self._options.crossover
+        children = np.concatenate(self._mix(points, mixed))
+        return self._space.space.from_unit(self._mutated(rng, children))
+
+    def _mutated(self, rng: np.random.Generator, points: FloatArray) -> FloatArray:
+        n, d = points.shape
+        chance, index = np.full(n, self._probability), np.full(n, self._options.mutation_index)
+        moved = self._mutate(
+            points, np.zeros(d), np.ones(d), index, chance, False, random_state=rng
+        )
+        # Categories have no order, so any other is as near.
+        again = (rng.random((n, d)) < self._probability) & self._is_categorical
+        points = np.where(self._is_categorical, points, moved)
+        return np.where(again, rng.random((n, d)), points)
+
+    # Being told
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results; a generation ends with each ``population`` of them."""
+        results = Observations.of_tell(rows, objectives, violations, failed)
+        start = 0
+        while start < len(rows):
+            lacking = self._options.population - len(self._told_in_generation())
+            part = results.part(slice(start, start + lacking))
+            self._generation.append(part)
+            self._n_told += len(part.rows)
+            start += len(part.rows)
+            if len(part.rows) == lacking:
+                self._advance()
+
+    def _advance(self) -> None:
+        """Selection among the population and the complete generation."""
+        self._seen.add(self._space.space.keys(self._told_in_generation()))
+        self._population = self._survivors()
+        self._generation, self._offspring = [], None
+
+    def _survivors(self) -> Observations:
+        """The best of the population and of what was told since, best first."""
+        before = [] if self._population is None else [self._population]
+        pool = Observations.joined([*before, *self._generation])
+        pool = pool.part(~pool.failed)
+        return pool.part(self._best_first(pool)[: self._options.population])
+
+    def _best_first(self, pool: Observations) -> IntArray:
+        """Positions by front and crowding, then the infeasible; at least as many as survive."""
+        excess = scaled_excess(pool)
+        feasible = np.flatnonzero(excess == 0)
+        infeasible = np.flatnonzero(excess > 0)
+        order = []
+        fronts = self._sorting.do(
+            pool.objectives[feasible], n_stop_if_ranked=self._options.population
+        )
+        for front in fronts:
+            members = feasible[front]
+            crowding = self._crowding.do(pool.objectives[members])
+            order.append(members[np.argsort(-crowding, kind="stable")])
+        order.append(infeasible[np.argsort(excess[infeasible], kind="stable")])
+        return np.concatenate(order)
+
+
+def _tournament(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> IntArray:
+    """Positions of the better of two random members each, of ``n`` that are sorted best first."""
+    pairs = rng.integers(n, size=(2, *shape))
+    return np.asarray(pairs.min(axis=0))

@@ -1,0 +1,138 @@
+"""What a cheaper model alone is good for: followed, and nothing learned.
+
+The plain alternative to every multi-fidelity search, and the baseline for ``gp-ehvi`` with
+predictions: find the front of the cheap model, then spend the costly evaluations on it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.schema import Record
+from codesign.search.optimizers.base import HintUse, KeySet, SearchSpace
+from codesign.search.optimizers.history import LearningOptimizer
+from codesign.search.pareto import hypervolume, non_dominated
+
+_LISTED = 1 << 17
+"""Designs that are predicted; of larger spaces, as many random ones."""
+
+
+class _Pool(NamedTuple):
+    """Designs to propose from, and what is predicted of them: k of the m objectives.
+
+    Attributes:
+        rows: (p, d) designs predicted to be within every limit and the reference point.
+        predicted: (p, k) their objectives.
+        is_predicted: (m,) which objectives these are.
+        bound: (k,) reference point.
+    """
+
+    rows: IntArray
+    predicted: FloatArray
+    is_predicted: BoolArray
+    bound: FloatArray
+
+
+class Predicted(LearningOptimizer):
+    """Proposes the predicted front, first what adds most to the predicted hypervolume.
+
+    Then the front of what is left, and so on. It looks at no result, unless it is ``greedy``. What
+    is predicted to break a limit, or is beyond the reference point (the worst prediction if none
+    is given), comes last. Random where nothing is predicted; objectives that are not are ignored.
+    """
+
+    class Options(Record):
+        """Options of following predictions."""
+
+        greedy: bool = False
+        """Propose what is predicted to add most to the hypervolume of the results, and not to that
+        of what was predicted of the same designs."""
+
+    knows_pending: ClassVar[Literal[True]] = True
+    hint_use: ClassVar[HintUse] = "alone"
+    _options: Options
+
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as the protocol promises."""
+        waiting = self._space.no_rows if pending is None else pending
+        evaluated = np.concatenate([self._memory.history().rows, waiting])
+        chosen = self._space.no_rows
+        if self._space.predict is not None:
+            chosen = self._best(n, evaluated, self._attained(evaluated, waiting))
+        taken = KeySet()
+        taken.add(self._space.space.keys(np.concatenate([evaluated, chosen])))
+        rest = self._space.sample_unseen(self._rng(pending), max(n - len(chosen), 0), taken)
+        return np.concatenate([chosen, rest])
+
+    @cached_property
+    def _pool(self) -> _Pool:
+        space = self._space
+        rows = space.sample_unseen(np.random.default_rng(self._seed), _LISTED, KeySet())
+        predicted = self._predict(rows)
+        is_predicted = np.asarray(~np.isnan(predicted).any(axis=0))
+        predicted = predicted[:, is_predicted]
+        bound = predicted.max(axis=0) if self._reference is None else self._reference[is_predicted]
+        inside = (predicted <= bound).all(axis=1) & is_predicted.any()
+        if space.predict_violations is not None:
+            inside &= ~(space.predict_violations(rows) > 0).any(axis=1)
+        return _Pool(rows[inside], predicted[inside], is_predicted, bound)
+
+    def _predict(self, rows: IntArray) -> FloatArray:
+        assert self._space.predict is not None
+        return self._space.predict(rows) if len(rows) else np.empty((0, self._n_objectives))
+
+    def _attained(self, evaluated: IntArray, pending: IntArray) -> FloatArray:
+        """(a, k) the objectives on which a proposal is to improve."""
+        if not self._options.greedy:
+            return self._predict(evaluated)[:, self._pool.is_predicted]
+        history = self._memory.history()
+        values = np.concatenate([history.objectives[history.feasible], self._predict(pending)])
+        return values[:, self._pool.is_predicted]
+
+    def _best(self, n: int, evaluated: IntArray, attained: FloatArray) -> IntArray:
+        """(k, d) what adds most, one after the other, to what is attained and chosen."""
+        pool = self._pool
+        left = np.flatnonzero(~self._taken(evaluated).contains(self._space.space.keys(pool.rows)))
+        return pool.rows[left[most_added(pool.predicted[left], attained, pool.bound, n)]]
+
+
+def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: int) -> list[int]:
+    """Positions of at most n values, of which each adds most to those before it.
+
+    The non-dominated of those that are left come first.
+
+    Args:
+        values: (p, k) objectives.
+        attained: (a, k) objectives before any is chosen.
+        bound: (k,) reference point of the hypervolume.
+        n: How many.
+    """
+    left, chosen = np.arange(len(values)), list[int]()
+    while len(chosen) < n and len(left):
+        front = left[non_dominated(values[left])]
+        gains = [hypervolume(np.vstack([attained, point]), bound) for point in values[front]]
+        best = int(front[int(np.argmax(gains))])
+        chosen.append(best)
+        attained = np.concatenate([attained, values[[best]]])
+        left = left[left != best]
+    return chosen
+
+
+def hinted_designs(
+    search: SearchSpace, n: int, n_objectives: int, seed: int, reference: FloatArray | None = None
+) -> IntArray:
+    """(k, d) the best by what is predicted, of many drawn at random; what a search may start from.
+
+    One after the other, each is of the predicted front and adds most to the predicted hypervolume
+    (see :class:`Predicted`). They depend on the space, the seed and the reference point, so that
+    they are the same for every optimizer. Fewer than ``n`` only if the space holds fewer.
+
+    Args:
+        search: Where to look; it predicts.
+        reference: (m,) bound of the hypervolume.
+    """
+    return Predicted(search, n_objectives, seed, Predicted.Options(), reference).ask(n)

@@ -1,0 +1,46 @@
+"""Objectives that a cheaper model predicts, of which only the error is left to learn.
+
+Kennedy and O'Hagan, "Predicting the output from a complex computer code when fast approximations
+are available", Biometrika 87 (2000), section 2: the costly result is the cheap one times a factor
+plus a Gaussian process. Here the factor is 1 on the logarithmic scale on which objectives are
+modeled, so that the process is about the ratio of the two and a constant ratio is its mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.search.optimizers.acquisition import Scale
+
+_LEAST_ERROR = 1e-2
+"""Deviation of a prediction's error, as a share of that of the results, below which a few results
+that were predicted well are not taken to say more. [ours]"""
+
+
+def error_scale(values: FloatArray, predictions: FloatArray, logarithmic: bool) -> Scale:
+    """The scale on which an objective less its :func:`expected` value deviates by about 1.
+
+    Args:
+        values: (n,) results.
+        predictions: (n,) of the same designs; NaN if the objective is not predicted.
+        logarithmic: Model the logarithm if the results have one sign.
+    """
+    scale = Scale.of(values, logarithmic)
+    if np.isnan(predictions).any():
+        return scale
+    raw = Scale(scale.sign, 0.0, 1.0)
+    error = raw.to_model(values) - expected(raw, predictions)
+    return Scale(scale.sign, 0.0, max(float(error.std()), _LEAST_ERROR * scale.slope))
+
+
+def expected(scale: Scale, predictions: FloatArray) -> FloatArray:
+    """(n,) predictions as a model sees them; those of another sign than results are near 0.
+
+    0, the mean of a model that knows nothing in advance, if the objective is not predicted.
+    """
+    if np.isnan(predictions).any():
+        return np.zeros(len(predictions))
+    if scale.sign:
+        predictions = scale.sign * np.maximum(scale.sign * predictions, np.finfo(float).tiny)
+    return scale.to_model(predictions)

@@ -1,0 +1,267 @@
+"""A checked problem from its parts: objectives and constraints as text, a space, an evaluator.
+
+Everything that does not fit together is said at once, each with its place in the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from codesign.base.errors import (
+    InputError,
+    Mistake,
+    ProblemList,
+    UnknownNameError,
+    UnusableValueError,
+    check_known,
+    describe_unknown,
+)
+from codesign.base.evaluator import (
+    Evaluator,
+    HasAccounts,
+    KeepsLimits,
+    LinkDescription,
+    PoolDescription,
+    ServesPools,
+    TakesParameters,
+)
+from codesign.base.metrics import Metric
+from codesign.base.units import parse_unit
+from codesign.search.derived_metrics import DerivedMetric, MetricDefinition, read_metrics
+from codesign.search.problem import Constraint, Objective, Problem, located_error
+from codesign.space import DesignSpace, Expression
+
+_OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
+
+
+def build_problem(
+    space: DesignSpace,
+    evaluator: Evaluator,
+    objectives: Sequence[str],
+    constraints: Sequence[str] = (),
+    evaluator_name: str = "evaluator",
+    where: Mapping[str, str] | None = None,
+    metrics: Mapping[str, MetricDefinition] | None = None,
+) -> Problem:
+    """A checked problem from its parts.
+
+    Args:
+        space: With everything fixed that is to be fixed.
+        evaluator: Built.
+        objectives: Such as ``maximize throughput_tokens_per_s``.
+        constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
+        evaluator_name: For messages and provenance.
+        where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``,
+            ``evaluator.OPTION``, ``metrics.NAME.value``, ...
+        metrics: Further metrics by name, computed from those of the evaluator.
+
+    Raises:
+        InputError: With every problem found, the nearest valid choice where there is one.
+    """
+    places = where or {}
+    if isinstance(evaluator, TakesParameters):
+        evaluator = _with_parameters(evaluator, space.names, places)
+    evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
+    problems = ProblemList(
+        _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
+    )
+    derived: tuple[DerivedMetric, ...] = ()
+    with problems.caught():
+        names = {*space.units, *space.categories}
+        derived = read_metrics(metrics or {}, evaluator.metrics, names, places)
+    if metrics:
+        problems.raise_any()  # what follows would call them unknown
+    known = (*evaluator.metrics, *(item.metric for item in derived))
+    wanted: list[Objective] = []
+    conditions: list[Constraint] = []
+    for i, text in enumerate(objectives):
+        with problems.caught():
+            wanted.append(_read_objective(text, known, places.get(f"objectives.{i}")))
+    for i, text in enumerate(constraints):
+        place = places.get(f"constraints.{i}")
+        with problems.caught():
+            conditions.append(read_constraint(text, space, known, place))
+    problems += _objective_problems(objectives, wanted, places)
+    problems += absent_problems(space, evaluator, wanted, conditions, derived)
+    problems.raise_any()
+    problem = Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name, derived)
+    own = problem.evaluator_limits
+    limits = {min(item.expression.names): item.bound for item in own if item.bound}
+    if limits and isinstance(evaluator, KeepsLimits):
+        return replace(problem, evaluator=evaluator.within_limits(limits))
+    return problem
+
+
+def _with_parameters(
+    evaluator: TakesParameters, names: Sequence[str], places: Mapping[str, str]
+) -> Evaluator:
+    """The evaluator for a space's parameters; its problems with the places of its options."""
+    try:
+        return evaluator.with_parameters(names)
+    except InputError as error:
+        raise InputError([_at_option(item, places) for item in error.mistakes]) from None
+
+
+def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
+    """The mistake with the place of the option that it is about."""
+    path = ((mistake.place,) if mistake.place else ()) + mistake.key
+    place = places.get(f"evaluator.{path[0]}") if path else None
+    return mistake if place is None else replace(mistake, key=path[1:], place=place)
+
+
+def with_pools_of(
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None = None
+) -> Evaluator:
+    """The evaluator for the pools of a space; the evaluator itself for a space of machines.
+
+    Raises:
+        InputError: One of the two has pools and the other has none, or they do not fit.
+    """
+    if isinstance(evaluator, ServesPools) != bool(space.pools):
+        has, lacks = ("has", "serves none") if space.pools else ("has no", "needs them")
+        raise InputError(
+            f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}", where
+        )
+    if not isinstance(evaluator, ServesPools):
+        return evaluator
+    values = {parameter.name: parameter.values for parameter in space.parameters}
+    pools = [
+        PoolDescription(
+            pool.name,
+            pool.role,
+            pool.parameter_names,
+            {name: values[pool.full_name(name)] for name in pool.parameter_names},
+        )
+        for pool in space.pools.values()
+    ]
+    links = [LinkDescription(x.name, x.sender, x.receiver) for x in space.links]
+    try:
+        return evaluator.with_pools(pools, links)
+    except InputError as error:
+        raise InputError(
+            [
+                replace(item, key=(), place=space.where(*map(str, item.key)))
+                if item.key[:1] in (("pools",), ("links",))
+                else item
+                for item in error.mistakes
+            ]
+        ) from None
+
+
+def _parameter_problems(
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None
+) -> list[str]:
+    def prefix(name: str) -> str:
+        for pool in space.pools:
+            if name.startswith(f"{pool}_"):
+                return f"{space.where('pools', pool)}: "
+        return f"{where}: " if where else ""
+
+    known = evaluator.required_parameters | evaluator.optional_parameters
+    missing = sorted(evaluator.required_parameters - set(space.names))
+    # A parameter that the evaluator reads is the quantity that its metric reports.
+    problems = [
+        f"{prefix(name)}parameter {name!r} of space {space.name!r} has the name of a metric of "
+        f"evaluator {evaluator_name!r}"
+        for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names) - known)
+    ]
+    problems += [
+        f"{prefix(name)}space {space.name!r} lacks parameter {name!r}, "
+        f"which evaluator {evaluator_name!r} requires"
+        for name in missing
+    ]
+    for name in space.names:
+        if name not in known:
+            text = describe_unknown("parameter", name, known)
+            problems.append(
+                f"{prefix(name)}evaluator {evaluator_name!r} does not use a parameter of space "
+                f"{space.name!r}: {text}"
+            )
+    return problems
+
+
+def _read_objective(text: str, known: Iterable[Metric], where: str | None) -> Objective:
+    match = _OBJECTIVE.match(text)
+    if match is None:
+        raise InputError(f"expected 'minimize METRIC' or 'maximize METRIC', got {text!r}", where)
+    sense, name = match.groups()
+    if sense not in ("minimize", "maximize"):
+        raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
+    metrics = {metric.name: metric for metric in known}
+    check_known("metric", name, metrics, where)
+    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
+
+
+def _objective_problems(
+    objectives: Sequence[str], wanted: Iterable[Objective], places: Mapping[str, str]
+) -> list[str]:
+    if not objectives:
+        where = places.get("objectives")
+        return [(f"{where}: " if where else "") + "expected at least one objective, got none"]
+    names = [objective.metric.name for objective in wanted]
+    where = f"{places['objectives']}: " if "objectives" in places else ""
+    return [
+        f"{where}the metric {name!r} is an objective more than once"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def read_constraint(
+    text: str, space: DesignSpace, metrics: Sequence[Metric], where: str | None = None
+) -> Constraint:
+    """A condition on metrics, parameters or derived quantities, from text.
+
+    Args:
+        metrics: All that it may name.
+
+    Raises:
+        InputError: It cannot be read, is no condition, or names something unknown.
+    """
+    units = {metric.name: parse_unit(metric.unit) for metric in metrics}
+    expression = space.parse(text, where, units)
+    if not expression.is_condition:
+        raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
+    known = not expression.names & set(units)
+    return Constraint(text, expression, known, _bound(expression, space, metrics), where)
+
+
+def absent_problems(
+    space: DesignSpace,
+    evaluator: Evaluator,
+    wanted: Sequence[Objective],
+    conditions: Sequence[Constraint],
+    derived: Sequence[DerivedMetric] = (),
+) -> list[str]:
+    """Objectives and constraints on metrics that some designs of the space cannot have."""
+    if not isinstance(evaluator, HasAccounts):
+        return []
+    values = {item.name: item.values for item in space.parameters}
+    try:
+        absent = evaluator.absent_metrics(values)
+    except UnusableValueError as error:
+        return list(located_error(error, space).problems)
+    used = [(str(item), frozenset({item.metric.name})) for item in wanted]
+    used += [(item.text, item.expression.names) for item in conditions]
+    used = [
+        (text, names.union(*(item.sources for item in derived if item.metric.name in names)))
+        for text, names in used
+    ]
+    return [
+        f"{text!r}: {name} has no value for some designs: {absent[name]}"
+        for text, names in used
+        for name in sorted(names & absent.keys())
+    ]
+
+
+def _bound(expression: Expression, space: DesignSpace, metrics: Sequence[Metric]) -> float | None:
+    """The number by which a condition bounds one metric from its bad side; None: it does not."""
+    senses = {metric.name: metric.sense for metric in metrics}
+    limit = expression.limit
+    if limit is None or expression.names != {limit.quantity} or limit.quantity not in senses:
+        return None
+    if limit.is_upper != (senses[limit.quantity] == "minimize"):
+        return None
+    return float(space.parse(limit.bound).evaluate({}))

@@ -1,0 +1,68 @@
+"""A working folder with a comparison of three cheap optimizers on two closed-form problems."""
+
+import pytest
+import yaml
+
+from codesign.insight.comparison import Comparison
+
+COMPARISON = {
+    "name": "compare-toys",
+    "problems": ["flat", "round"],
+    "optimizers": ["nsga2", "sobol", "random"],
+    "initial": 6,
+    "budget": 16,
+    "seeds": 3,
+    "workers": 1,
+}
+SPACE = """\
+parameters:
+  x1: {low: 0, high: 8}
+  x2: {low: 0, high: 8, step: 4}
+  x3: {low: 0, high: 8, step: 4}
+"""
+CAMPAIGN = {
+    "space": "grid",
+    "objectives": ["minimize f1", "minimize f2"],
+    "optimizers": ["random"],
+    "budget": 20,
+}
+PROBLEMS = {
+    "flat": {"function": "zdt1", "bound": {"f1": 1.1, "f2": 11}},
+    "round": {"function": "dtlz2", "bound": {"f1": 2, "f2": 2}},
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder with two campaigns."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("spaces", "runs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "spaces" / "grid.yaml").write_text(SPACE)
+    for name, said in PROBLEMS.items():
+        evaluator = {"name": "benchmark-functions", "function": said["function"], "steps": 8}
+        campaign = {**CAMPAIGN, "evaluator": evaluator, "reference_point": said["bound"]}
+        (tmp_path / "runs" / f"{name}.yaml").write_text(yaml.safe_dump(campaign))
+    return tmp_path
+
+
+@pytest.fixture
+def write(folder):
+    """Write ``runs/compare-toys.yaml`` with some keys changed; None leaves a key out."""
+
+    def write(**changes):
+        said = {key: value for key, value in {**COMPARISON, **changes}.items() if value is not None}
+        path = folder / "runs" / f"{said.get('name', 'compare-toys')}.yaml"
+        path.write_text(yaml.safe_dump(said, sort_keys=False))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def finished(write):
+    """The comparison, run."""
+    write()
+    comparison = Comparison.load("compare-toys")
+    comparison.run()
+    return comparison

@@ -1,0 +1,76 @@
+"""What one more dollar, square millimetre, kelvin and year buys, against all designs."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from codesign import api
+from codesign.insight.explanation import Fronts, explain_front
+from codesign.report.front_explanation import sections
+from codesign.search.enumeration import enumerate_front
+from codesign.search.problem import Problem
+from codesign.search.problem_builder import build_problem
+
+STEP = 0.2
+LIMITS = {
+    "unit_cost_usd <= 3000": "USD",
+    "area_mm2 <= 275": "mm²",
+    "junction_temperature_celsius <= 52": "K",
+    "lifetime_years >= 3": "year",
+}
+OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")
+
+
+def problem(limit: str) -> Problem:
+    space = api.load_space("memexplorer")
+    design = space.designs["D1"]
+    open_ones = ("tier1_technology", "tier1_stacks", "tier2_technology", "tier2_stacks")
+    fixed = {name: value for name, value in design.items() if name not in open_ones}
+    fixed |= {"tier3_technology": None, "tier3_stacks": None}
+    work = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"}
+    npu = api.build_evaluator("npu", work)
+    return build_problem(space.fix(fixed), npu, OBJECTIVES, [limit, "tdp_watts <= 700"], "npu")
+
+
+@cache
+def lines(limit: str) -> list[str]:
+    asked = problem(limit)
+    front = enumerate_front(asked)
+    explanation = explain_front(Fronts(asked), front, np.array([0.0, 700.0]), STEP, 0.0)
+    section = next(item for item in sections(explanation) if item.title == "What each limit costs")
+    return [line for line in section.lines if line.startswith(limit)]
+
+
+def best_rate(limit: str) -> float:
+    """Of all designs within the limit, one by one."""
+    asked = problem(limit)
+    observed = asked.evaluate(asked.space.rows(np.arange(asked.space.size)))
+    return float(-observed.objectives[observed.feasible, 0].min())
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limit_has_its_price_in_its_own_unit(limit: str) -> None:
+    name, comparison, number = limit.split()
+    moved = float(number) * (1 + STEP if comparison == "<=" else 1 - STEP)
+    gain = best_rate(f"{name} {comparison} {moved!r}") - best_rate(limit)
+    assert gain > 0
+    (line,) = lines(limit)
+    looser = line.partition("Looser")[2].partition("Tighter")[0]
+    price = re.search(rf"\(.*?([\d.]+) token/s throughput per {re.escape(LIMITS[limit])}", looser)
+    assert price is not None, line
+    assert float(price[1]) == pytest.approx(gain / abs(moved - float(number)), rel=5e-3)
+
+
+def test_the_prices_write_units_as_numbers_do() -> None:
+    asked = problem("area_mm2 <= 275")
+    explanation = explain_front(
+        Fronts(asked), enumerate_front(asked), np.array([0.0, 700.0]), STEP, 0.0
+    )
+    (section,) = (item for item in sections(explanation) if item.title == "What each limit costs")
+    (table,) = section.tables
+    assert [row[1] for row in table.rows] == ["mm²", "W", "mm", "%"]
+    assert not any("^2" in line or "degC" in line for line in section.lines)

@@ -1,0 +1,108 @@
+"""Laws of kernels that only move data: hand arithmetic, bounds, directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.base.errors import UnknownNameError
+from codesign.models.hardware.device import load_device
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.elementwise import (
+    ElementwiseConstants,
+    hyper_connection_time_s,
+    mixing_bytes,
+    row_time_s,
+    stream_time_s,
+)
+from codesign.models.machines.device.rates import DeviceRates, device_rates
+
+CONSTANTS = load_constants("elementwise", ElementwiseConstants, "gpu")
+PLAIN = ElementwiseConstants.model_validate(
+    {
+        **dict.fromkeys(("stream_start", "row_start", "mixing_start", "projection_start"), "0 us"),
+        **dict.fromkeys(("memory", "cache"), 1.0),
+        "stream_core": "40 GB/s",
+        "row_core": "8 GB/s",
+    }
+)
+
+
+def rates_of(name: str, cache_bytes: float = 40e6) -> DeviceRates:
+    device = load_device(name)
+    return replace(device_rates(lambda number: number(device)), cache_bytes=cache_bytes)
+
+
+A100 = rates_of("a100-sxm-80gb")
+SIZES = np.geomspace(1e2, 1e10, 80)
+
+
+def test_a_long_stream_takes_the_memory_and_a_short_one_the_cores() -> None:
+    assert stream_time_s(1e10, A100, PLAIN) == pytest.approx(1e10 / 2039e9)
+    assert stream_time_s(1e7, A100, PLAIN) == pytest.approx(1e7 / (40e9 * 108))
+    assert stream_time_s(1e7, A100, PLAIN, is_cached=False) == pytest.approx(1e7 / 2039e9)
+
+
+def test_a_row_belongs_to_a_core() -> None:
+    # One row of 80 kB at 8 GB/s; 216 rows are two turns of 108 cores.
+    assert row_time_s(1.0, 80e3, A100, PLAIN) == pytest.approx(10e-6)
+    assert row_time_s(216.0, 80e3, A100, PLAIN) == pytest.approx(20e-6)
+
+
+@pytest.mark.parametrize("width, measured_s", [(4096, 92.7e-6), (8192, 180.7e-6)])
+def test_a_vectorized_norm_takes_the_time_that_others_measured(
+    width: int, measured_s: float
+) -> None:
+    """PyTorch's norm of 32,768 rows in 16 bits on a B200: ml-explore/mlx, pull request 3850."""
+    shape = (32768.0, width * 4.0, rates_of("b200-sxm", 126e6), CONSTANTS)
+    assert row_time_s(*shape, is_vectorized=True) == pytest.approx(measured_s, rel=0.05)
+    assert row_time_s(*shape) > 4 * measured_s  # as engines of 2023 had it
+
+
+def test_a_device_with_less_bandwidth_for_its_cores_uses_more_of_it() -> None:
+    moved = 1e9
+    shares = {
+        name: moved / float(row_time_s(1e5, moved / 1e5, rates_of(name), CONSTANTS))
+        / load_device(name).bandwidth
+        for name in ("a100-sxm-80gb", "a40")
+    }  # fmt: skip
+    assert shares["a100-sxm-80gb"] < 0.5
+    assert shares["a40"] > 0.8
+
+
+def test_mixing_reads_or_writes_float32_streams_twice() -> None:
+    assert float(mixing_bytes(10.0, 100.0, 4.0)) == 10 * 100 * (2 * 4 * 4 + 2)
+    for kind in ("hyper_connection_pre", "hyper_connection_post"):
+        time = hyper_connection_time_s(kind, 1e6, 4096.0, 4.0, A100, PLAIN)
+        assert time == pytest.approx(1e6 * 4096 * 34 / 2039e9)
+    with pytest.raises(UnknownNameError):
+        hyper_connection_time_s("hyper", 1.0, 1.0, 4.0, A100, PLAIN)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "a40", "h100-sxm", "b200-sxm", "l40s"])
+@pytest.mark.parametrize("cache_bytes", [0.0, 40e6])
+def test_time_grows_with_bytes_and_never_with_bandwidth(name: str, cache_bytes: float) -> None:
+    rates = rates_of(name, cache_bytes)
+    faster = replace(rates, bandwidth_bytes_per_s=2.0 * np.asarray(rates.bandwidth_bytes_per_s))
+    for cached in (True, False):
+        streams = stream_time_s(SIZES, rates, CONSTANTS, cached)
+        assert (np.diff(streams) >= 0).all()
+        assert (stream_time_s(SIZES, faster, CONSTANTS, cached) <= streams).all()
+    rows = row_time_s(SIZES, 8192.0, rates, CONSTANTS)
+    assert (np.diff(rows) >= 0).all()
+    assert (row_time_s(SIZES, 8192.0, faster, CONSTANTS) <= rows).all()
+    uncached = stream_time_s(SIZES, rates, CONSTANTS, is_cached=False)
+    assert (SIZES / uncached <= rates.bandwidth_bytes_per_s).all()
+    beyond = SIZES > 3 * 40e6  # what does not fit into a cache comes from memory
+    assert (SIZES / stream_time_s(SIZES, rates, CONSTANTS) <= rates.bandwidth_bytes_per_s)[
+        beyond
+    ].all()
+
+
+def test_other_classes_of_devices_have_no_limits_of_a_core() -> None:
+    for name in ("igpu", "npu", "cpu", "tpu"):
+        own = load_constants("elementwise", ElementwiseConstants, name)
+        assert min(own.stream_core, own.row_core) > 1e15
+        assert own.memory <= 1

@@ -1,0 +1,39 @@
+"""The decoder over bytes that the tests measure, and its held-out text."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from codesign.models.quantization.decoder import Decoder
+    from codesign.models.quantization.measurement import Sequences
+
+BYTE_MODEL = Path(__file__).parent / "byte_model"
+
+
+@pytest.fixture(scope="session")
+def byte_model() -> Decoder:
+    pytest.importorskip("safetensors")
+    torch = pytest.importorskip("torch")
+    from codesign.models.quantization.model_checkpoint import load_checkpoint
+
+    torch.set_num_threads(1)
+    return load_checkpoint(BYTE_MODEL)
+
+
+@pytest.fixture(scope="session")
+def held_out() -> Path:
+    """A module of the standard library that the model has not seen."""
+    return Path(argparse.__file__)
+
+
+@pytest.fixture(scope="session")
+def sequences(byte_model: Decoder, held_out: Path) -> Sequences:
+    from codesign.models.quantization.measurement import split_text
+    from codesign.models.quantization.model_checkpoint import read_tokens
+
+    return split_text(read_tokens(BYTE_MODEL, held_out), 128, 16, 12)

@@ -1,0 +1,205 @@
+"""A definition says what it means, and where, when it makes no sense."""
+
+import re
+
+import pytest
+
+from codesign.base.errors import InputError
+from codesign.search.campaign import Campaign, Run, load_definition
+
+
+def test_a_definition_resolves_to_problem_optimizers_and_runs(write):
+    resolved = load_definition(write(workload={"scale": 2.0}))
+    assert resolved.definition.runs == (
+        Run("toy-climb", 0), Run("toy-climb", 1), Run("toy-random", 0), Run("toy-random", 1),
+    )  # fmt: skip
+    assert [str(objective) for objective in resolved.problem.objectives] == [
+        "maximize gain_tokens", "minimize power_watts",
+    ]  # fmt: skip
+    assert resolved.problem.evaluator.workload.scale == 2.0
+    assert resolved.problem.space.size == 900
+    assert resolved.optimizers[0].options.population == 7
+
+
+def test_a_name_is_looked_up_in_the_runs_of_the_working_folder(write, folder):
+    write()
+    assert load_definition("toys").path == folder / "runs" / "toys.yaml"
+    assert Campaign.load("toys").folder == folder / "runs" / "toys"
+    assert Campaign.load("toys", "elsewhere").folder.as_posix() == "elsewhere/toys"
+
+
+def test_what_is_not_said_has_the_papers_values(write):
+    said = load_definition(write(initial=None, seeds=None, reference_sample=None)).definition
+    assert (said.initial, said.seeds, said.reference_sample, said.batch) == (20, (0,), None, None)
+
+
+def test_a_campaign_without_a_name_has_that_of_its_file(write):
+    assert load_definition(write(name=None)).definition.name == "nameless"
+
+
+def test_seeds_are_a_number_or_a_list(write):
+    assert load_definition(write(seeds=3)).definition.seeds == (0, 1, 2)
+    assert load_definition(write(seeds=[7, 5])).definition.seeds == (7, 5)
+
+
+def test_one_optimizer_may_be_used_twice_under_labels(write):
+    resolved = load_definition(
+        write(
+            optimizers=[
+                "toy-random",
+                {"name": "toy-random", "label": "toy-random-wide", "population": 30},
+            ]
+        )
+    )
+    assert [item.label for item in resolved.optimizers] == ["toy-random", "toy-random-wide"]
+    assert [item.options.population for item in resolved.optimizers] == [7, 30]
+    assert resolved.optimizer_of(Run("toy-random-wide", 1)) is resolved.optimizers[1]
+
+
+def test_the_identity_is_what_results_depend_on(write):
+    plain = load_definition(write()).identity()
+    assert load_definition(write(description="x", workers=3, name="other")).identity() == plain
+    for change in (
+        {"budget": 41}, {"initial": 11}, {"seeds": 3}, {"batch": 2}, {"reference_sample": 65},
+        {"constraints": []}, {"objectives": ["minimize power_watts"]}, {"fixed": {"x": 3}},
+        {"workload": {"scale": 2.0}}, {"evaluator": {"name": "toy", "delay_s": 0.1}},
+        {"optimizers": ["toy-random"]}, {"reference_point": {"gain_tokens": 1, "power_watts": 2}},
+        {"optimizers": ["toy-climb", {"name": "toy-random", "population": 8}]},
+        {"metrics": {"twice": TWICE}},
+    ):  # fmt: skip
+        assert load_definition(write(**change)).identity() != plain, change
+
+
+TWICE = {"value": "2 * gain_tokens", "sense": "maximize", "unit": "token"}
+
+
+def test_a_derived_metric_is_stored_with_the_definition_and_its_description_may_change(write):
+    resolved = load_definition(write(metrics={"twice": TWICE}))
+    described = load_definition(write(metrics={"twice": {**TWICE, "description": "twice as much"}}))
+    assert described.identity() == resolved.identity()
+    assert described.problem.metrics[-1].meaning == "twice as much"
+    assert resolved.definition.model_dump()["metrics"] == {"twice": {**TWICE, "description": ""}}
+    plain = load_definition(write())
+    assert "metrics" not in plain.definition.model_dump()
+    assert "metrics" not in plain.identity()["problem"]
+
+
+BAD = [
+    ({"budgett": 3}, r"toys\.yaml:\d+: budgett: unknown key 'budgett'\. Did you mean 'budget'"),
+    ({"budget": None}, "budget: the key is required"),
+    ({"budget": 9}, r"budget: expected at least the 10 initial designs, got 9"),
+    ({"budget": "many"}, "budget: .*got 'many'"),
+    ({"budget": True}, "budget: .*got True"),
+    ({"budget": 40.5}, "budget: .*got 40.5"),
+    ({"initial": 0}, "initial: .*greater than or equal to 1"),
+    ({"name": "../escape"}, "name: expected letters, digits, .* got '../escape'"),
+    ({"seeds": 0}, "seeds: expected a number of seeds from 1 to 10000, or a list of them, got 0"),
+    ({"seeds": -1}, "seeds: expected a number of seeds from 1 to 10000, or a list of them, got -1"),
+    ({"seeds": []}, r"seeds: expected a list of at least 1, got \[\]$"),
+    ({"seeds": "three"}, "seeds: expected a number of seeds or a list of them, got 'three'"),
+    ({"seeds": [1, 1]}, r"seeds: expected distinct seeds, got \[1, 1\]"),
+    ({"seeds": [-1]}, "seeds.0: [^\n]*, got -1$"),
+    ({"space": "squar"}, r"space: unknown space 'squar'\. Did you mean 'square'"),
+    ({"space": "no/such.yaml"}, r"space: no such file: no/such\.yaml"),
+    ({"evaluator": "toi"}, r"evaluator: unknown evaluator 'toi'\. Did you mean 'toy'"),
+    ({"evaluator": 3}, "evaluator: expected a name or a mapping with 'name', got 3"),
+    ({"evaluator": {"delay_s": 1}}, "evaluator.name: the key is required"),
+    ({"evaluator": {"name": "toy", "delay": 1}}, "evaluator.delay: .*Did you mean 'delay_s'"),
+    ({"evaluator": {"name": "toy", "delay_s": "x"}}, "evaluator.delay_s: .*got 'x'"),
+    ({"evaluator": {"name": "toy", "label": "a"}}, "evaluator.label: only optimizers have a label"),
+    ({"workload": {"scal": 1}}, "workload.scal: .*Did you mean 'scale'"),
+    ({"workload": 3}, "workload: .*got 3"),
+    ({"optimizers": []}, "optimizers: "),
+    ({"optimizers": ["toy-randon"]}, r"optimizers.0: unknown optimizer .*mean 'toy-random'"),
+    ({"optimizers": ["toy-climb"] * 2}, "optimizers.1: 'toy-climb' is used twice; tell them"),
+    (
+        {"optimizers": [{"name": "toy-climb", "populaton": 3}]},
+        "optimizers.0.populaton: .*Did you mean 'population'",
+    ),
+    ({"optimizers": [{"name": "toy-climb", "label": "a/b"}]}, "optimizers.0.label: .*'a/b'"),
+    (
+        {"optimizers": ["toy-bare"]},
+        "optimizers.0: the class of optimizer 'toy-bare' has no Options",
+    ),
+    (
+        {"metrics": {"own": {**TWICE, "value": "2 * gain_token"}}},
+        r"toys\.yaml:\d+: metrics.own.value: column 5: unknown name 'gain_token'. Did you mean",
+    ),
+    (
+        {"metrics": {"own": {**TWICE, "sense": "maximise"}}},
+        "metrics.own.sense: unknown choice 'maximise'. Did you mean 'maximize'",
+    ),
+    ({"metrics": {"own": {**TWICE, "unit": "W"}}}, "metrics.own.unit: .* is in token, got the un"),
+    ({"metrics": {"own": {"sense": "maximize"}}}, "metrics.own.value: the key is required"),
+    ({"metrics": {"own": {**TWICE, "unt": "W"}}}, "metrics.own.unt: .*Did you mean 'unit'"),
+    ({"metrics": {"spare": TWICE}}, "metrics.spare: the evaluator has a metric 'spare'"),
+    ({"metrics": {"area": TWICE}}, "metrics.area: the space has a quantity 'area'"),
+    ({"hints": "of"}, "hints: unknown choice 'of'. Did you mean 'off'"),
+    (
+        {"optimizers": [{"name": "toy-climb", "hints": False}]},
+        "optimizers.0.hints: unknown choice 'False'. Known: off, on",
+    ),
+    (
+        {"optimizers": [{"name": "toy-climb", "start": "hint"}]},
+        "optimizers.0.start: unknown choice 'hint'. Did you mean 'hints'",
+    ),
+    (
+        {"optimizers": [{"name": "toy-climb", "hint": "off"}]},
+        "optimizers.0.hint: unknown key 'hint'. Did you mean 'hints'",
+    ),
+    (
+        {"optimizers": ["toy-random", {"name": "toy-climb", "start": "hints"}], "hints": "off"},
+        "optimizers.1.start: expected 'spread' without hints, got 'hints'",
+    ),
+    ({"evaluator": {"name": "toy", "hints": "off"}}, "evaluator.hints: unknown key 'hints'"),
+    ({"objectives": []}, "objectives: "),
+    ({"objectives": "minimize power_watts"}, "objectives: "),
+    ({"objectives": ["minimize powr_watts"]}, r"objectives.0: .*Did you mean 'power_watts'"),
+    ({"constraints": ["pwr <= 3"]}, "constraints.0: .*pwr"),
+    ({"fixed": {"kinds": "plain"}}, "fixed.*Did you mean 'kind'"),
+    ({"fixed": {"kind": "plane"}}, "fixed.*plane"),
+    (
+        {"reference_point": {"gain_tokens": 1}},
+        "reference_point.power_watts: the key is required",
+    ),
+    (
+        {"reference_point": {"gain_tokens": 1, "power_watts": 1, "powr": 1}},
+        "reference_point.powr: unknown objective 'powr'. Did you mean 'power_watts'",
+    ),
+    (
+        {"reference_point": {"gain_tokens": 1, "power_watts": "3 GB"}},
+        "reference_point.power_watts: expected a quantity in W, got '3 GB'",
+    ),
+    ({"reference_point": {"gain_tokens": 1, "power_watts": [1]}}, "reference_point.power_watts: "),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_what_makes_no_sense_is_refused_with_file_line_and_key(write, changes, message):
+    path = write(**changes)
+    with pytest.raises(InputError, match=message) as caught:
+        load_definition(path)
+    for line in caught.value.problems:
+        assert re.match(r"runs/\w+\.yaml:\d+", line), line
+
+
+def test_the_line_is_that_of_the_key(write):
+    path = write()
+    lines = path.read_text().splitlines()
+    number = next(i for i, line in enumerate(lines, 1) if line == "- toy-random")
+    path.write_text("\n".join(lines).replace("- toy-random", "- toy-rand"))
+    with pytest.raises(InputError, match=rf"toys\.yaml:{number}: optimizers\.1: unknown"):
+        load_definition(path)
+
+
+def test_a_repeated_key_is_refused(write):
+    path = write()
+    path.write_text(path.read_text() + "budget: 41\n")
+    with pytest.raises(InputError, match="budget: the key is given twice"):
+        load_definition(path)
+
+
+def test_an_unknown_campaign_is_offered_the_nearest(write):
+    write()
+    with pytest.raises(InputError, match=r"unknown campaign 'toyz'\. Did you mean 'toys'"):
+        load_definition("toyz")

@@ -1,0 +1,50 @@
+"""The campaigns that come with the package: each loads, and its name says how it reads designs."""
+
+import pytest
+
+from codesign.base import resources
+from codesign.insight.comparison.comparison_definition import load_comparison
+from codesign.search.campaign import load_definition
+
+CALIBRATED = {
+    "osworld-prefill-memexplorer",
+    "osworld-decode-memexplorer",
+    "problem-prefill-qwen3-32b-400w",
+}
+
+
+@pytest.mark.parametrize("name", resources.listed("runs"))
+def test_a_campaign_is_calibrated_to_the_paper_only_if_name_and_description_say_so(name):
+    resolved = load_definition(name)
+    profile = getattr(resolved.problem.evaluator, "profile", None)
+    assert (profile == "memexplorer") == (name in CALIBRATED)
+    assert ("calibrated" in resolved.definition.description) == (name in CALIBRATED)
+    if resolved.definition.evaluator.name in ("npu", "simulation") and name not in CALIBRATED:
+        assert profile == "plain"
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_the_calibrated_campaign_differs_in_its_reading_alone(phase):
+    plain, calibrated = (
+        load_definition(f"osworld-{phase}{ending}").definition for ending in ("", "-memexplorer")
+    )
+    changed = {"name", "description", "evaluator"}
+    assert plain.model_dump(exclude=changed) == calibrated.model_dump(exclude=changed)
+
+
+@pytest.mark.parametrize("name", resources.listed("comparisons"))
+def test_a_shipped_comparison_names_campaigns_that_there_are(name):
+    assert load_comparison(name).definition.problems
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("platform-rag", "fitted"),
+        ("platform-price", "fitted"),
+        ("forecast-edge", "plain"),
+        ("economics-llama", "epoch"),
+    ],
+)
+def test_every_evaluator_with_profiles_names_its_own(name, profile):
+    assert load_definition(name).problem.evaluator.profile == profile

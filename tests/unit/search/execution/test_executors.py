@@ -1,0 +1,187 @@
+"""Executors do tasks elsewhere; one that dies takes only its own task with it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import wait
+from operator import add
+from pathlib import Path
+
+import pytest
+
+from codesign.base.errors import InputError, JobError, UnknownNameError
+from codesign.search.execution.executors import LocalExecutor, TaskLostError, open_executor
+from codesign.search.execution.parsl_farm import parsl_farm
+
+
+@pytest.fixture
+def executor():
+    executor = LocalExecutor(2)
+    yield executor
+    executor.shutdown(cancel_futures=True)
+
+
+def test_tasks_are_done_in_processes_that_are_used_again(executor):
+    pids = {executor.submit(os.getpid).result() for _ in range(3)}
+    assert len(pids) <= 2
+    assert os.getpid() not in pids
+    assert executor.submit(add, 2, 3).result() == 5
+
+
+def test_a_process_that_is_killed_loses_its_own_task_only(executor):
+    pid = executor.submit(os.getpid).result()
+    lost, other = executor.submit(time.sleep, 3600), None
+    other = executor.submit(add, 1, 1)
+    assert other.result() == 2
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(TaskLostError, match="SIGKILL"):
+        lost.result()
+    assert executor.submit(add, 1, 1).result() == 2
+
+
+def test_a_shutdown_ends_what_is_at_work(executor):
+    pid = executor.submit(os.getpid).result()
+    future = executor.submit(time.sleep, 3600)
+    while not future.running():
+        time.sleep(0.01)
+    executor.shutdown(cancel_futures=True)
+    with pytest.raises(TaskLostError):
+        future.result()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("local:8", InputError, "'local' takes nothing after its name, got '8'"),
+        ("threadz", UnknownNameError, "unknown executor 'threadz'"),
+    ],
+)
+def test_an_executor_that_cannot_be_used_is_refused_in_one_line(text, error, message):
+    with pytest.raises(error, match=message):
+        open_executor(text, 1)
+
+
+@pytest.mark.parametrize(
+    ("farm", "message"),
+    [
+        ("provider: slurmy\n", r"farm.yaml:1: provider: .*slurm"),
+        ("workers: 3\n", r"farm.yaml:1: workers: unknown key .*workers_per_node"),
+        ("max_blocks: 0\n", r"farm.yaml:1: max_blocks: .*greater than or equal to 1"),
+        ('walltime: "1 day"\n', r"farm.yaml:1: walltime: "),
+        ("options: {partitionn: a}\n", r"options of LocalProvider: .*partitionn"),
+    ],
+)
+def test_a_farm_that_cannot_be_is_refused_with_file_line_and_key(tmp_path, farm, message):
+    (tmp_path / "farm.yaml").write_text(farm)
+    with pytest.raises(InputError, match=message):
+        parsl_farm(str(tmp_path / "farm.yaml"), 1)
+
+
+def test_a_farm_without_a_file_is_refused():
+    with pytest.raises(InputError, match=r"expected parsl:FILE.yaml"):
+        parsl_farm(None, 1)
+    with pytest.raises(InputError, match=r"nowhere\.yaml"):
+        parsl_farm("nowhere.yaml", 1)
+
+
+@pytest.fixture
+def farm(tmp_path):
+    (tmp_path / "farm.yaml").write_text("workers_per_node: 2\nheartbeat: 2\n")
+    farm = parsl_farm(str(tmp_path / "farm.yaml"), 2)
+    yield farm
+    farm.shutdown()
+
+
+def submit_endless(farm, marks):
+    """Futures of tasks of an hour that have begun, one for each path."""
+    code = "import pathlib, time; pathlib.Path(path).touch(); time.sleep(3600)"
+    futures = [farm.submit(exec, code, {"path": str(mark)}) for mark in marks]
+    while not all(mark.exists() for mark in marks):
+        assert not any(future.done() for future in futures)
+        time.sleep(0.05)
+    return futures
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
+def test_a_farm_outlives_a_worker_and_says_when_it_is_dead(farm, tmp_path):
+    pid = farm.submit(os.getpid).result(timeout=300)
+    futures = submit_endless(farm, [tmp_path / "first", tmp_path / "second"])
+    os.kill(pid, signal.SIGKILL)
+    done = wait(futures, timeout=300, return_when="FIRST_COMPLETED").done
+    assert "WorkerLost" in {type(future.exception()).__name__ for future in done}
+    assert farm.submit(add, 1, 1).result(timeout=300) == 2
+    interchange = farm._executor.interchange_proc
+    interchange.kill()
+    rest = [future for future in futures if future not in done]
+    for future in wait(rest, timeout=300).done:
+        assert future.exception() is not None
+    with pytest.raises(RuntimeError):
+        farm.submit(add, 1, 1).result(timeout=300)
+
+
+@pytest.fixture
+def slurm_farm(tmp_path):
+    """A farm of the Slurm of this machine; docs/parallel.md says how to start one."""
+    if not shutil.which("squeue") or subprocess.run(["squeue"], capture_output=True).returncode:
+        pytest.skip("there is no Slurm here")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    modules = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    lines = (
+        "provider: slurm",
+        "heartbeat: 2",
+        'walltime: "00:10:00"',
+        f'worker_init: "export PATH={path} PYTHONPATH={modules}"',
+    )
+    (tmp_path / "farm.yaml").write_text("\n".join(lines))
+    farm = parsl_farm(str(tmp_path / "farm.yaml"), 1)
+    yield farm
+    farm.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
+def test_a_job_of_slurm_that_is_cancelled_loses_its_task_and_is_replaced(slurm_farm, tmp_path):
+    assert slurm_farm.submit(add, 1, 1).result(timeout=300) == 2
+    (future,) = submit_endless(slurm_farm, [tmp_path / "begun"])
+    subprocess.run(["scancel", *slurm_farm._executor.blocks_to_job_id.values()], check=True)
+    assert future.exception(timeout=300) is not None
+    assert slurm_farm.submit(add, 2, 2).result(timeout=300) == 4
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """The address of a Dask scheduler with a worker, in threads of this process."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_running_dask_cluster_does_tasks_and_is_left_as_it_was(scheduler):
+    for _ in range(2):
+        executor = open_executor(f"dask:{scheduler}", 2)
+        assert executor.submit(add, 2, 3).result(timeout=60) == 5
+        failing = executor.submit(int, "x")
+        with pytest.raises(ValueError, match="invalid literal"):
+            failing.result(timeout=60)
+        waiting = [executor.submit(time.sleep, 0.2) for _ in range(8)]
+        executor.shutdown(wait=True, cancel_futures=True)
+        assert any(future.cancelled() for future in waiting)
+
+
+def test_an_executor_that_does_not_answer_is_refused_in_one_line():
+    from dask import config
+
+    timeout = config.set({"distributed.comm.timeouts.connect": "200ms"})
+    with timeout, pytest.raises(JobError, match=r"'dask:tcp://127.0.0.1:9' does not start: "):
+        open_executor("dask:tcp://127.0.0.1:9", 1)
+    with pytest.raises(InputError, match="expected dask:ADDRESS"):
+        open_executor("dask", 1)

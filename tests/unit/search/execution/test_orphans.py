@@ -1,0 +1,20 @@
+"""Worker processes whose parent is gone before it has said what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+import pytest
+
+from codesign.search.campaign import campaign_worker
+from codesign.search.execution import guard_worker, task_worker
+
+
+@pytest.mark.parametrize("main", [campaign_worker.main, guard_worker.main, task_worker.main])
+def test_a_worker_whose_parent_is_gone_ends_quietly(main: Callable[[Connection], None]) -> None:
+    parent, child = Pipe()
+    parent.close()
+    main(child)
+    child.close()

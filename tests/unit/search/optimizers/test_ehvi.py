@@ -1,0 +1,497 @@
+"""GP with EHVI: models, limits, caps, threads, and that it wins on a known front."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from codesign.search.observations import Observations
+from codesign.search.optimizers import SearchSpace, initial_designs
+from codesign.search.optimizers.beliefs import CERTAIN, Beliefs, Inflation
+from codesign.search.optimizers.ehvi import GpEhvi, _parents
+from codesign.search.optimizers.evidence import Evidence, training_of
+from codesign.search.optimizers.modeling import Modeling
+from codesign.search.optimizers.mutation import strides
+from codesign.search.optimizers.sampling import RandomSearch
+from codesign.search.optimizers.surrogate import PRIOR_SCALE, Fitting, GaussianProcess
+from codesign.search.optimizers.violations import compressed
+from codesign.search.pareto import hypervolume
+
+pytestmark = pytest.mark.usefixtures("gp")
+
+QUICK = {"candidates": 256, "mutants": 128, "iterations": 15, "neighborhoods": 4, "local_search": 1}
+
+
+def test_beliefs_equal_those_of_botorch():
+    import torch
+    from botorch.models import SingleTaskGP
+    from gpytorch.kernels import MaternKernel
+
+    rng = np.random.default_rng(0)
+    features, values = rng.random((30, 4)), rng.normal(size=(30, 2))
+    points = rng.random((9, 4))
+    fitting = Fitting(features, 20)
+    for j in range(2):
+        ours = GaussianProcess.observed(
+            features, values[:, j], fitting.fit(values[:, j]).hyperparameters
+        )
+        warp = ours.hyperparameters.warp
+        x, y = warp.of(torch.as_tensor(features)), torch.as_tensor(values[:, [j]])
+        kernel = MaternKernel(nu=2.5, ard_num_dims=4)
+        kernel.lengthscale = ours.hyperparameters.length_scales
+        model = SingleTaskGP(
+            x,
+            y,
+            torch.full_like(y, ours.hyperparameters.noise),
+            covar_module=kernel,
+            outcome_transform=None,
+        ).double()
+        model.mean_module.constant.data = torch.tensor(ours.mean).double()
+        posterior = model.posterior(warp.of(torch.as_tensor(points)))
+        mean, deviation = ours.predict(points)
+        assert mean == pytest.approx(posterior.mean[:, 0].detach().numpy(), abs=1e-5)
+        expected = posterior.variance[:, 0].sqrt().detach().numpy()
+        assert deviation == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
+    import torch
+    from botorch.models import SingleTaskGP
+    from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    rng = np.random.default_rng(1)
+    features, values, logs = rng.random((25, 3)), rng.normal(size=25), rng.normal(size=4)
+    logs[0] = np.log(noise := 1e-3)
+    observed = torch.as_tensor(values)
+    fitting = Fitting(features, 1)
+    loss, gradient, mean = fitting.loss(logs, observed)
+    y = observed[:, None]
+    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=3, use_rbf_kernel=False)
+    model = SingleTaskGP(
+        torch.as_tensor(features), y, torch.full_like(y, noise), covar_module=kernel,
+        outcome_transform=None,
+    ).double()  # fmt: skip
+    kernel.lengthscale = torch.as_tensor(np.exp(logs[1:]))
+    model.mean_module.constant.data = torch.tensor(mean).double()
+    likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
+    model.train()
+    theirs = 25 * likelihood(model(*model.train_inputs), model.train_targets).item()
+    # The constant of the three log-normal priors is of no account.
+    constant = 3 * float(np.log(PRIOR_SCALE) + 0.5 * np.log(2 * np.pi))
+    assert loss == pytest.approx(-theirs - constant, rel=1e-6)
+    for j, unit in enumerate(np.eye(4) * 1e-5):
+        high, low = (fitting.loss(logs + step, observed)[0] for step in (unit, -unit))
+        assert gradient[j] == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-6)
+
+
+def test_a_feature_that_does_not_matter_gets_a_long_scale():
+    features = np.random.default_rng(0).random((40, 2))
+    values = np.sin(6 * features[:, :1])
+    learned = Fitting(features, 50).fit(values[:, 0] / values.std())
+    scales = learned.hyperparameters.length_scales.numpy()
+    assert scales[1] > 5 * scales[0]
+
+
+def zdt1(search, rows):
+    """ZDT1 on its grid (Zitzler, Deb, Thiele 2000); the front is ``1 - sqrt(first)``."""
+    points = rows / (np.array([len(item.values) for item in search.space.parameters]) - 1)
+    first, rest = points[:, 0], 1.0 + 9.0 * points[:, 1:].mean(axis=1)
+    return np.column_stack([first, rest * (1.0 - np.sqrt(first / rest))])
+
+
+def hypervolume_after(factory, search, seed, budget, **options):
+    optimizer = factory(search, 2, seed, factory.Options(**options))
+    rows = initial_designs(search, 20, seed)
+    values = np.empty((0, 2))
+    while True:
+        results = zdt1(search, rows)
+        values = np.concatenate([values, results])
+        if len(values) == budget:
+            return hypervolume(values, np.array([1.1, 6.0]))
+        optimizer.tell(rows, results, np.zeros((len(rows), 0)), np.zeros(len(rows), dtype=bool))
+        rows = optimizer.ask(1)
+
+
+def test_it_beats_random_search_on_a_known_front_at_45_evaluations(grid):
+    search = grid(4, 21)
+    ideal = np.column_stack([np.linspace(0, 1, 21), 1 - np.sqrt(np.linspace(0, 1, 21))])
+    best = hypervolume(ideal, np.array([1.1, 6.0]))
+    ours = [hypervolume_after(GpEhvi, search, seed, 45, **QUICK) for seed in range(3)]
+    chance = [hypervolume_after(RandomSearch, search, seed, 45) for seed in range(3)]
+    lost, lost_by_chance = best - np.median(ours), best - np.median(chance)
+    assert lost < 0.25 * lost_by_chance
+
+
+def told(search, n, limit=None, n_objectives=2, reference_point=None, **options):
+    optimizer = GpEhvi(
+        search, n_objectives, 0, GpEhvi.Options(**{**QUICK, **options}), reference_point
+    )
+    rows = initial_designs(search, n, 0)
+    points = search.space.to_unit(rows)
+    targets = np.linspace(0.1, 0.9, n_objectives)
+    objectives = ((points[:, :, None] - targets) ** 2).sum(axis=1)
+    violations = np.zeros((n, 0)) if limit is None else points[:, :1] - limit
+    optimizer.tell(rows, objectives, violations, np.zeros(n, dtype=bool))
+    return optimizer
+
+
+def test_without_anything_feasible_it_looks_for_the_feasible(grid):
+    search = grid(3, 30)
+    rows = initial_designs(search, 400, 0)
+    rows = rows[search.space.to_unit(rows)[:, 0] > 0.4][:30]
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    points = search.space.to_unit(rows)
+    objectives = np.column_stack([points.sum(axis=1), -points.sum(axis=1)])
+    optimizer.tell(rows, objectives, points[:, :1] - 0.2, np.zeros(len(rows), dtype=bool))
+    assert search.space.to_unit(optimizer.ask(1))[0, 0] <= 0.2
+
+
+def test_suggestions_keep_within_a_learned_limit(grid):
+    optimizer = told(grid(3, 30), 40, limit=0.4)
+    assert (grid(3, 30).space.to_unit(optimizer.ask(6))[:, 0] <= 0.4).all()
+
+
+def test_what_fails_is_learned_to_be_avoided(grid):
+    search = grid(3, 30)
+    optimizer = GpEhvi(search, 1, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, 40, 0)
+    points = search.space.to_unit(rows)
+    failed = points[:, 0] > 0.5
+    # The best would be where it fails.
+    objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
+    optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
+    proposed = search.space.to_unit(optimizer.ask(6))[:, 0]
+    # One may find out where failing begins.
+    assert (proposed <= 0.55).sum() >= 5
+    assert (proposed < 0.75).all()
+
+
+def test_a_limit_that_the_reference_point_expresses_is_modeled_once(grid):
+    search = grid(2, 30)
+    rows = initial_designs(search, 30, 0)
+    values = search.space.to_unit(rows) + 0.1
+    limits = values[:, :1] - 0.6
+    for reference, expected in ((np.array([0.6, 2.0]), 0), (None, 1)):
+        optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=reference)
+        optimizer.tell(rows, values, limits, np.zeros(30, dtype=bool))
+        beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+        assert len(beliefs.limits) == expected
+
+
+def test_as_long_as_nothing_is_feasible_that_limit_counts_too(grid):
+    search = grid(2, 30)
+    rows = initial_designs(search, 200, 0)
+    points = search.space.to_unit(rows)
+    rows = rows[(points[:, 0] > 0.5) & (points[:, 1] > 0.5)][:30]
+    values = search.space.to_unit(rows) + 0.1
+    # The first objective is to stay below the reference, the second parameter below 0.4.
+    limits = np.column_stack([values[:, 0] - 0.5, values[:, 1] - 0.5])
+    values[:, 1] = 2.0 - values[:, 1]
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), np.array([0.5, 2.0]))
+    optimizer.tell(rows, values, limits, np.zeros(len(rows), dtype=bool))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    assert len(beliefs.limits) == 2
+    assert (search.space.to_unit(optimizer.ask(1))[0] <= 0.4).all()
+
+
+def watched_inflations(monkeypatch):
+    """A list that gets the inflation of each step from now on."""
+    factors = []
+    worth = Beliefs.worth
+
+    def watched(self, features, inflation=CERTAIN, *others):
+        factors.append(inflation.objectives)
+        return worth(self, features, inflation, *others)
+
+    monkeypatch.setattr(Beliefs, "worth", watched)
+    return factors
+
+
+def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch):
+    factors = watched_inflations(monkeypatch)
+    for n, batch in ((24, 1), (25, 1), (23, 3)):
+        factors.append(n)
+        told(grid(3, 20), n, local_search=0, inflation=4.0).ask(batch)
+    assert factors == [24, 1.0, 25, 4.0, 23, 1.0, 1.0, 4.0]
+
+
+@pytest.mark.parametrize(("is_improving", "factor"), [(True, 1.0), (False, 4.0)])
+def test_as_long_as_most_results_improve_models_are_not_doubted(
+    grid, monkeypatch, is_improving, factor
+):
+    optimizer = told(grid(3, 20), 20, local_search=0, inflation=4.0)
+    rows = optimizer.ask(5)
+    results = np.arange(5.0)[:, None] * [-1.0, 1.0] if is_improving else np.full((5, 2), 9.0)
+    optimizer.tell(rows, results, np.zeros((5, 0)), np.zeros(5, dtype=bool))
+    factors = watched_inflations(monkeypatch)
+    optimizer.ask(1)
+    assert factors == [factor]
+
+
+def test_doubt_of_a_limit_gives_what_it_excludes_a_chance(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 20, limit=0.4, reference_point=np.array([4.0, 4.0]))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    row = np.array([[50, 25, 25]])
+    sure, doubted = (optimizer._worth(row, beliefs, Inflation(8.0, by))[0] for by in (1.0, 100.0))
+    assert doubted > 10 * sure
+
+
+@pytest.mark.parametrize(
+    ("spread", "is_logarithmic"),
+    # The exponential of what varies little is hardly more likely on its logarithm.
+    [(2.0, True), (0.3, False), (0.0, False)],
+)
+def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, spread, is_logarithmic):
+    search = grid(2, 40)
+    rows = initial_designs(search, 30, 0)
+    points = search.space.to_unit(rows)
+    smooth = points @ [3.0, 1.0] + np.sin(5 * points[:, 0])
+    objectives = (np.exp(spread * smooth) if spread else smooth - smooth.min() + 1e-3)[:, None]
+    history = Observations(rows, objectives, np.zeros((30, 0)))
+    evidence = Evidence(history, search.features(rows))
+    modeling = Modeling(True, 50, 200)
+    beliefs = modeling.beliefs(evidence, objectives.max(axis=0), True, np.random.default_rng(0))
+    assert beliefs.scales[0].sign == int(is_logarithmic)
+
+
+def told_infeasible(search, n, violations_of, failed_of=None):
+    """An optimizer that was told designs of which none is feasible."""
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, n, 0)
+    points = search.space.to_unit(rows)
+    failed = np.zeros(n, dtype=bool) if failed_of is None else failed_of(points)
+    numbers = [np.where(failed[:, None], np.nan, item) for item in (points, violations_of(points))]
+    optimizer.tell(rows, *numbers, failed)
+    return optimizer
+
+
+class Limit:
+    """Beliefs about the violations of two designs."""
+
+    def __init__(self, mean, deviation):
+        self._mean, self._deviation = np.array(mean), np.array(deviation)
+
+    def violation(self, features, guesses):
+        return self._mean, self._deviation
+
+    def log_probability_within(self, features, guesses, inflation):
+        return norm.logcdf(-self._mean / self._deviation)
+
+
+@pytest.mark.parametrize(("mean", "best"), [(0.05, 1), (0.5, 0)])
+def test_a_good_chance_to_be_feasible_goes_before_a_small_decrease_that_is_sure(mean, best):
+    limit = Limit([0.005, mean], [0.001, 0.1])
+    nothing = np.empty((0, 2))
+    some = np.zeros(0, dtype=bool)
+    beliefs = Beliefs(
+        (), (), some, (limit,), (), nothing, np.zeros(2), nothing, nothing, 0.02, 1.0, 0.0
+    )
+    worth = beliefs.worth(np.zeros((2, 1)))
+    assert np.argmax(worth) == best
+
+
+def test_what_may_be_worth_more_than_the_least_is_worth_the_same(grid):
+    search = grid(2, 30)
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, 30, 0)
+    points = search.space.to_unit(rows)
+    violations = np.column_stack([0.4 - points[:, 0], 0.5 - points[:, 1]])
+    optimizer.tell(rows, points, violations, points.sum(axis=1) > 1.6)
+    beliefs = optimizer._fitted(optimizer._memory.history())
+    assert (len(beliefs.limits), len(beliefs.failing), beliefs.has_feasible) == (2, 1, True)
+    candidates = search.space.sample(np.random.default_rng(1), 200)
+    exact = optimizer._worth(candidates, beliefs, CERTAIN)
+    least = 0.1 * float(exact.max())
+    worth = optimizer._worth(candidates, beliefs, CERTAIN, least)
+    assert worth[exact > least] == pytest.approx(exact[exact > least], rel=1e-9)
+    assert (worth[exact <= least] <= least).all()
+
+
+def test_a_climb_ends_where_another_has_been(grid, monkeypatch):
+    expanded = []
+
+    def watched(space, row):
+        expanded.append(tuple(row.tolist()))
+        return strides(space, row)
+
+    monkeypatch.setattr("codesign.search.optimizers.ehvi.strides", watched)
+    told(grid(3, 20), 24, local_search=3).ask(1)
+    assert len(expanded) == len(set(expanded)) > 1
+
+
+def test_far_from_the_feasible_it_follows_what_violates_less(grid):
+    def violations(points):
+        """Nothing is feasible; all but a narrow valley is as bad, and the corners are unknown."""
+        return 1.1 - np.exp(-20.0 * (points[:, :1] - 0.7) ** 2)
+
+    search = grid(2, 201)
+    optimizer = told_infeasible(search, 30, violations)
+    rows = optimizer.ask(1)
+    told_rows = optimizer._memory.history().rows
+    assert (
+        violations(search.space.to_unit(rows)) < violations(search.space.to_unit(told_rows)).min()
+    )
+
+
+def test_without_anything_feasible_no_step_explores_and_failing_is_avoided(grid, monkeypatch):
+    factors = watched_inflations(monkeypatch)
+    search = grid(2, 30)
+    optimizer = told_infeasible(
+        search, 40, lambda points: 2.0 - points[:, 1:], lambda points: points[:, 0] > 0.6
+    )
+    assert (search.space.to_unit(optimizer.ask(6))[:, 0] <= 0.65).all()
+    assert set(factors) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("violations", "expected"),
+    [
+        ([-0.5, 0.0, 3.0], np.log([0.5, 1.0, 4.0])),
+        ([-2.0, 0.0, 2.0], np.log(2.0) * np.array([-1.0, 0.0, 1.0])),
+        ([-0.5, np.inf, 3.0], np.log([0.5, 4.0, 4.0])),
+    ],
+)
+def test_a_limit_is_modeled_by_the_logarithm_of_what_it_limits(violations, expected):
+    assert compressed(np.array(violations)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("m", [1, 3, 4, 5])
+def test_any_number_of_objectives_is_served(grid, m):
+    optimizer = told(grid(3, 20), 25, n_objectives=m)
+    assert len(optimizer.ask(2)) == 2
+
+
+def test_beyond_the_cap_the_models_see_the_front_and_the_latest(grid):
+    search = grid(3, 30)
+    optimizer = told(search, 300, training=40)
+    history = optimizer._memory.history()
+    known = training_of(history, np.arange(300), 40, np.random.default_rng(0))
+    assert len(known) == 40
+    assert set(range(290, 300)) <= set(known)
+    assert set(history.front[:20]) & set(known)
+    assert len(optimizer.ask(1)) == 1
+
+
+def test_the_number_of_threads_is_as_before(grid):
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        told(grid(2, 10), 8).ask(1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_nothing_to_model_is_no_reason_to_stop(grid):
+    search = grid(2, 5)
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    assert len(optimizer.ask(3)) == 3
+    rows = initial_designs(search, 6, 0)
+    nothing = np.full((6, 2), np.nan)
+    optimizer.tell(rows, nothing, np.full((6, 1), np.nan), np.ones(6, dtype=bool))
+    assert len(optimizer.ask(3)) == 3
+
+
+def test_inadmissible_neighbors_are_never_proposed(grid):
+    space = grid(2, 30).space
+    search = SearchSpace(space, lambda rows: space.contains(rows) & (rows.sum(axis=1) % 2 == 0))
+    for options in ({"candidates": 1, "local_search": 0}, {"neighborhoods": 0, "local_search": 3}):
+        assert (told(search, 20, **options).ask(8).sum(axis=1) % 2 == 0).all()
+
+
+def test_as_long_as_nothing_is_feasible_mutants_are_of_what_violates_least(grid):
+    search = grid(3, 30)
+    rows = initial_designs(search, 40, 0)
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    violations = 1.0 + search.space.to_unit(rows)[:, :1]
+    optimizer.tell(rows, search.space.to_unit(rows)[:, :2], violations, np.zeros(40, dtype=bool))
+    history = optimizer._memory.history()
+    assert set(_parents(history)) == set(np.argsort(violations[:, 0], kind="stable")[:8])
+
+
+def test_what_cannot_be_told_from_the_front_is_worth_nothing(grid):
+    search = grid(4, 20)
+    optimizer = told(search, 30, reference_point=np.array([4.0, 4.0]))
+    history = optimizer._memory.history()
+    beliefs = optimizer._beliefs(history, np.random.default_rng(0))
+    again = optimizer._worth(history.rows[history.front], beliefs, Inflation(8.0))
+    assert (again < 1e-9).all()
+
+
+def test_what_a_pending_design_is_expected_to_dominate_is_worth_little(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 40, reference_point=np.array([4.0, 4.0]))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    pending = np.array([[30, 30, 30]])
+    near = search.space.neighbors(pending[0])
+    before = optimizer._worth(near, beliefs, CERTAIN).max()
+    after = optimizer._worth(near, optimizer._after(beliefs, pending), CERTAIN).max()
+    assert after < 0.1 * before
+
+
+def test_a_pending_design_that_is_hardly_feasible_does_not_join_the_front(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 20, limit=0.4, reference_point=np.array([4.0, 4.0]))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    # Neither is dominated; the limit of the first parameter lies between them.
+    rows = np.array([[[15, 15, 15]], [[42, 42, 42]]])
+    fronts = [optimizer._after(beliefs, row).front for row in rows]
+    assert not np.array_equal(fronts[0], beliefs.front)
+    assert np.array_equal(fronts[1], beliefs.front)
+
+
+def test_where_nothing_is_feasible_pending_designs_count_by_what_is_expected_of_them(grid):
+    search = grid(3, 60)
+    rows = search.space.sample(np.random.default_rng(0), 200)
+    points = search.space.to_unit(rows)
+    told_rows, limit = rows[points[:, 0] > 0.3][:30], 0.25
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=np.array([4.0, 4.0]))
+    points = search.space.to_unit(told_rows)
+    optimizer.tell(told_rows, points[:, :2], points[:, :1] - limit, np.zeros(30, dtype=bool))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    assert not beliefs.has_feasible
+    # The first parameter alone decides: 3, 17 and 30 of 59 are 0.05, 0.29 and 0.51.
+    likely, nearer, worse = (
+        optimizer._after(beliefs, np.array([[level, 30, 30]])) for level in (3, 17, 30)
+    )
+    assert likely.has_feasible and len(likely.front) == 1
+    assert 0 < nearer.least_violation < beliefs.least_violation and not len(nearer.front)
+    assert worse.least_violation == beliefs.least_violation
+
+
+def test_models_that_hope_for_nothing_are_doubted(grid, monkeypatch):
+    factors = []
+    monkeypatch.setattr(
+        Beliefs,
+        "worth",
+        lambda self, features, inflation=CERTAIN, *others: (
+            factors.append(inflation.objectives) or np.full(len(features), 1e-12)
+        ),
+    )
+    told(grid(3, 20), 24, local_search=0, inflation=4.0, reference_point=np.array([4.0, 4.0])).ask(
+        1
+    )
+    assert factors == [1.0, 4.0, 16.0]
+
+
+def test_a_thousand_results_are_all_conditioned_on(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 1000, iterations=2, candidates=32, mutants=32)
+    history = optimizer._memory.history()
+    beliefs = optimizer._beliefs(history, np.random.default_rng(0))
+    assert [len(process.values) for process in beliefs.objectives] == [1000, 1000]
+
+
+def test_with_many_results_fewer_candidates_are_climbed_from_but_one():
+    def climbs(n, local_search=3):
+        options = SimpleNamespace(local_search=local_search)
+        history = SimpleNamespace(rows=np.zeros((n, 2)))
+        return GpEhvi._n_climbs(SimpleNamespace(_options=options), history)
+
+    assert [climbs(n) for n in (20, 300, 450, 700, 5000)] == [3, 3, 2, 1, 1]
+    assert climbs(20, local_search=0) == climbs(5000, local_search=0) == 0

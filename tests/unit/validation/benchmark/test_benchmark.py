@@ -1,0 +1,230 @@
+"""The benchmark measures what it says, and tells when the machine is slow and not the designs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.base.errors import InputError
+from codesign.cli import main
+from codesign.evaluators.npu import compiled
+from codesign.models.workload import load_model
+from codesign.report.json_values import to_json_text
+from codesign.search.pareto import non_dominated
+from validation.benchmark import FULL, QUICK, benchmark, timing
+from validation.benchmark import benchmark_host as machine_module
+from validation.benchmark.benchmark import OTHERS
+from validation.benchmark.benchmark_page import write_page
+from validation.benchmark.benchmark_tables import benchmark_tables
+from validation.benchmark.evaluation_rates import (
+    SWEPT,
+    benchmark_space,
+    random_rows,
+    swept_rows,
+)
+from validation.benchmark.search import _front
+from validation.benchmark.timing import best_seconds, ways, working
+
+SMALL = replace(QUICK, n_designs=256)
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict:
+    return benchmark(SMALL)
+
+
+def test_every_rate_is_designs_over_seconds(measured: dict) -> None:
+    for row in measured["rates"]:
+        assert row["designs_per_s"] * row["microseconds_per_design"] == pytest.approx(1e6)
+        assert 0 < row["designs_per_s"] < 1e9
+
+
+def test_every_model_phase_way_and_number_of_cores_is_measured(measured: dict) -> None:
+    batch = f"batch of {SMALL.n_designs:,}"
+    found = {
+        (row["model"], row["phase"], row["way"], row["cores"])
+        for row in measured["rates"]
+        if row["what"] == batch
+    }
+    assert found == {
+        (model, phase, way, cores)
+        for model in QUICK.model_names
+        for phase in ("prefill", "decode")
+        for way in ways()
+        for cores in (1, 2)
+    }
+
+
+def test_ratios_are_of_the_fastest_batch_to_the_time_of_others(measured: dict) -> None:
+    for row in measured["ratios"]:
+        best = max(
+            rate["designs_per_s"]
+            for rate in measured["rates"]
+            if rate["phase"] == row["phase"]
+            and rate["cores"] == 1
+            and rate["what"] == f"batch of {SMALL.n_designs:,}"
+        )
+        assert row["ratio"] == pytest.approx(best * row["its_time_s"])
+        if row["against"] in OTHERS:
+            assert (row["its_time_s"], row["source"]) == OTHERS[row["against"]]
+
+
+def test_growth_is_shown_against_designs_operators_tiers_and_objectives(measured: dict) -> None:
+    sizes: dict[str, list[int]] = {}
+    for row in measured["growth"]:
+        if row["way"] == "numpy":
+            sizes.setdefault(row["against"], []).append(row["size"])
+    assert list(sizes) == [
+        "designs",
+        "operators",
+        "off-chip tiers",
+        "objectives",
+    ]
+    assert sizes["designs"] == [1, 10, 100, 1000]
+    assert sizes["off-chip tiers"] == [1, 2, 3]
+    assert sizes["objectives"] == [1, 2, 3, 4]
+    assert all(values == sorted(set(values)) and len(values) > 2 for values in sizes.values())
+
+
+def test_what_accounts_add_is_measured_for_every_phase_and_way(measured: dict) -> None:
+    rows = measured["accounts"]
+    found = {(row["added"], row["to"], row["phase"], row["way"]) for row in rows}
+    assert len(found) == len(rows) == 3 * 2 * len(ways())
+    assert {row["added"] for row in rows} == {"unit cost", "all accounts"}
+    (table,) = (item for item in benchmark_tables(measured) if item.title.startswith("What acc"))
+    assert len(table.rows) == 3
+    assert all(re.fullmatch(r"-?\d+ %", cell) for row in table.rows for cell in row[1:])
+
+
+def test_an_added_share_is_of_the_median_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"s": 0.0}
+    takes = iter([5.0, 5.0, 1.0, 2.0, 1.0, 90.0, 3.0, 3.0, 3.0])
+
+    def call() -> None:
+        clock["s"] += next(takes)
+
+    monkeypatch.setattr(timing, "_seconds", lambda: clock["s"])
+    # Of 1, 2, 1, 90, 3, 3, 3: the second, fourth and sixth are the longer call's.
+    assert timing.added_share(call, call, 3) == pytest.approx(1.0)
+
+
+def test_the_enumeration_counts_the_designs_of_its_space(measured: dict) -> None:
+    (row,) = measured["enumeration"]
+    assert row["designs"] == benchmark_space().fix(QUICK.fixed).size
+    assert row["designs_per_s"] == pytest.approx(row["designs"] / row["time_s"])
+    assert row["peak_bytes"] is None or 5e7 < row["peak_bytes"] < 1e9
+
+
+def test_the_start_of_the_command_is_measured_and_printed(measured: dict) -> None:
+    (row,) = measured["startup"]
+    assert row["what"] == "start of `codesign --help`" and row["time_s"] > 0
+    (table,) = (table for table in benchmark_tables(measured) if table.title == "Command line")
+    ((name, time),) = table.rows
+    assert name == row["what"] and time.endswith("s")
+
+
+def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
+    again = json.loads(to_json_text(measured))
+    assert set(again) == set(measured) and again["about"]["version"]
+    shown = {row[0] for table in benchmark_tables(measured) for row in table.rows}
+    for row in measured["rates"]:
+        assert f"{row['phase']}, {row['what']}" in shown
+    for row in measured["growth"]:
+        assert f"{row['against']}, {row['size']:,}" in shown
+    assert {row["against"] for row in measured["ratios"]} < shown
+
+
+def test_the_page_says_what_it_was_measured_on_and_shows_every_table(
+    measured: dict, tmp_path: Path
+) -> None:
+    text = write_page(measured, tmp_path / "docs").read_text(encoding="utf-8")
+    assert f"- version: {measured['about']['version']}" in text
+    for table in benchmark_tables(measured):
+        assert f"## {table.title}\n" in text
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="file"):
+        write_page(measured, tmp_path / "file")
+
+
+def test_a_sweep_has_every_vector_length_and_format_around_each_design() -> None:
+    space = benchmark_space()
+    columns = [space.names.index(name) for name in SWEPT]
+    per_design = int(np.prod([space.structure.n_levels[i] for i in columns]))
+    rows = swept_rows(3 * per_design + 5)
+    assert space.contains(rows).all()
+    assert len(np.unique(rows[:per_design], axis=0)) == per_design
+    others = [i for i in range(rows.shape[1]) if i not in columns]
+    around = rows[: 3 * per_design].reshape(3, per_design, -1)
+    assert (around[:, :, others] == around[:, :1, others]).all()
+    assert (around[:, 0, others] == random_rows(3 + 1)[:3, others]).all()
+
+
+def test_the_full_benchmark_has_two_dense_models_and_one_with_experts() -> None:
+    has_experts = [load_model(name).is_mixture for name in FULL.model_names]
+    assert has_experts == [False, False, True]
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_the_points_of_a_measured_front_do_not_dominate_each_other(m: int) -> None:
+    front = _front(500, m)
+    assert non_dominated(front).all() and (front < 1.1).all()
+
+
+def test_the_fastest_of_the_repeats_counts_and_the_first_call_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    takes = iter([1.0, 5.0, 3.0, 4.0])
+
+    def call() -> None:
+        now[0] += next(takes)
+
+    monkeypatch.setattr(timing, "_seconds", lambda: now[0])
+    assert best_seconds(call, 3) == 3.0
+
+
+@pytest.mark.parametrize("before", [None, "0"])
+def test_the_way_of_working_is_put_back(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(compiled.SWITCH, raising=False)
+    if before is not None:
+        monkeypatch.setenv(compiled.SWITCH, before)
+    with working("compiled"):
+        assert compiled.switch() is True
+    assert os.environ.get(compiled.SWITCH) == before
+
+
+def test_outside_a_checkout_there_is_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_module.codesign, "__file__", str(tmp_path / "codesign" / "x.py"))
+    assert machine_module.surroundings()["commit"] is None
+    (tmp_path / ".git").write_text("gitdir: nowhere")
+    assert machine_module.surroundings()["commit"] is None
+
+
+def test_the_command_prints_one_document(
+    measured: dict, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import validation.benchmark
+
+    efforts = []
+
+    def remembered(effort: object) -> dict:
+        efforts.append(effort)
+        return measured
+
+    monkeypatch.setattr(validation.benchmark, "benchmark", remembered)
+    assert main(["bench", "--quick", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["rates"] and err == ""
+    assert efforts == [QUICK]
+    assert main(["bench", "--quik"]) == 2
+    assert re.search("--quick", capsys.readouterr().err)

@@ -1,0 +1,19 @@
+"""Published dies and prices beside ours."""
+
+from validation.studies import published_dies, published_prices
+
+
+def test_every_published_die_is_within_the_range_of_the_constants() -> None:
+    study = published_dies.run()
+    assert [row["what"] for row in study.rows if not row["is_within"]] == []
+    assert len(study.rows) == 8
+    errors = {str(row["what"]).split(",")[0]: row["error"] for row in study.rows}
+    assert abs(errors["NVIDIA H100 (GH100)"]) < 0.05
+    assert abs(errors["NVIDIA A100 (GA100)"]) < 0.20
+
+
+def test_every_published_price_is_within_the_range_of_the_constants() -> None:
+    study = published_prices.run()
+    assert [row["what"] for row in study.rows if not row["is_within"]] == []
+    totals = [row["error"] for row in study.rows if "total" in row["what"]]
+    assert len(totals) == 3 and max(map(abs, totals)) < 0.25

@@ -1,0 +1,6 @@
+"""How fast the tool is on this machine: ``codesign bench``."""
+
+from validation.benchmark.benchmark import FULL, QUICK, benchmark
+from validation.benchmark.timing import Effort
+
+__all__ = ["FULL", "QUICK", "Effort", "benchmark"]

@@ -1,0 +1,111 @@
+"""All measurements together, and their ratios to what others publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from validation.benchmark.benchmark_host import surroundings
+from validation.benchmark.cost_of_accounts import account_shares
+from validation.benchmark.evaluation_rates import Row, evaluator_rates
+from validation.benchmark.front_time import enumeration_time
+from validation.benchmark.growth import growth
+from validation.benchmark.search import hypervolume_times, store_rate
+from validation.benchmark.startup import startup_time
+from validation.benchmark.timing import Effort
+
+_EIGHT_BITS: dict[str, object] = {
+    "weight_format": "mxint8",
+    "activation_format": "mxint8",
+    "kv_format": "mxint8",
+}
+FULL = Effort(
+    n_designs=65_536,
+    repeats=3,
+    largest_batch=1_000_000,
+    largest_front=1_000_000,
+    n_stored=50_000,
+    model_names=("llama-3.3-70b", "qwen3-32b", "mixtral-8x7b"),
+    fixed=_EIGHT_BITS,
+)
+"""About two minutes."""
+QUICK = Effort(
+    n_designs=2_048,
+    repeats=1,
+    largest_batch=1_000,
+    largest_front=1_000,
+    n_stored=2_000,
+    model_names=("llama-3.3-70b",),
+    fixed=_EIGHT_BITS
+    | {
+        "pe_array": [2048, 128],
+        "vector_length": 2048,
+        "dataflow": "ws",
+        "tier3_technology": None,
+    },
+)
+"""A few seconds: every measurement once, on batches too small to say how fast the machine is."""
+
+OTHERS = {
+    "MemExplorer's analytical model": (
+        24e-3,
+        "MemExplorer, Table 9: one transformer block of Llama-3.3-70B in prefill",
+    ),
+    "GenZ": (
+        35e-3,
+        "ours: genz-llm 0.0.16, prefill of Llama-3.1-70B on one H100, after the first call, which "
+        "takes 24 s; one core of an Intel Xeon with AVX-512",
+    ),
+}
+"""Seconds of one evaluation, and where that is from."""
+
+
+def benchmark(effort: Effort = FULL) -> dict[str, Any]:
+    """Rates of the ``npu`` evaluator over the ``memexplorer`` space and of what is around it.
+
+    Returns:
+        ``about``: versions, commit, machine. ``rates``, ``growth``, ``accounts``, ``hypervolume``,
+        ``store``, ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the
+        names.
+    """
+    rates = evaluator_rates(effort)
+    return {
+        "about": surroundings(),
+        "rates": rates,
+        "ratios": _ratios(rates, effort),
+        "growth": growth(effort),
+        "accounts": account_shares(effort),
+        "hypervolume": list(hypervolume_times(effort)),
+        "store": [store_rate(effort)],
+        "enumeration": [enumeration_time(effort)],
+        "startup": [startup_time(effort)],
+    }
+
+
+def _ratios(rates: list[Row], effort: Effort) -> list[Row]:
+    """How many times as fast as others the fastest way of a random batch is, on one core."""
+    model = effort.model_names[0]
+    own = [row for row in rates if (row["model"], row["cores"]) == (model, 1)]
+    ratios: list[Row] = []
+    for phase in ("prefill", "decode"):
+        batches = [row for row in own if row["phase"] == phase]
+        best = max(
+            row["designs_per_s"]
+            for row in batches
+            if row["what"] == f"batch of {effort.n_designs:,}"
+        )
+        one_by_one = next(row for row in batches if row["what"] == "batch of 1")
+        seconds = {
+            "a loop over designs, one evaluation each": 1 / one_by_one["designs_per_s"],
+            **{name: published for name, (published, _) in OTHERS.items()},
+        }
+        ratios += [
+            {
+                "phase": phase,
+                "against": name,
+                "its_time_s": taken,
+                "ratio": taken * best,
+                "source": OTHERS[name][1] if name in OTHERS else "this run, numpy",
+            }
+            for name, taken in seconds.items()
+        ]
+    return ratios

@@ -1,0 +1,1 @@
+"""Harnesses that break runs on purpose and compare what is left."""

@@ -1,0 +1,206 @@
+"""What several designs in flight gain in time and cost in quality, against one after the other.
+
+Quality: the hypervolume of the same runs after the same number of evaluations. Evaluations end in
+the order of made-up durations, spread as those of a simulator, without waiting for them. Time: a
+simulator that sleeps, so that any machine has enough cores. Run as
+``python -m validation.chaos.in_flight CAMPAIGN ... --help``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import IntArray
+from codesign.search.campaign import Campaign
+from codesign.search.campaign.asynchronous import execute_in_flight
+from codesign.search.campaign.campaign_definition import (
+    OptimizerChoice,
+    ResolvedDefinition,
+    load_definition,
+)
+from codesign.search.campaign.executor import Quiet, Recorder
+from codesign.search.campaign.farm import Farm
+from codesign.search.campaign.loop import Plan
+from codesign.search.campaign.reference import minimized
+from codesign.search.campaign.store_file import create_store, open_store
+from codesign.search.observations import Observations
+from codesign.search.problem import Problem
+
+SPREAD = 0.3
+"""Deviation of the logarithm of the made-up durations. [ours]"""
+
+
+class VirtualExecutor(Executor):
+    """Tasks that end in the order of made-up durations, at once when somebody waits for them."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self._now_s, self._n = 0.0, 0
+        self._ends: list[tuple[float, int, Future[Any], Any]] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As the base class says; the task is done by :meth:`wait`."""
+        future: Future[Any] = Future()
+        end_s = self._now_s + float(self._rng.lognormal(0.0, SPREAD))
+        heapq.heappush(self._ends, (end_s, self._n, future, partial(fn, *args, **kwargs)))
+        self._n += 1
+        return future
+
+    def wait(self, futures: Sequence[Future[Any]]) -> None:
+        """Do the task that ends first."""
+        self._now_s, _, future, task = heapq.heappop(self._ends)
+        future.set_result(task())
+
+
+@dataclass(frozen=True)
+class RunQuality:
+    """One run, one design after the other and several in flight.
+
+    Attributes:
+        campaign: Its problem.
+        sequential: Hypervolume at the end of the budget.
+        in_flight: The same with several designs in flight.
+    """
+
+    campaign: str
+    optimizer: str
+    seed: int
+    sequential: float
+    in_flight: float
+
+    @property
+    def ratio(self) -> float:
+        """Of the two hypervolumes; 1 where both are 0."""
+        return self.in_flight / self.sequential if self.sequential else 1.0 + self.in_flight
+
+
+def quality(resolved: ResolvedDefinition, in_flight: int) -> list[RunQuality]:
+    """Hypervolumes of all runs of a campaign, by run."""
+    with tempfile.TemporaryDirectory() as folder:
+        first = Campaign(resolved, Path(folder, "sequential"), resolved.definition.name)
+        first.run(workers=1)
+        with open_store(first.store_path) as store:
+            meta, sequential = store.meta, [count.hypervolume for count in store.counts()]
+        executor = VirtualExecutor()
+        farm = Farm(executor, resolved.problem.evaluate, in_flight, 1, 0, executor.wait)
+        beside = _hypervolumes(resolved, meta, Path(folder, "in-flight.sqlite"), farm)
+    name, runs = resolved.definition.name, resolved.definition.runs
+    rows = zip(runs, sequential, beside, strict=True)
+    return [RunQuality(name, run.optimizer, run.seed, a, b) for run, a, b in rows]
+
+
+def wall_seconds(resolved: ResolvedDefinition, in_flight: int, delay_s: float) -> float:
+    """Time of all runs of a campaign on a simulator that sleeps, without that of its start."""
+    with tempfile.TemporaryDirectory() as folder:
+        first = Campaign(shortened(resolved, 1), Path(folder, "first"), "first")
+        first.run(workers=1)
+        with open_store(first.store_path) as store:
+            meta = store.meta
+        task = partial(_slow, resolved.problem, delay_s)
+        with ThreadPoolExecutor(in_flight) as executor:
+            start = time.perf_counter()
+            farm = Farm(executor, task, in_flight, 1, 0)
+            _hypervolumes(resolved, meta, Path(folder, "timed.sqlite"), farm)
+            return time.perf_counter() - start
+
+
+def _slow(problem: Problem, delay_s: float, rows: IntArray) -> Observations:
+    time.sleep(delay_s)
+    return problem.evaluate(rows)
+
+
+def _hypervolumes(
+    resolved: ResolvedDefinition, meta: dict[str, Any], path: Path, farm: Farm
+) -> list[float]:
+    definition = resolved.definition
+    create_store(path, meta, definition.runs)
+    with open_store(path, writing=True) as store:
+        reference = minimized(resolved.problem, store.meta["reference_point"])
+        plan = Plan(resolved, store.layout, reference, resolved.problem.evaluate)
+        recorder = Recorder(store, definition.budget, Quiet())
+        execute_in_flight(plan, range(len(definition.runs)), recorder, farm)
+        return [count.hypervolume for count in store.counts()]
+
+
+def chosen(
+    resolved: ResolvedDefinition, optimizers: Sequence[str], seeds: int, budget: int
+) -> ResolvedDefinition:
+    """A campaign with another search: some of its optimizers, other seeds and budget."""
+    definition = resolved.definition.model_copy(
+        update={
+            "optimizers": tuple(OptimizerChoice(name=name) for name in optimizers),
+            "seeds": tuple(range(seeds)),
+            "budget": budget,
+            "batch": 1,  # so that both know as much as they can at every proposal
+        }
+    )
+    kept = tuple(item for item in resolved.optimizers if item.label in optimizers)
+    return replace(resolved, definition=definition, optimizers=kept)
+
+
+def shortened(resolved: ResolvedDefinition, budget: int) -> ResolvedDefinition:
+    """The same campaign with as small a budget as this."""
+    update = {"budget": budget, "initial": min(resolved.definition.initial, budget)}
+    return replace(resolved, definition=resolved.definition.model_copy(update=update))
+
+
+def main() -> None:
+    """Print both studies of some campaigns."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("campaigns", nargs="+", help="campaigns in runs/, or paths of files")
+    parser.add_argument("--optimizers", default="random,nsga2,tpe,gp-ehvi")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--budget", type=int, default=100)
+    parser.add_argument("--in-flight", type=int, default=8)
+    parser.add_argument("--delay-s", type=float, default=2.0, help="of the sleeping simulator")
+    parser.add_argument("--time-only", action="store_true")
+    parser.add_argument("--quality-only", action="store_true")
+    inputs = parser.parse_args()
+    optimizers = inputs.optimizers.split(",")
+    problems = [load_definition(name) for name in inputs.campaigns]
+    if not inputs.time_only:
+        _print_quality(problems, optimizers, inputs)
+    if not inputs.quality_only:
+        for optimizer in optimizers:
+            resolved = chosen(problems[0], [optimizer], 1, inputs.budget)
+            alone = wall_seconds(resolved, 1, inputs.delay_s)
+            beside = wall_seconds(resolved, inputs.in_flight, inputs.delay_s)
+            print(
+                f"{optimizer}: {inputs.budget} designs of {inputs.delay_s:g} s: {alone:.1f} s one "
+                f"by one, {beside:.1f} s with {inputs.in_flight}: {alone / beside:.2f} times",
+                flush=True,
+            )
+
+
+def _print_quality(
+    problems: Sequence[ResolvedDefinition], optimizers: Sequence[str], inputs: argparse.Namespace
+) -> None:
+    for optimizer in optimizers:
+        print(f"{optimizer}: hypervolume with {inputs.in_flight} in flight over that of one by one")
+        for problem in problems:
+            resolved = chosen(problem, [optimizer], inputs.seeds, inputs.budget)
+            rows = quality(resolved, inputs.in_flight)
+            ratios = [row.ratio for row in rows]
+            alone = [row.sequential for row in rows]
+            print(
+                f"  {rows[0].campaign}, {len(rows)} runs: "
+                f"median {statistics.median(ratios):.4f}, {min(ratios):.4f} to {max(ratios):.4f}; "
+                f"one by one {min(alone):.6g} to {max(alone):.6g}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What screening by a cheaper evaluator saves: shares of the exact hypervolume by declared time.
+
+The same campaign three times: screened as its file says, without screening, and without anything
+known in advance. Time is that which the file declares for an evaluation at either level; what the
+optimizer itself takes is left out. Run as ``python -m validation.screening CAMPAIGN ...``;
+the exact front is enumerated first, unless it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
+from codesign.base.text import markdown_table
+from codesign.search.campaign import Campaign
+from codesign.search.campaign.campaign_definition import load_definition
+from codesign.search.campaign.reference import minimized
+from codesign.search.campaign.screening import Screening
+from codesign.search.campaign.store_file import open_store
+
+SHARES = (0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class ScreenedRun:
+    """One run, with the time that it cost.
+
+    Attributes:
+        kind: ``screened``, ``predicted`` or ``alone``.
+        seconds: (n,) declared time up to and including each evaluation, screening included.
+        shares: (n,) of the exact hypervolume.
+        n_screened: Designs that the cheaper evaluator saw.
+    """
+
+    kind: str
+    seed: int
+    seconds: FloatArray
+    shares: FloatArray
+    n_screened: int
+
+    def seconds_until(self, share: float) -> float:
+        """Declared time until a share of the exact hypervolume; infinite if it was not reached."""
+        reached = np.flatnonzero(self.shares >= share)
+        return float(self.seconds[reached[0]]) if len(reached) else float("inf")
+
+
+def variants(path: Path, seeds: int, budget: int | None, folder: Path) -> dict[str, Path]:
+    """Campaign files: as it is, without screening, and without anything known in advance.
+
+    Args:
+        budget: Evaluations of each run; the file's if None.
+    """
+    screened = yaml.safe_load(path.read_text(encoding="utf-8")) | {"seeds": seeds}
+    if budget is not None:
+        screened["budget"] = budget
+    predicted = {key: value for key, value in screened.items() if key != "screening"}
+    optimizers = [
+        {"name": item} if isinstance(item, str) else {**item, "start": "spread"}
+        for item in screened["optimizers"]
+    ]
+    alone = predicted | {"hints": "off", "optimizers": optimizers}
+    paths = {}
+    for kind, data in {"screened": screened, "predicted": predicted, "alone": alone}.items():
+        paths[kind] = folder / f"{kind}.yaml"
+        paths[kind].write_text(yaml.safe_dump(data | {"name": kind}), encoding="utf-8")
+    return paths
+
+
+def screened_runs(path: Path, screening: Screening, exact: float) -> list[ScreenedRun]:
+    """All runs of a variant, done beside its file.
+
+    Args:
+        screening: What evaluations cost.
+        exact: Hypervolume of the exact front.
+    """
+    kind, campaign = path.stem, Campaign.load(path, path.parent)
+    campaign.run(workers=1)
+    runs = []
+    with open_store(campaign.store_path) as store:
+        for index, run in enumerate(store.runs):
+            stored, screened = store.read(index), store.screened(index)
+            done = np.arange(1, len(stored) + 1)
+            before = np.searchsorted(screened.n_told, done)
+            seconds = done * screening.target_cost_s + before * screening.cost_s
+            shares = stored.hypervolume / exact
+            runs.append(ScreenedRun(kind, run.seed, seconds, shares, len(screened.observations)))
+    return runs
+
+
+def _spread(runs: Sequence[ScreenedRun], share: float) -> tuple[float, float, float]:
+    """Least, median and most time until a share."""
+    seconds = [run.seconds_until(share) for run in runs]
+    return min(seconds), statistics.median(seconds), max(seconds)
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if np.isfinite(seconds) else "never"
+
+
+def table(runs: Sequence[ScreenedRun], alone: Sequence[ScreenedRun]) -> list[str]:
+    """Rows of a Markdown table: medians and ranges over the seeds, and the saving."""
+    cells = [runs[0].kind]
+    for share in SHARES:
+        low, median, high = _spread(runs, share)
+        of_alone = median / _spread(alone, share)[1]
+        factor = f", {of_alone:.2f} of alone" if 0.0 < of_alone < 1.0 else ""
+        cells.append(f"{_words(median)} ({_words(low)} to {_words(high)}){factor}")
+    cells.append(f"{statistics.median(run.shares[-1] for run in runs):.2%}")
+    cells.append(f"{min(run.shares[-1] for run in runs):.2%}")
+    cells.append(f"{statistics.median(run.n_screened for run in runs):g}")
+    return cells
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Do the study and print its tables."""
+    parser = argparse.ArgumentParser(prog="python -m validation.screening", description=__doc__)
+    parser.add_argument("campaigns", nargs="+", metavar="CAMPAIGN")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--budget", type=int, default=None, help="evaluations of each run")
+    parser.add_argument("--folder", type=Path, default=None, help="where exact fronts are kept")
+    options = parser.parse_args(arguments)
+    for name in options.campaigns:
+        resolved = load_definition(name)
+        screening = resolved.definition.screening
+        if screening is None:
+            raise InputError(f"expected a campaign with the key 'screening', got {name!r}")
+        campaign = Campaign.load(name, options.folder)
+        front = campaign.exact_front()
+        point = campaign.exact_results(front).reference_point
+        exact = front.hypervolume(minimized(campaign.problem, point))
+        with tempfile.TemporaryDirectory() as folder:
+            paths = variants(resolved.path, options.seeds, options.budget, Path(folder))
+            by_kind = {kind: screened_runs(path, screening, exact) for kind, path in paths.items()}
+        heads = ["", *(f"{share:.0%}" for share in SHARES), "at the end", "worst", "screened"]
+        n = len(by_kind["alone"][0].shares)
+        print(f"{name}: {options.seeds} seeds, {n} evaluations\n")
+        rows = [table(runs, by_kind["alone"]) for runs in by_kind.values()]
+        print(markdown_table(heads, rows), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Groups of devices of one phase, evaluated as the pools of systems are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+
+from codesign.base.columns import FloatArray, column_of
+from codesign.evaluators.platform import PlatformOptions
+from codesign.evaluators.system.device_pool import DevicePool
+from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.system_options import MachineOptions
+from codesign.evaluators.system.workload import SystemWorkload
+from validation.studies.study import comparison
+
+DATA = Path(__file__).parent / "data"
+CLAIMS_FILE = DATA / "systems.yaml"
+DEVICE_FILES = tuple(str(path) for path in sorted((DATA / "devices").glob("*.yaml")))
+Phase = Literal["prefill", "decode"]
+
+
+@cache
+def claims() -> Mapping[str, Any]:
+    """What others print about systems, as the file has it."""
+    document: dict[str, Any] = yaml.safe_load(CLAIMS_FILE.read_text(encoding="utf-8"))
+    return document
+
+
+def model_file(name: str) -> str:
+    """The file of a model that this study brings along."""
+    return str(DATA / "models" / f"{name}.yaml")
+
+
+def group_metrics(
+    phase: Phase,
+    model: str,
+    tokens: tuple[int, int],
+    design: Mapping[str, Any],
+    batches: Sequence[int],
+    options: PlatformOptions | None = None,
+) -> dict[str, FloatArray]:
+    """(n,) metrics of a group of devices at ``n`` batch sizes; ``fits`` is 1 where they hold all.
+
+    Args:
+        phase: Whether it prefills or decodes.
+        model: Name or file of the language model, in 16 bits.
+        tokens: Of the prompt, and generated after it.
+        design: The device and the degrees of its parallelism.
+        batches: Requests that are served together.
+        options: How the devices are read.
+    """
+    workload = SystemWorkload(
+        model=model, prompt_tokens=tokens[0], generated_tokens=max(tokens[1], 1)
+    )
+    stage = StageRequest(phase, phase, *tokens)
+    pool = DevicePool(
+        stage,
+        workload,
+        MachineOptions(platform=options or PlatformOptions(device_files=DEVICE_FILES)),
+    )
+    n = len(batches)
+    columns = {name: column_of([value] * n) for name, value in design.items()}
+    evaluation = pool.evaluate({**columns, "batch_size": column_of(list(batches))})
+    excess = np.max(list(evaluation.violations.values()), axis=0)
+    return {**evaluation.metrics, "fits": (excess <= 0).astype(np.float64)}
+
+
+def fastest_batch(metrics: Mapping[str, FloatArray], longest_step_s: float) -> int:
+    """Position of the batch with the largest throughput that fits and keeps a time per token.
+
+    Raises:
+        ValueError: No batch does.
+    """
+    kept = (metrics["fits"] > 0) & (metrics["time_per_output_token_s"] <= longest_step_s)
+    rates = np.where(kept, metrics["throughput_tokens_per_s"], -np.inf)
+    if not kept.any():
+        raise ValueError("no batch fits and keeps the time per token")
+    return int(np.argmax(rates))
+
+
+def claim_row(
+    subject: str, group: str, reference: float, ours: float, source: str, explained: str = ""
+) -> dict[str, Any]:
+    """A row of the study; ``explained`` says where a residual comes from."""
+    labels = {"what": subject, "group": group}
+    return comparison(labels, reference, ours, explained=explained, source=source)

@@ -1,0 +1,300 @@
+"""Measured watts: the work and the traffic of a row, and the fit of the constants of energy.
+
+Rows below 0.1 ms have too few samples of power. Of whole modules and of recurrences, work and
+traffic are not counted here.
+
+Watts are means of what NVML shows in a loop of a second or less, and NVML shows the mean of the
+second before [NVML]_, in which the benchmark still prepared the kernel. Constants are of what the
+device draws in the loop; predictions of rows are of what NVML shows.
+
+.. [NVML] NVIDIA, NVML API Reference, nvmlDeviceGetPowerUsage: "On Ampere (except GA100) or newer
+   GPUs, the API returns power averaged over 1 sec interval."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.errors import UnknownNameError
+from codesign.models.machines.device.energy import (
+    EnergyConstants,
+    KernelWork,
+    kernel_energy_joules,
+    sustained_time_s,
+)
+from codesign.models.machines.device.formats import operand_format
+from validation.studies.kernel_families import attention, mla
+from validation.studies.kernel_families.family import KernelFamily
+from validation.studies.kernel_families.rows import Reasons, find_reasons
+from validation.studies.kernel_table import KernelTable
+
+SHORTEST_S = 1e-4
+START = EnergyConstants.model_validate(
+    {"idle": 0.2, "base": 0.45, "limit": 0.985, "byte": "100 pJ", "score": "100 pJ"}
+    | {"flop_16bit": 1.0, "flop_8bit": 0.6, "flop_4bit": 0.4}
+)
+"""Where the fit starts: round numbers."""
+FREE = ("base", "score", "byte")
+"""Constants to fit. The others are read off the table: ``limit`` is what large products draw;
+``idle`` is the least that any row draws. Most products draw the limit, whatever a FLOP takes: from
+0.7 to 1.5 of power limit over peak the median error changes by 0.3 points, so that it is 1, in 8
+and 4 bits 0.6 and 0.4. Between ``base`` and ``byte`` the rows hardly decide."""
+MOST = {"base": 1.0}
+_WINDOW_S = 1.0
+"""Of the mean that NVML shows."""
+_LOOP_S, _MOST_RUNS, _LEAST_RUNS = 1.0, 3000, 6
+"""Length of the timed loop, and the limits of its runs (collector/helper.py of the source)."""
+_COPIES = 6
+"""Copies of the weights that vLLM's products of 16 and 8 bits take in turns in a run; other kernels
+are taken to run once (collector/vllm/collect_gemm.py)."""
+_SETUP_S, _SEQUENCE_SETUP_S, _SETUP = 0.07, 0.007, 0.49
+"""Seconds in which a kernel is prepared, those of each sequence of an attention, and the watts in
+them, in parts of the power limit: fitted together with the free constants to all rows [ours]. What
+ran before them is taken to have drawn what the kernel draws."""
+_UNWRITTEN = 0.35
+"""Energy of a byte of memory that nobody wrote, over that of others: fitted likewise [ours]. Zeros
+switch no lines."""
+
+
+def left_out(table: KernelTable) -> Reasons:
+    """(q,) why the energy of a row is not predicted; empty where it is."""
+    operators, work = table.words("operator"), _work(table)
+    is_eager = (table.words("framework") == "vLLM") & (operators == "gemm")
+    is_eager &= table.words("weight_dtype") == "fp8_block128"
+    is_uneven = (table.words("routing") != "balanced") | (table["ep"] > 1)
+    more = {
+        "no power limit is stated": np.isnan(np.broadcast_to(table.rates.power_watts, len(table))),
+        "its power was not measured": np.isnan(table["power_watts"]),
+        "the host starts each product, and the device waits": is_eager,
+        "how much of its routing runs here is not counted": is_uneven
+        & (operators == "moe_experts"),
+        "too short to sample its power": ~(table["latency_s"] >= SHORTEST_S),
+        "a size or a format is missing": np.isnan(
+            work.flop + work.traffic_bytes + work.multiply_bits
+        ),
+    }
+    return find_reasons(table, tuple(_COUNTS), (), more=more)
+
+
+def has_written_operands(table: KernelTable) -> BoolArray:
+    """(q,) whether the benchmark wrote what a kernel reads, not what memory happened to hold.
+
+    It leaves the weights of vLLM's 16-bit products as they are allocated, calls vLLM's attention
+    without its write of the cache, and fills no cache of TensorRT-LLM's latent attention
+    (collectors of the source). Zeros draw less than numbers.
+    """
+    operators, frameworks = table.words("operator"), table.words("framework")
+    is_product = (operators == "gemm") & (table.words("weight_dtype") == "bf16")
+    has_no_values = (is_product | (operators == "attention_prefill")) & (frameworks == "vLLM")
+    return np.asarray(~(has_no_values | (operators == "mla_decode")), dtype=np.bool_)
+
+
+def geometries(table: KernelTable) -> NDArray[np.int64]:
+    """(q,) number of each row's operator and geometry: of weights, of heads or of experts."""
+    names = ("n", "k", "query_heads", "kv_heads", "head_dim", "experts", "hidden", "expert_hidden")
+    columns = [table.words(name) for name in ("operator", *names)]
+    return np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+
+
+def measured_joules(table: KernelTable) -> FloatArray:
+    """Watts that NVML showed, times the measured seconds of each row, (q,)."""
+    return table["power_watts"] * table["latency_s"]
+
+
+def _no_roofline(table: KernelTable) -> FloatArray:
+    return np.full(len(table), np.nan)
+
+
+def groups(table: KernelTable) -> list[str]:
+    """Device, operator and width of the multiplication of each row."""
+    names = zip(table.words("device").tolist(), table.words("operator").tolist(), strict=True)
+    bits = np.asarray(_work(table).multiply_bits).tolist()
+    return [
+        f"{device} {operator} {width:g} bits"
+        for (device, operator), width in zip(names, bits, strict=True)
+    ]
+
+
+def energy_joules(
+    table: KernelTable, seconds: FloatArray
+) -> Callable[[EnergyConstants], FloatArray]:
+    """Gives what NVML shows, times so many seconds, as a function of constants: (q,) joules."""
+    work, rates, share = _read_work(table), table.rates, _setup_share(table)
+    setup_joules = share * _SETUP * np.asarray(rates.power_watts) * seconds
+
+    def read_joules(constants: EnergyConstants) -> FloatArray:
+        drawn = kernel_energy_joules(seconds, work, rates, constants)
+        return np.asarray((1 - share) * drawn + setup_joules)
+
+    return read_joules
+
+
+def sustained_s(table: KernelTable, seconds: FloatArray, constants: EnergyConstants) -> FloatArray:
+    """(q,) seconds of the rows' long runs, of predicted ones at full clocks."""
+    return sustained_time_s(seconds, _read_work(table), table.rates, constants)
+
+
+def _setup_share(table: KernelTable) -> FloatArray:
+    """(q,) share of the time before the loop in the mean of what NVML shows during the loop."""
+    is_copied = (table.words("framework") == "vLLM") & (table.words("operator") == "gemm")
+    is_copied &= table.words("weight_dtype") != "nvfp4"
+    run_s = table["latency_s"] * np.where(is_copied, _COPIES, 1)
+    loop_s = np.maximum(np.minimum(_LOOP_S, _MOST_RUNS * run_s), _LEAST_RUNS * run_s)
+    setup_s = _SETUP_S + _SEQUENCE_SETUP_S * np.nan_to_num(table["batch"])
+    return _mean_overlap(loop_s / _WINDOW_S, setup_s / _WINDOW_S)
+
+
+def _mean_overlap(loop: FloatArray, setup: FloatArray) -> FloatArray:
+    """Mean over a loop of how much of the window before each moment lies in the setup before it.
+
+    At ``x`` after its begin that is ``min(setup, 1 - x)``, all in parts of the window.
+    """
+    setup = np.minimum(setup, 1.0)
+    constant = np.minimum(loop, 1.0 - setup)
+    falling = np.minimum(loop, 1.0) - constant
+    return np.asarray((setup * (constant + falling) - falling**2 / 2) / loop)
+
+
+def _law(table: KernelTable) -> Callable[[EnergyConstants], FloatArray]:
+    return energy_joules(table, table["latency_s"])
+
+
+def _gemm(table: KernelTable) -> KernelWork:
+    m, n, k = (table[name] for name in ("m", "n", "k"))
+    weights, inputs = _bits(table, "weight_dtype"), _bits(table, "activation_dtype")
+    traffic = (n * k * weights + m * k * inputs + 16 * m * n) / 8
+    # A quantizing kernel reads the input in 16 bits and writes it in the product's format.
+    traffic = traffic + np.where(inputs < 16, m * k * (16 + inputs) / 8, 0.0)
+    return KernelWork(2 * m * n * k, traffic, np.maximum(_width(weights), _width(inputs)))
+
+
+def _prefill(table: KernelTable) -> KernelWork:
+    batch, heads, kv_heads = (table[name] for name in ("batch", "query_heads", "kv_heads"))
+    tokens, key = table["input_tokens"], table["head_dim"]
+    value = np.where(np.isnan(table["value_head_dim"]), key, table["value_head_dim"])
+    window = np.where(table["window"] > 0, table["window"], np.inf)
+    pairs = np.where(tokens > window, window * (tokens - window / 2), tokens**2 / 2)
+    is_whole = table.words("operator") == "attention_encoder"
+    scores = batch * heads * np.where(is_whole, tokens**2, pairs)
+    traffic = batch * tokens * (heads + kv_heads) * (key + value) * 2
+    # Queries and keys are read and written once more where a kernel before prepares them.
+    is_prepared = attention.shapes(table).is_prepared
+    traffic = traffic + np.where(is_prepared, batch * tokens * (heads + kv_heads) * key * 4, 0.0)
+    return KernelWork(2 * scores * (key + value), traffic, _softmax_bits(table), scores)
+
+
+def _decode(table: KernelTable) -> KernelWork:
+    batch, heads, kv_heads = (table[name] for name in ("batch", "query_heads", "kv_heads"))
+    window = np.where(table["window"] > 0, table["window"], np.inf)
+    keys = np.minimum(table["past_tokens"] + table["input_tokens"], window)
+    size, scores = 2 * table["head_dim"], batch * heads * keys
+    traffic = batch * keys * kv_heads * size * _bits(table, "kv_dtype") / 8
+    return KernelWork(2 * scores * size, traffic, _softmax_bits(table), scores)
+
+
+def _latent_prefill(table: KernelTable) -> KernelWork:
+    batch, heads, tokens = (table[name] for name in ("batch", "query_heads", "input_tokens"))
+    scores = batch * heads * tokens**2 / 2
+    traffic = batch * tokens * heads * 2.0 * 2 * (192 + 128)
+    is_prepared = mla.shapes(table).is_prepared
+    traffic = traffic + np.where(is_prepared, batch * tokens * heads * 2.0 * 192 * 4, 0.0)
+    return KernelWork(2 * scores * (192 + 128), traffic, _softmax_bits(table), scores)
+
+
+def _latent_decode(table: KernelTable) -> KernelWork:
+    scores = table["batch"] * table["query_heads"]
+    keys = table["past_tokens"] + table["input_tokens"]
+    traffic = table["batch"] * keys * 576 * _bits(table, "kv_dtype") / 8
+    scores = scores * keys
+    return KernelWork(2 * scores * (576 + 512), traffic, _softmax_bits(table), scores)
+
+
+def _experts(table: KernelTable) -> KernelWork:
+    tokens, experts, top_k = (table[name] for name in ("tokens", "experts", "top_k"))
+    weights, inputs = _bits(table, "weight_dtype"), _bits(table, "activation_dtype")
+    matrix = table["matrices"] * table["hidden"] * table["expert_hidden"] / table["tp"]
+    pairs = tokens * top_k / table["ep"]
+    touched = experts / table["ep"] * (1 - (1 - top_k / experts) ** tokens)
+    # Every pair reads its input and writes its output, and the layer between both.
+    between = table["hidden"] + table["expert_hidden"] / table["tp"]
+    traffic = (touched * matrix * weights + pairs * between * (inputs + 16)) / 8
+    return KernelWork(2 * pairs * matrix, traffic, np.maximum(_width(weights), _width(inputs)))
+
+
+def _quantize(table: KernelTable) -> KernelWork:
+    elements = table["m"] * table["k"]
+    return KernelWork(0 * elements, 3 * elements, np.full(len(table), 8.0))
+
+
+_COUNTS: dict[str, Callable[[KernelTable], KernelWork]] = {
+    "gemm": _gemm,
+    "attention_prefill": _prefill,
+    "attention_encoder": _prefill,
+    "attention_decode": _decode,
+    "mla_prefill": _latent_prefill,
+    "mla_decode": _latent_decode,
+    "moe_experts": _experts,
+    "quantize_bf16_to_fp8": _quantize,
+}
+
+
+def _work(table: KernelTable) -> KernelWork:
+    columns = np.full((4, len(table)), np.nan)
+    operators = table.words("operator")
+    for operator, count in _COUNTS.items():
+        rows = np.flatnonzero(operators == operator)
+        if len(rows):
+            work = count(table.take(rows))
+            columns[:3, rows] = work.flop, work.traffic_bytes, work.multiply_bits
+            columns[3, rows] = work.scores
+    return KernelWork(*columns)
+
+
+def _read_work(table: KernelTable) -> KernelWork:
+    """The work of rows; bytes that nobody wrote count by what they take of others' energy."""
+    work = _work(table)
+    factor = np.where(has_written_operands(table), 1.0, _UNWRITTEN)
+    return replace(work, traffic_bytes=work.traffic_bytes * factor)
+
+
+def _bits(table: KernelTable, column: str) -> FloatArray:
+    """Stored bits of a column's formats; NaN where a format is not known."""
+    words = table.words(column).tolist()
+    known = {name: _bits_or_nan(name) for name in set(words)}
+    return np.array([known[name] for name in words])
+
+
+def _bits_or_nan(name: str) -> float:
+    try:
+        return operand_format(name).stored_bits
+    except UnknownNameError:
+        return np.nan
+
+
+def _width(bits: FloatArray) -> FloatArray:
+    return np.where(bits >= 16, 16.0, np.where(bits >= 8, 8.0, np.where(bits >= 4, 4.0, np.nan)))
+
+
+def _softmax_bits(table: KernelTable) -> FloatArray:
+    """Attention counts as 16 bits: its exponentials, not its multipliers, make its power."""
+    return np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0)
+
+
+FAMILY = KernelFamily(
+    file="energy",
+    operators=tuple(_COUNTS),
+    target=np.nan,
+    left_out=left_out,
+    law=_law,
+    roofline=_no_roofline,
+    start=START,
+    most=MOST,
+    free=FREE,
+    groups=groups,
+    measured=measured_joules,
+)

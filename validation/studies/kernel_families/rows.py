@@ -1,0 +1,72 @@
+"""Rows of a table of measured kernels: which can be predicted, and with whose constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.schema import Record
+from codesign.models.hardware.device import Device
+from validation.studies.kernel_table import KernelTable
+
+Constants = TypeVar("Constants", bound=Record)
+Reasons: TypeAlias = NDArray[np.str_]
+"""(q,) why a row is not predicted; empty where it is."""
+
+
+def device_numbers(table: KernelTable, number: Callable[[Device], float]) -> FloatArray:
+    """(q,) a number of every row's device; NaN where the device is unknown."""
+    return np.array([np.nan if item is None else number(item) for item in table.devices])
+
+
+def device_texts(table: KernelTable, text: Callable[[Device], str]) -> NDArray[np.str_]:
+    """(q,) a text of every row's device; empty where the device is unknown."""
+    texts = ["" if item is None else text(item) for item in table.devices]
+    return np.array(texts, dtype=np.str_)
+
+
+def multiplies(table: KernelTable, number_format: str) -> BoolArray:
+    """(q,) whether the matrix units of every row's device take a format."""
+    has_format = device_numbers(table, lambda device: float(number_format in device.peak))
+    return np.equal(has_format, 1.0)
+
+
+def find_reasons(
+    table: KernelTable,
+    operators: Sequence[str],
+    sizes: Sequence[str],
+    *,
+    formats: Mapping[str, Sequence[str]] | None = None,
+    may_be_0: Sequence[str] = (),
+    more: Mapping[str, BoolArray] | None = None,
+) -> Reasons:
+    """(q,) the first reason why a row cannot be predicted; empty where there is none.
+
+    Args:
+        table: (q,) rows.
+        operators: Those that the family predicts.
+        sizes: Columns that must state a number above 0.
+        formats: Number formats that the law knows, by column.
+        may_be_0: Sizes that may be 0.
+        more: (q,) where other reasons apply, by reason.
+    """
+    reasons = {
+        "the operator is not of this family": ~np.isin(table.words("operator"), operators),
+        "no file describes the device": np.array(
+            [item is None for item in table.devices], dtype=np.bool_
+        ),
+    }
+    for name in sizes:
+        numbers = table[name]
+        has_size = numbers >= 0 if name in may_be_0 else numbers > 0
+        reasons[f"{name} is not stated"] = np.isnan(numbers)
+        reasons[f"{name} is too small"] = ~has_size
+    for column, known in (formats or {}).items():
+        reasons[f"{column} is not known"] = ~np.isin(table.words(column), known)
+    reasons |= more or {}
+    masks = [np.asarray(mask, dtype=np.bool_) for mask in reasons.values()]
+    return np.select(masks, list(reasons), default="").astype(np.str_)

@@ -1,0 +1,325 @@
+"""Measured kernels beside our laws, by device and kernel, and beside a bare roofline.
+
+The constants are fitted to the same table, and so are the corrections of measured chips. How far
+corrections carry is shown by those that have not seen a row's geometry on any device; how far laws
+carry, by fits that have not seen a row's device, with or without others of its chip: what a
+reader's own device is to us.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
+from validation.studies import attention_blocks
+from validation.studies.kernel_families.correcting import cross_validated_s
+from validation.studies.kernel_families.family import KernelFamily
+from validation.studies.kernel_table import (
+    KERNELS_FILE,
+    KernelTable,
+    joined,
+    read_kernel_table,
+)
+from validation.studies.operator_rows import read_operator_rows
+from validation.studies.study import (
+    Study,
+    comparison,
+    count_promise,
+    median_promise,
+    summarize,
+)
+
+FAMILIES = ("gemm", "attention", "mla", "mla_bmm", "scan", "experts", "elementwise", "collectives",
+            "expert_exchange")  # fmt: skip
+"""Modules of ``kernel_families``."""
+
+
+def family_of(name: str) -> KernelFamily[Any]:
+    """The family of that name."""
+    module = import_module(f"validation.studies.kernel_families.{name}")
+    family: KernelFamily[Any] = module.FAMILY
+    return family
+
+
+def run() -> Study:
+    """Compare every kernel of the shipped table with predictions that have not seen it.
+
+    Those on its own chip have not seen its geometry, those without its device have corrections of
+    other devices of its chip, if there are such, and those without its chip are the law alone.
+    """
+    table, reasons = measured_kernels()
+    return study_of(table, reasons, has_folds=True)
+
+
+def compare(path: Path | str = KERNELS_FILE) -> Study:
+    """Any table of measured kernels beside shipped predictions, with corrections; no fit.
+
+    Args:
+        path: A table with the columns of ``kernels_measured.csv.gz``.
+
+    Raises:
+        InputError: The table cannot be read.
+    """
+    return study_of(read_kernel_table(path), (), has_folds=False)
+
+
+def measured_kernels() -> tuple[KernelTable, list[str]]:
+    """All kernels to which constants are fitted, and why other measured ones are no rows."""
+    others, reasons = read_operator_rows()
+    return joined(read_kernel_table(), others), reasons
+
+
+def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Study:
+    """Rows of a table beside predictions.
+
+    Args:
+        omitted: Why others are no rows of it.
+        has_folds: Whether rows were fitted to, so that predictions leave their geometry out, and
+            in further columns their device and its chip.
+    """
+    rows: list[Mapping[str, Any]] = []
+    summary: list[dict[str, Any]] = []
+    targets: list[dict[str, Any]] = []
+    reasons: Counter[str] = Counter(omitted)
+    predicted = [_of_family(name, table, reasons, has_folds) for name in FAMILIES]
+    for name, limit, own, predictions in (*predicted, *_of_blocks(table, reasons)):
+        if len(own):
+            rows += _rows(name, own, predictions)
+            summary += _summaries(own, predictions)
+            targets += _targets(name, limit, own, predictions)
+    targets += _roofline_targets(rows)
+    covered = [family_of(name).operators for name in FAMILIES]
+    known = set(chain(*covered, *attention_blocks.OPERATORS.values()))
+    for operator in sorted({*table.words("operator").tolist()} - known):
+        count = int((table.words("operator") == operator).sum())
+        reasons[f"operator {operator} is not modeled"] += count
+    left = [f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()]
+    notes = (*_NOTES, _FOLDS) if has_folds else _NOTES
+    return Study(
+        name="kernels",
+        question="How far are the laws of kernels from kernels that others measured?",
+        rows=rows,
+        summary=summary,
+        targets=targets,
+        notes=(*left, *notes),
+    )
+
+
+_Predicted: TypeAlias = tuple[str, float, KernelTable, Mapping[str, FloatArray]]
+"""Name of some kernels, the promised error, their rows, and (q,) seconds by how they came about."""
+
+
+def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: bool) -> _Predicted:
+    family = family_of(name)
+    own = table.of(family.operators)
+    if not len(own):
+        return name, family.target, own, {}
+    reasons.update(reason for reason in family.left_out(own).tolist() if reason)
+    predictions = {"law": family.predict(own), "roofline": family.roofline_s(own)}
+    if has_folds:
+        predictions["ours"] = cross_validated_s(family, own)
+        predictions["device held out"] = _without(family, own, device_keys(own))
+        predictions["chip held out"] = _without(family, own, chip_names(own))
+    else:
+        predictions["ours"] = family.corrected_s(own)
+    return name, family.target, own, predictions
+
+
+def _of_blocks(table: KernelTable, reasons: Counter[str]) -> Iterator[_Predicted]:
+    """Whole blocks of attention, to which nothing is fitted."""
+    for name, operators in attention_blocks.OPERATORS.items():
+        own = table.of(operators)
+        left = attention_blocks.left_out(own)
+        reasons.update(reason for reason in left.tolist() if reason)
+        own = own.take(left == "")
+        yield name, attention_blocks.TARGET, own, attention_blocks.predict(own)
+
+
+def _without(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
+    """(q,) seconds by constants and corrections that were fitted without the rows of its name.
+
+    Corrections are those of other devices of the row's chip, without its geometry.
+    """
+    seconds = np.full(len(table), np.nan)
+    for name in sorted(set(names.tolist())):
+        is_tested = names == name
+        try:
+            constants = family.fit(table.take(~is_tested))
+        except InputError:  # no other device was measured
+            continue
+        unseen_s = cross_validated_s(family, table, ~is_tested, constants)
+        seconds[is_tested] = unseen_s[is_tested]
+    return seconds
+
+
+def chip_names(table: KernelTable) -> NDArray[np.str_]:
+    """(q,) names of the devices' chips; that of the device where it is not known."""
+    pairs = zip(table.devices, table.words("device").tolist(), strict=True)
+    names = [device.measured_name if device else name for device, name in pairs]
+    return np.array(names, dtype=np.str_)
+
+
+def device_keys(table: KernelTable) -> NDArray[np.str_]:
+    """(q,) keys of the devices, which several names may have; the name where it is not known."""
+    pairs = zip(table.devices, table.words("device").tolist(), strict=True)
+    return np.array([device.key if device else name for device, name in pairs], dtype=np.str_)
+
+
+def relative_errors(table: KernelTable, seconds: FloatArray) -> FloatArray:
+    """(q,) relative errors of predicted times; NaN where there is none."""
+    return seconds / table["latency_s"] - 1.0
+
+
+def _rows(
+    family: str, table: KernelTable, predictions: Mapping[str, FloatArray]
+) -> list[dict[str, Any]]:
+    errors = {name: relative_errors(table, seconds) for name, seconds in predictions.items()}
+    words = {name: table.words(name) for name in ("id", "operator", "framework")}
+    keys = device_keys(table).tolist()
+    formats, has_folds = _formats(table), "device held out" in errors
+    return [
+        comparison(
+            {
+                "what": f"{words['id'][i]} {words['operator'][i]}",
+                "group": family,
+                "operator": str(words["operator"][i]),
+                "device": keys[i],
+                "format": formats[i],
+                "framework": str(words["framework"][i]),
+            },
+            measured,
+            predictions["ours"][i],
+            law=float(errors["law"][i]),
+            roofline=float(predictions["roofline"][i]),
+            held_out=float(errors["device held out"][i]) if has_folds else None,
+            chip_held_out=float(errors["chip held out"][i]) if has_folds else None,
+        )
+        for i, measured in enumerate(table["latency_s"])
+        if not np.isnan(errors["ours"][i])
+    ]
+
+
+def _formats(table: KernelTable) -> list[str]:
+    columns = zip(
+        table.words("weight_dtype"), table.words("activation_dtype"), table.words("kv_dtype"),
+        strict=True,
+    )  # fmt: skip
+    return [" ".join(dict.fromkeys(str(word) for word in row if word)) for row in columns]
+
+
+def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    summary = []
+    operators, devices = table.words("operator"), device_keys(table)
+    for operator in dict.fromkeys(operators.tolist()):
+        for device in sorted(set(devices[operators == operator].tolist())):
+            chosen = (operators == operator) & (devices == device)
+            row = _summary(f"{operator}, {device}", table, chosen, predictions)
+            summary += [row] if row else []
+    return summary
+
+
+def _summary(
+    group: str,
+    table: KernelTable,
+    chosen: NDArray[np.bool_],
+    predictions: Mapping[str, FloatArray],
+) -> dict[str, Any] | None:
+    errors = {
+        name: relative_errors(table, seconds)[chosen] for name, seconds in predictions.items()
+    }
+    known = ~np.isnan(errors["ours"])
+    if not known.any():
+        return None
+    row = summarize(group, errors["ours"][known])
+    for name, key in _COLUMNS.items():
+        others = errors.get(name, np.full(len(known), np.nan))[known]
+        others = others[~np.isnan(others)]
+        row[f"{key}_absolute_error"] = float(np.median(np.abs(others))) if len(others) else None
+    return row
+
+
+def _targets(
+    name: str, limit: float, table: KernelTable, predictions: Mapping[str, FloatArray]
+) -> list[dict[str, Any]]:
+    targets = []
+    unseen = "geometry held out" if "device held out" in predictions else "shipped predictions"
+    names = {"ours": unseen, "device held out": "device held out, others of its chip kept"}
+    for how, words in (names | {"chip held out": "chip held out"}).items():
+        if how not in predictions:
+            continue
+        errors = relative_errors(table, predictions[how])
+        errors = errors[~np.isnan(errors)]
+        if len(errors):
+            targets.append(median_promise(f"{name.replace('_', ' ')}, {words}", limit, errors))
+    return targets
+
+
+def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """In how many groups by kernel, device and formats predictions are nearer than rooflines."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["operator"], row["device"], row["format"]].append(row)
+    targets = []
+    for column, words in _BESIDE_ROOFLINES.items():
+        judged = [_is_nearer_than_roofline(group, column) for group in groups.values()]
+        known = [is_nearer for is_nearer in judged if is_nearer is not None]
+        if known:
+            subject = f"kernels by device and formats, {words} at least as near as a bare roofline"
+            targets.append(count_promise(subject, "all", sum(known), len(known)))
+    return targets
+
+
+def _is_nearer_than_roofline(group: Sequence[Mapping[str, Any]], column: str) -> bool | None:
+    """Whether the median size of some errors is at most the roofline's; None if none is known."""
+    known = [row for row in group if row[column] is not None and not np.isnan(row[column])]
+    if not known:
+        return None
+    ours = np.median([abs(row[column]) for row in known])
+    bound = np.median([abs(row["roofline"] / row["reference"] - 1.0) for row in known])
+    return bool(ours <= bound)
+
+
+_BESIDE_ROOFLINES = {
+    "error": "predictions",
+    "law": "laws alone",
+    "held_out": "with the device held out",
+}
+"""Errors of a row that are compared with the bare roofline's, and whose they are."""
+_COLUMNS = {
+    "law": "law",
+    "roofline": "roofline",
+    "device held out": "held_out",
+    "chip held out": "chip_held_out",
+}
+"""Columns of the summary beside ours, by prediction."""
+_NOTES = (
+    "Measured by NVIDIA (ai-dynamo/aiconfigurator at 095f58a, Apache-2.0): the fastest of several "
+    "frameworks and versions, in loops of CUDA graphs; host launch costs are absent.",
+    "Some of A100s by Vidur (microsoft/vidur, MIT), starts by a full queue included.",
+    "Constants are shared by all GPUs. Corrections of products, attention and experts are of the "
+    "chip that was measured: sizes are corrected by what similar sizes took of the law's time.",
+    "The roofline is the larger of arithmetic over the datasheet's peak and bytes over its "
+    "bandwidth. GenZ times an operator so, over shares of both that its user states (study "
+    "requests); LLMCompass is on no package index and was not run.",
+    "Blocks of attention are sums of kernels as platform puts them together; nothing is fitted to "
+    "them. Those of L40S and, with sparse attention, of vLLM have kernels that others replaced.",
+)
+_FOLDS = (
+    "Errors are of corrections fitted without the row's geometry on any device, in five parts: "
+    "weight shapes of products, heads of attention, layers of experts, single shapes elsewhere; "
+    "'law alone' has none, nor have the other families. 'Device held out' is a fit to all rows of "
+    "the other devices, corrected by other devices of the same chip (H100 and H200, A100 on SXM and"
+    " PCIe) without the row's geometry; 'chip held out' is a fit to all rows of other chips, "
+    "without corrections. Neither is quite unseen: starts of kernels that device files state were "
+    "measured on the device, and what latent attention takes from attention, and the exchange of "
+    "tokens from collectives, is of all devices."
+)

@@ -1,0 +1,100 @@
+"""Areas of published dies beside ours, each from its blocks, with the range of our constants.
+
+The residuals say how well an area is known before a design exists. Two of the constants were chosen
+by these dies (``uncore_share``, and ``sram_mm2_per_megabyte`` by the V-Caches).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import numpy as np
+from pydantic import Field
+
+from codesign.base.schema import Record, read_records
+from codesign.models.accounts.account_constants import Constants, Process, constants_at
+from codesign.models.accounts.area import mac_mtransistors, sram_mm2
+from codesign.models.memtech import Level, load_library
+from validation.studies.study import Study, all_within, ranged_row, summarize
+
+_FILE = Path(__file__).parent / "data" / "dies.yaml"
+_LEVELS: tuple[Level, ...] = get_args(Level)
+Count = Annotated[float, Field(ge=0)]
+
+
+class PublishedDie(Record):
+    """A die as its blocks; see the data file."""
+
+    area: Annotated[float, Field(gt=0)]
+    at_most: bool = False
+    """Whether the published area is only a bound."""
+    is_macro: bool = False
+    """Whether it is memory and nothing else."""
+    process: Process
+    macs_16_bit: Count = 0
+    npu_lanes: Count = 0
+    gpu_lanes: Count = 0
+    gpu_cores: Count = 0
+    sram_megabytes: Count = 0
+    memory: str = ""
+    stacks: Count = 0
+    link_gigabytes_per_s: Count = 0
+    hosts: Count = 1
+    stacked_mm2: Count = 0
+    """Of the dies that stand on it, beside which its interfaces are."""
+    source: str
+
+    def modelled_mm2(self, level: Level) -> float:
+        """The area of its blocks with every constant at one end of its range."""
+        constants = constants_at(self.process, level)
+        sram = float(sram_mm2(np.array(self.sram_megabytes * 1e6), constants))
+        if self.is_macro:
+            return sram
+        beside = self._interfaces_mm2(constants, level)
+        blocks = self._logic_mtransistors(constants) * constants.logic_mm2_per_mtransistor
+        uncore = 1.0 + constants.uncore_share
+        covered = self.stacked_mm2 + beside * uncore if self.stacked_mm2 else 0.0
+        return max((blocks + sram + beside) * uncore, covered)
+
+    def _interfaces_mm2(self, constants: Constants, level: Level) -> float:
+        area = load_library()[self.memory].interface_area if self.memory else None
+        phys = self.stacks * area.value_at(level) * 1e6 if area else 0.0
+        links = self.link_gigabytes_per_s * constants.link_mm2_per_gigabyte_per_s
+        return phys + links + self.hosts * constants.host_interface_mm2
+
+    def _logic_mtransistors(self, constants: Constants) -> float:
+        sixteen = np.array(16.0)
+        return (
+            self.macs_16_bit * float(mac_mtransistors(sixteen, sixteen, constants))
+            + self.npu_lanes * constants.lane_mtransistors
+            + self.gpu_lanes * constants.gpu_lane_mtransistors
+            + self.gpu_cores * constants.gpu_core_mtransistors
+        )
+
+
+def run() -> Study:
+    """The study."""
+    rows = []
+    for name, die in read_records(_FILE, PublishedDie, "dies").items():
+        subject = f"{name}, mm2" + (", at most" if die.at_most else "")
+        row = ranged_row(
+            subject, die.area, [die.modelled_mm2(level) for level in _LEVELS], die.source
+        )
+        if die.at_most:
+            row["is_within"] = row["low"] <= die.area
+        rows.append(row | {end: round(row[end], 1) for end in ("ours", "low", "high")})
+    exact = np.array([row["error"] for row in rows if "at most" not in str(row["what"])])
+    return Study(
+        name="area",
+        question="Areas of published dies, from their blocks, against the vendors' figures.",
+        rows=rows,
+        summary=[summarize("dies of known area", exact)],
+        targets=[all_within("published areas within the range of the constants", rows)],
+        notes=[
+            "low and high have every constant at that end of its range at once, wider than likely",
+            "in-sample: uncore_share is chosen by the A100, H100 and XCD, SRAM is fitted to the "
+            "V-Caches; the density of logic is that of the A100 (n7) and the H100 (n5)",
+            "an IOD is as large as the two XCD on it, the interfaces beside them and their uncore",
+        ],
+    )

@@ -1,0 +1,253 @@
+"""Cycles of the systolic array against SCALE-Sim [ScaleSim3]_, which simulates every cycle.
+
+SCALE-Sim wants an older NumPy than we do, so it runs in an environment of its own, as another
+process. What it said for the cases of seed 0 is kept as data, so that a comparison needs no
+installation; any other seed or size simulates anew.
+
+.. [ScaleSim3] The simulator ``scalesim`` on PyPI, version 3; Samajdar et al., arXiv:1811.02883.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError, JobError
+from codesign.models.hardware.array import DATAFLOWS, Dataflow, Drain, systolic_cycles
+from codesign.report.exports.scalesim import CONFIGURATION
+from codesign.report.simulators.environments import install, is_installed, run_with
+from codesign.report.simulators.scalesim import PROGRAM
+from validation.studies.study import Study, comparison, promise, summarize
+
+ARRAYS = ((8, 8), (16, 16), (32, 32), (64, 64), (128, 128), (8, 64), (64, 16), (128, 32))
+"""Rows and columns of the arrays that every product is tried on."""
+LARGEST_SIZE = 4096
+MOST_CYCLES = 8000.0
+"""A random product is left out on an array where its three mappings together take longer:
+SCALE-Sim steps through some 5,000 cycles a second."""
+N_PRODUCTS = 240
+TOLERANCE = 0.01
+KEPT = Path(__file__).parent / "data" / "scalesim.csv"
+"""What SCALE-Sim said for the cases of seed 0."""
+# ``CALC`` measures the bandwidth that avoids every stall instead of stalling, and then reads no
+# other; the buffers take whole operands.
+_TEMPLATE = CONFIGURATION.format(
+    name="products",
+    rows="{rows}",
+    columns="{columns}",
+    share_kb=65536,
+    dataflow="{dataflow}",
+    bandwidth=1,
+    interface="CALC",
+)
+_CASE = ("m", "k", "n", "rows", "columns")
+# Sizes at and around the edges of the arrays, and the thinnest products there are.
+_EDGES = (
+    (1, 1, 1), (1, 1, 4096), (1, 4096, 1), (4096, 1, 1), (8, 8, 8), (9, 9, 9), (64, 64, 64),
+    (63, 64, 65), (128, 128, 128), (129, 127, 128), (256, 128, 32), (1, 512, 512),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What SCALE-Sim said.
+
+    Attributes:
+        version: Of SCALE-Sim.
+        cases: (c, 5) m, k, n, rows and columns.
+        reported: (c, 3) "Total Cycles" under each of ``DATAFLOWS``.
+    """
+
+    version: str
+    cases: FloatArray
+    reported: FloatArray
+
+
+def run(seed: int = 0, size: int | None = None) -> Study:
+    """Compare ``systolic_cycles`` with SCALE-Sim.
+
+    Args:
+        size: Number of products; ``N_PRODUCTS`` if None.
+
+    With seed 0 and nothing else given, SCALE-Sim's kept answers are used; otherwise it runs, and
+    is installed if it is not, which takes a quarter of an hour for all products.
+
+    Raises:
+        InputError: ``size`` is not positive.
+        JobError: SCALE-Sim cannot be installed, or fails.
+    """
+    if seed == 0 and size is None:
+        return compare(read_results(KEPT))
+    if size is not None and size < 1:
+        raise InputError(f"size: expected a positive number of products, got {size}")
+    if not is_installed("scalesim"):
+        install("scalesim")
+    return compare(simulate(cases(seed, size or N_PRODUCTS)))
+
+
+def cases(seed: int, n_products: int) -> list[tuple[int, ...]]:
+    """Distinct products, each on every array where it is not too long to simulate.
+
+    The edge cases come first, then log-uniform sizes from 1 to 4096.
+
+    Returns:
+        (m, k, n, rows, columns) each.
+    """
+    chosen: list[tuple[int, ...]] = []
+    products: set[tuple[int, ...]] = set()
+    for product in _products(seed):
+        most = np.inf if product in _EDGES else MOST_CYCLES
+        fitting = [(*product, *array) for array in ARRAYS if _length(product, array) <= most]
+        if fitting and product not in products:
+            products.add(product)
+            chosen += fitting
+        if len(products) == n_products:
+            break
+    return chosen
+
+
+def _products(seed: int) -> Iterator[tuple[int, ...]]:
+    yield from _EDGES
+    rng = np.random.default_rng([seed, LARGEST_SIZE])
+    while True:
+        sizes = np.exp2(rng.uniform(0, np.log2(LARGEST_SIZE), 3))
+        yield tuple(round(size) for size in sizes)
+
+
+def _length(product: tuple[int, ...], array: tuple[int, int]) -> float:
+    return float(_ours(np.array([[*product, *array]], dtype=np.float64), "shifted").sum())
+
+
+def simulate(cases: Sequence[tuple[int, ...]]) -> Simulated:
+    """Let SCALE-Sim count the cycles of (m, k, n, rows, columns) cases.
+
+    Raises:
+        JobError: SCALE-Sim fails, or stalls, so that the cycles are not those of the array alone.
+    """
+    reported = np.empty((len(cases), len(DATAFLOWS)))
+    version = ""
+    for array in dict.fromkeys(case[3:] for case in cases):
+        places = [i for i, case in enumerate(cases) if case[3:] == array]
+        products = [f"{m},{n},{k}" for m, k, n in (cases[i][:3] for i in places)]
+        for j, flow in enumerate(DATAFLOWS):
+            answer = _simulated(array, flow, products)
+            if any(answer["stalls"]):
+                raise JobError(f"SCALE-Sim stalled on a {array[0]} x {array[1]} array under {flow}")
+            # The program counts cycles from 1, the report from 0.
+            reported[places, j] = np.array(answer["cycles"]) - 1
+            version = answer["version"]
+    return Simulated(version, np.array(cases, dtype=np.float64), reported)
+
+
+def _simulated(array: tuple[int, ...], flow: Dataflow, products: Sequence[str]) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "array.cfg"
+        rows, columns = array
+        configuration = _TEMPLATE.format(rows=rows, columns=columns, dataflow=flow)
+        path.write_text(configuration, encoding="utf-8")
+        return run_with("scalesim", PROGRAM, path.name, *products, folder=path.parent)
+
+
+def read_results(path: Path) -> Simulated:
+    """Read kept answers.
+
+    Raises:
+        InputError: The file holds none.
+    """
+    with path.open(encoding="utf-8") as file:
+        header = file.readline().split()
+        rows = list(csv.DictReader(file))
+    if header[:2] != ["#", "scalesim"] or not rows:
+        raise InputError(
+            "expected results of SCALE-Sim, with its version in the first line", path.name
+        )
+    return Simulated(
+        version=header[2],
+        cases=np.array([[float(row[name]) for name in _CASE] for row in rows]),
+        reported=np.array([[float(row[flow]) for flow in DATAFLOWS] for row in rows]),
+    )
+
+
+def compare(simulated: Simulated) -> Study:
+    """The study: a row per case and dataflow, os drained directly."""
+    # SCALE-Sim numbers cycles from 0 and reports the number of the last.
+    reference = simulated.reported + 1.0
+    ours = _ours(simulated.cases, "direct")
+    errors = ours / reference - 1.0
+    shifted = _ours(simulated.cases, "shifted")[:, 2] / reference[:, 2] - 1.0
+    rows = [
+        comparison(
+            {
+                "what": f"{case[0]:g}x{case[1]:g}x{case[2]:g} on {case[3]:g}x{case[4]:g} {flow}",
+                "dataflow": flow,
+            },
+            reference[i, j],
+            ours[i, j],
+        )
+        for i, case in enumerate(simulated.cases)
+        for j, flow in enumerate(DATAFLOWS)
+    ]
+    by_flow = [summarize(flow, errors[:, j]) for j, flow in enumerate(DATAFLOWS)]
+    by_flow.append(summarize("os, sums shifted out (drain=shifted)", shifted))
+    n_products = len(np.unique(simulated.cases[:, :3], axis=0))
+    n_arrays = len(np.unique(simulated.cases[:, 3:], axis=0))
+    largest = float(np.abs(errors).max())
+    return Study(
+        name="scalesim",
+        question=(
+            f"Cycles of {n_products} products on {n_arrays} systolic arrays under three mappings "
+            f"({errors.size} cases): our formula against SCALE-Sim {simulated.version}, which "
+            "simulates every cycle."
+        ),
+        rows=rows,
+        summary=by_flow,
+        targets=[
+            promise(
+                "largest difference of the cycles",
+                f"<= {TOLERANCE:.0%}",
+                f"{largest:.2%}",
+                largest <= TOLERANCE,
+            ),
+            promise("products compared", ">= 200", str(n_products), n_products >= 200),
+        ],
+        notes=_notes(),
+    )
+
+
+def _ours(cases: FloatArray, drain: Drain) -> FloatArray:
+    m, k, n, rows, columns = cases.T
+    by_flow = [_cycles(m, k, n, rows, columns, flow, drain) for flow in DATAFLOWS]
+    return np.stack(by_flow, axis=1)
+
+
+def _cycles(
+    m: FloatArray, k: FloatArray, n: FloatArray, rows: FloatArray, columns: FloatArray,
+    flow: Dataflow, drain: Drain,
+) -> FloatArray:  # fmt: skip
+    return systolic_cycles(m, k, n, rows, columns, flow, drain)
+
+
+def _notes() -> list[str]:
+    return [
+        "SCALE-Sim's report gives the number of the last cycle, counted from 0; one is added.",
+        (
+            "Output stationary: the paper of SCALE-Sim charges 2R + C + T - 2 cycles a fold, R of "
+            "them to shift the finished sums down and out of the grid. The simulator's trace ends "
+            "after R + C + T - 2: every sum leaves as it is finished. Both are offered: "
+            "drain=direct, the default, compared here, and drain=shifted, which a simulation of a "
+            "grid that shifts its sums confirms. The latter is longer by R cycles a fold, much for "
+            "short folds and little for deep ones: see its line in the summary."
+        ),
+        (
+            "Random products are chosen so that the three mappings together take at most "
+            f"{MOST_CYCLES:.0f} cycles on an array; the larger ones therefore appear on large "
+            "arrays only. Neither side stalls."
+        ),
+    ]

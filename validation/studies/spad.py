@@ -1,0 +1,173 @@
+"""SPAD's [SPAD]_ chips beside ours: speed in both phases, silicon, and machines for a load.
+
+The chips are device files with its Table 3; starts, links and what products sustain are those of
+the H100. Its own times are simulated (LLMCompass), on a modelled H100.
+
+.. [SPAD] H. Zhang et al., SPAD: Specialized Prefill and Decode Hardware for Disaggregated LLM
+   Inference, arXiv 2510.08544, 2025.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.hardware.device import Device, load_device
+from validation.studies.device_pools import (
+    DATA,
+    Phase,
+    claim_row,
+    claims,
+    fastest_batch,
+    group_metrics,
+    model_file,
+)
+
+_TIMES = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
+_EXPLAINED = {
+    ("spad-prefill", "prefill"): "our products keep more of the larger arrays; its gain is lost to "
+    "normalization and softmax at 2 TB/s, and to small and to very long prompts",
+    ("spad-prefill", "decode"): "ours reads weights and cache at the bandwidths' ratio, 0.61, and "
+    "adds starts and collectives that do not change; 0.80 means that more does not change",
+    ("spad-decode", "prefill"): "arithmetic at 0.55 of the rate, the rest unchanged",
+    ("spad-decode", "decode"): "bound by the same memory",
+}
+
+
+def speed_rows() -> Iterator[dict[str, Any]]:
+    """Speed of both chips in both phases over the modelled H100, the mean over a grid."""
+    stated = claims()["spad"]
+    for claim in stated["speed"]:
+        chip, phase = claim["chip"], claim["phase"]
+        yield claim_row(
+            f"{chip} in {phase}, speed over the modelled H100",
+            "SPAD, speed",
+            claim["printed"],
+            mean_speed(chip, phase),
+            "Table 3",
+            _EXPLAINED[chip, phase],
+        )
+
+
+def mean_speed(chip: str, phase: Phase) -> float:
+    """Mean over batches and tokens that fit both of how much faster a chip is than the H100."""
+    stated = claims()["spad"]
+    batches, speeds = stated["grid"]["batch"], []
+    for tokens in stated["grid"]["tokens"]:
+        times = []
+        fits = np.ones(len(batches), dtype=np.bool_)
+        for device in (stated["reference"], chip):
+            metrics = _metrics(device, phase, (tokens, 0 if phase == "prefill" else 1), batches)
+            fits &= metrics["fits"] > 0
+            times.append(metrics[_TIMES[phase]])
+        speeds += (times[0] / times[1])[fits].tolist()
+    return float(np.mean(speeds))
+
+
+def _metrics(
+    device: str, phase: Phase, tokens: tuple[int, int], batches: list[int]
+) -> dict[str, FloatArray]:
+    stated = claims()["spad"]
+    design = {"device": device, "tensor_parallel": stated["tensor_parallel"]}
+    return group_metrics(phase, model_file(stated["model"]), tokens, design, batches)
+
+
+def silicon_rows() -> Iterator[dict[str, Any]]:
+    """Cost of die and memory, and TDP, by the paper's rules from its areas."""
+    silicon = claims()["spad"]["silicon"]
+    reference_usd = hardware_usd(claims()["spad"]["reference"])
+    for chip, claim in silicon["chips"].items():
+        cost = ("hardware cost over the H100's", claim["cost"], hardware_usd(chip) / reference_usd)
+        for quantity, printed, ours in (cost, ("TDP, W", claim["tdp"], tdp_watts(chip))):
+            yield claim_row(
+                f"{chip}, {quantity}",
+                "SPAD, cost and TDP",
+                printed,
+                ours,
+                "Table 3",
+                "section 6.1's rules: dies on a wafer and dollars a gigabyte; power by area",
+            )
+
+
+def hardware_usd(chip: str) -> float:
+    """Dollars of a chip's die and memory.
+
+    Dies on a wafer are ``pi d^2 / (4 A) - pi d / sqrt(2 A)``, without a yield, which gives the
+    paper's prices of dies.
+    """
+    silicon = claims()["spad"]["silicon"]
+    claim, diameter = silicon["chips"][chip], silicon["wafer_diameter_mm"]
+    area = claim["area_mm2"]
+    dies = math.pi * diameter**2 / (4 * area) - math.pi * diameter / math.sqrt(2 * area)
+    capacity_gb = _device(chip).capacity / 1e9
+    memory = capacity_gb * float(silicon[f"{claim['memory']}_usd_per_gb"])
+    return float(silicon["wafer_usd"] / dies + memory)
+
+
+def tdp_watts(chip: str) -> float:
+    """Watts of a chip whose die has the power density of the H100's."""
+    silicon, reference = claims()["spad"]["silicon"], claims()["spad"]["reference"]
+    h100 = silicon["chips"][reference]
+    kept = 1.0 - silicon["losses"]
+    die = (h100["tdp"] * kept - _memory_watts(reference)) / h100["area_mm2"]
+    watts = die * silicon["chips"][chip]["area_mm2"] + _memory_watts(chip)
+    return float(watts / kept)
+
+
+def _memory_watts(chip: str) -> float:
+    silicon = claims()["spad"]["silicon"]
+    claim = silicon["chips"][chip]
+    if claim["memory"] == "gddr":
+        return _device(chip).bandwidth * 8.0 * float(silicon["gddr_pj_per_bit"]) * 1e-12
+    return float(claim["packages"] * silicon["hbm_package_watts"])
+
+
+def _device(chip: str) -> Device:
+    return load_device(str(DATA / "devices" / f"{chip}.yaml"))
+
+
+def cluster_rows() -> Iterator[dict[str, Any]]:
+    """Machines of eight chips for 70 requests/s."""
+    stated = claims()["spad"]
+    for cluster in stated["clusters"]:
+        chips = (cluster["prompt_chip"], cluster["token_chip"])
+        prompt, token = machines_for(*chips, cluster["trace"])
+        name = "H100" if chips[0] == stated["reference"] else "SPAD"
+        yield claim_row(
+            f"{name} machines for {stated['requests_per_s']} requests/s, {cluster['trace']}",
+            "SPAD, machines for a load",
+            cluster["machines"],
+            prompt + token,
+            "Table 4",
+            f"ours {prompt} + {token}, theirs {cluster['split']}; ours without queues, all "
+            "requests alike: a lower bound",
+        )
+
+
+def machines_for(prompt_chip: str, token_chip: str, trace: str) -> tuple[int, int]:
+    """Least prompt and token machines for the load, if no request waits for another.
+
+    Args:
+        prompt_chip: Device of the prompt machines.
+        token_chip: Device of the token machines.
+        trace: One of Splitwise's, with its mean tokens.
+    """
+    stated = claims()["spad"]
+    means = claims()["splitwise"]["traces"][trace]
+    tokens = (means["prompt_tokens"], means["generated_tokens"])
+    batches = list(range(1, stated["token_batch"] + 1))
+    prefill = _metrics(prompt_chip, "prefill", (tokens[0], 0), [1])
+    alone = _metrics(stated["reference"], "decode", tokens, [1])
+    decode = _metrics(token_chip, "decode", tokens, batches)
+    longest_s = stated["slowdown"] * float(alone["time_per_output_token_s"][0])
+    best = fastest_batch(decode, longest_s)
+    rates = (
+        float(prefill["throughput_tokens_per_s"][0]) / tokens[0],
+        float(decode["throughput_tokens_per_s"][best]) / tokens[1],
+    )
+    prompt, token = (math.ceil(stated["requests_per_s"] / rate) for rate in rates)
+    return prompt, token

@@ -1,0 +1,144 @@
+"""What ports and array do over time: occupancy for a chart, and events for a trace viewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import Columns, FloatArray
+from codesign.base.files import write_text
+from codesign.evaluators.simulation import SimulationEvaluator
+from codesign.models.machines.simulation.simulated_npu import Transaction
+from validation.studies.simulated import block_instances
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One layer of a model on one design, its operators one after the other.
+
+    Attributes:
+        operators: Name, start and end of each, in seconds.
+        transactions: What occupied which resource, in order of start.
+        time_s: Of the layer.
+    """
+
+    operators: Sequence[tuple[str, float, float]]
+    transactions: Sequence[Transaction]
+    time_s: float
+
+    @property
+    def resources(self) -> list[str]:
+        """Everything that was ever busy: the array, the on-chip port, then the tiers."""
+        names = {item.resource for item in self.transactions}
+        return sorted(names, key=lambda name: (name.startswith("tier"), name != "array", name))
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Share of time for which each resource is busy, interval by interval.
+
+    Attributes:
+        edges_s: (t + 1,) ends of the intervals.
+        busy: (t,) shares from 0 to 1 by resource.
+    """
+
+    edges_s: FloatArray
+    busy: dict[str, FloatArray]
+
+
+def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline:
+    """The operators of one layer, each once per instance that the layer has.
+
+    Limiting assumption: an operator that not all layers have takes part if half of them do.
+
+    Args:
+        designs: A batch of one.
+    """
+    operators: list[tuple[str, float, float]] = []
+    transactions: list[Transaction] = []
+    instances = np.rint(block_instances(evaluator)).astype(int)
+    now = 0.0
+    for (name, _, run), n in zip(evaluator.timeline(designs), instances, strict=True):
+        for _ in range(n):
+            operators.append((name, now, now + run.time_s))
+            transactions += [_later(item, now) for item in run.transactions]
+            now += run.time_s
+    transactions.sort(key=lambda item: item.start_s)
+    return Timeline(operators, transactions, now)
+
+
+def _later(item: Transaction, shift: float) -> Transaction:
+    return Transaction(
+        item.resource, item.activity, item.step, item.start_s + shift, item.end_s + shift,
+        item.size_bytes,
+    )  # fmt: skip
+
+
+def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
+    """How busy each resource is in each of ``n_intervals`` equal intervals."""
+    edges = np.linspace(0.0, timeline.time_s, n_intervals + 1)
+    busy = {}
+    for resource in timeline.resources:
+        mine = [item for item in timeline.transactions if item.resource == resource]
+        starts = np.array([item.start_s for item in mine])
+        lengths = np.array([item.end_s - item.start_s for item in mine])
+        # A resource serves one at a time, so the busy time before an instant is what has ended
+        # and the part of the one at hand.
+        done = np.concatenate([[0.0], np.cumsum(lengths)])
+        n_started = np.searchsorted(starts, edges, side="right")
+        last = np.maximum(n_started - 1, 0)
+        part = np.minimum(edges - starts[last], lengths[last])
+        before = np.where(n_started > 0, done[last] + part, 0.0)
+        busy[resource] = np.clip(np.diff(before) / np.diff(edges), 0.0, 1.0)
+    return Occupancy(edges, busy)
+
+
+def trace_events(timeline: Timeline) -> dict[str, Any]:
+    """The timeline in the JSON of Chrome's trace viewer, which Perfetto opens; microseconds.
+
+    One row per resource, one for the operators.
+    """
+    rows = {name: i for i, name in enumerate(["operators", *timeline.resources])}
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "NPU"}}
+    ]
+    for name, row in rows.items():
+        events.append(
+            {"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": name}}
+        )
+        events.append(
+            {
+                "name": "thread_sort_index",
+                "ph": "M",
+                "pid": 0,
+                "tid": row,
+                "args": {"sort_index": row},
+            }
+        )
+    events += [
+        {"name": name, "cat": "operator", "ph": "X", "pid": 0, "tid": 0,
+         "ts": start * 1e6, "dur": (end - start) * 1e6}
+        for name, start, end in timeline.operators
+    ]  # fmt: skip
+    events += [
+        {"name": item.activity, "cat": "transaction", "ph": "X", "pid": 0,
+         "tid": rows[item.resource], "ts": item.start_s * 1e6,
+         "dur": (item.end_s - item.start_s) * 1e6,
+         "args": {"step": item.step, "bytes": item.size_bytes}}
+        for item in timeline.transactions
+    ]  # fmt: skip
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
+def save_trace(timeline: Timeline, path: Path) -> Path:
+    """Write the trace viewer's JSON.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    return write_text(path, json.dumps(trace_events(timeline)) + "\n")

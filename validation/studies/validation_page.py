@@ -1,0 +1,187 @@
+"""Studies as tables on the terminal, and as the page ``docs/validation.md`` with its figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign.base.files import write_text
+from codesign.report.tables import text_line
+from codesign.report.text_table import TextTable
+from validation.studies.study import Study
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_SUMMARY = {
+    "group": "compared",
+    "n": "cases",
+    "median_error": "median error",
+    "median_absolute_error": "median size",
+    "p90_absolute_error": "90 % below",
+    "p95_absolute_error": "95 % below",
+    "largest_absolute_error": "largest",
+    "law_absolute_error": "law alone",
+    "roofline_absolute_error": "bare roofline",
+    "held_out_absolute_error": "device held out",
+    "chip_held_out_absolute_error": "chip held out",
+    "measured_time_absolute_error": "measured times",
+    "genz_absolute_error": "GenZ",
+    "infersim_absolute_error": "InferSim",
+}
+_SOME = (
+    "law_absolute_error", "roofline_absolute_error", "held_out_absolute_error",
+    "chip_held_out_absolute_error",
+    "measured_time_absolute_error", "genz_absolute_error", "infersim_absolute_error",
+    "genz_error", "infersim_error",
+)  # fmt: skip
+"""Columns that not every study has: how far others are."""
+_WIDE = ("p95_absolute_error", "largest_absolute_error")
+"""Columns for which a terminal has no room; the page and --json have them."""
+_ROWS = {
+    "what": "compared",
+    "reference": "reference",
+    "ours": "ours",
+    "error": "error",
+    "genz_error": "GenZ",
+    "infersim_error": "InferSim",
+}
+_TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
+_MOST_ROWS = 40
+_EXPLAINED = "explained"
+"""Key of a row that says where its residual comes from: the page has such rows, however many others
+there are."""
+_MOST_FILED_ROWS = 10_000
+"""More rows make a file of megabytes, which --json gives at any time."""
+
+
+def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
+    """A study for the terminal: rows (the largest errors, if there are many), summary, targets."""
+    parts: list[RenderableType] = [text_line(study.question)]
+    rows = sorted(study.rows, key=lambda row: -_size_of(row))[:n_rows]
+    if len(study.rows) <= n_rows:
+        rows = list(study.rows)
+    few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
+    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).on_terminal())
+    columns = _stated(_SUMMARY, study.summary)
+    narrow = {name: text for name, text in columns.items() if name not in _WIDE}
+    parts.append(_table("Errors", narrow, study.summary).on_terminal())
+    if study.targets:
+        parts.append(_table("Promises", _TARGETS, study.targets).on_terminal())
+    parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]
+    if study.notes:
+        parts.append(text_line("The notes in full: --json, or --write FOLDER."))
+    return parts
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first period after a lower-case word, which no abbreviation ends in."""
+    return re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
+
+
+def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Path]:
+    """Write ``validation.md`` with data and figures under ``validation/``; returns the paths.
+
+    Args:
+        studies: In the order of the page.
+        folder: Usually ``docs``.
+        command: What made the page, for readers who want to make it again.
+    """
+    from codesign.report.scatter import save_predictions
+
+    data = folder / "validation"
+    written = []
+    for study in studies:
+        if len(study.rows) <= _MOST_FILED_ROWS:
+            written.append(write_text(data / f"{study.name}.csv", _csv(study.rows)))
+        written.append(save_predictions(study.rows, study.question, data / f"{study.name}.png"))
+    written.append(write_text(folder / "validation.md", _markdown(studies, command)))
+    return written
+
+
+def _markdown(studies: Sequence[Study], command: str) -> str:
+    parts = [
+        "# Validation",
+        "Our numbers beside others', residuals as they are. This page is made by "
+        f"`{command}`; the rows behind it are in `validation/*.csv`, those of the kernels in what "
+        "`codesign validate kernels --json` prints.",
+    ]
+    for study in studies:
+        parts += [f"## {study.name}", study.question]
+        if study.targets:
+            parts.append(_table("Promises", _TARGETS, study.targets).on_page())
+        columns = _stated(_SUMMARY, study.summary)
+        parts.append(_table("Errors", columns, study.summary).on_page())
+        parts.append(f"![{study.name}](validation/{study.name}.png)")
+        rows = study.rows
+        if len(rows) > _MOST_ROWS:
+            rows = [row for row in rows if row.get(_EXPLAINED)]
+        if rows:
+            parts.append(_table(study.name, _columns(rows), rows).on_page())
+        parts += ["\n".join(f"- {note}" for note in study.notes)] if study.notes else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: name.replace("_", " ") for name in names}
+
+
+def _stated(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Columns, without those of others that no row has."""
+    stated = {name for row in rows for name, value in row.items() if value is not None}
+    return {name: text for name, text in columns.items() if name in stated or name not in _SOME}
+
+
+def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> TextTable:
+    numbers = [
+        name for name in columns if any(isinstance(row.get(name), int | float) for row in rows)
+    ]
+    cells = ({name: _cell(name, row.get(name)) for name in columns} for row in rows)
+    return TextTable.keyed(title, columns, cells, numbers, folds="names")
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:+.1%}" if name.endswith("error") else f"{value:.4g}"
+    return str(value)
+
+
+def _size_of(row: Mapping[str, Any]) -> float:
+    error = row.get("error")
+    return abs(error) if isinstance(error, int | float) else 0.0
+
+
+_LONGEST_CELL = 240
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows without long texts: what a whole design was, its name has to say."""
+    long = {
+        name
+        for row in rows
+        for name, value in row.items()
+        if not isinstance(value, int | float) and len(str(value)) > _LONGEST_CELL
+    }
+    names = [name for name in _columns(rows) if name not in long]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = {name: row.get(name) for name in names}
+        writer.writerow({name: _short(value) for name, value in cells.items()})
+    return text.getvalue()
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value

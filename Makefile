@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check site bench gallery interop clean contact-sheet
+.PHONY: help demo test check site bench validate gallery interop clean contact-sheet
 
 help: ## Show the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,7 +37,10 @@ site: $(READY) ## Build the documentation in build/site, with every link checked
 	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY) ## Measure the evaluator
-	$(BIN)/codesign bench
+	$(BIN)/python -m validation bench
+
+validate: $(READY) ## Compare with simulation, publications and measurements (long)
+	$(BIN)/python -m validation
 
 gallery: $(READY) ## Draw the pictures of the documentation anew, and the example report
 	folder=$$(mktemp -d) && cd $$folder \

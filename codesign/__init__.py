@@ -18,6 +18,7 @@ __all__ = [
     "load_model",
     "load_space",
     "prepare",
+    "problems",
     "to_frame",
 ]
 
@@ -25,6 +26,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "problems":
+        return import_module("codesign.search.problems")
     return getattr(import_module("codesign.api"), name)
 
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from codesign.base.columns import Columns, FloatArray, Value
 from codesign.base.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
-
-if TYPE_CHECKING:
-    from codesign.models.memtech import MemoryTechnology, Range
 
 
 @dataclass(frozen=True)
@@ -403,15 +400,6 @@ class Composed(Protocol):
 
 
 @runtime_checkable
-class HasTechnologies(Protocol):
-    """An evaluator whose memory levels are built from memory technologies."""
-
-    def technologies(self) -> Mapping[str, MemoryTechnology]:
-        """The technologies in use, by name."""
-        ...
-
-
-@runtime_checkable
 class HasAccounts(Protocol):
     """An evaluator some of whose metrics need facts that not every technology has."""
 
@@ -421,26 +409,4 @@ class HasAccounts(Protocol):
         Args:
             values: What each parameter of a design space may be.
         """
-        ...
-
-
-@runtime_checkable
-class VariesTechnology(HasTechnologies, Protocol):
-    """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
-
-    def with_library(self, library: Mapping[str, MemoryTechnology]) -> Evaluator:
-        """The same evaluator with other technologies under the same names."""
-        ...
-
-
-@runtime_checkable
-class VariesConstants(Protocol):
-    """An evaluator with constants of its own that have ranges, beside those of technologies."""
-
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
-        """The ranges, by name, of the constants that any of these metrics depends on."""
-        ...
-
-    def with_constants(self, values: Mapping[str, float]) -> Evaluator:
-        """The same evaluator with these values of the constants named."""
         ...

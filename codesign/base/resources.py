@@ -19,7 +19,7 @@ _LABELS: dict[Kind, str] = {
     "comparisons": "comparison",
 }
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _folders(kind: Kind) -> list[Path]:

@@ -23,8 +23,6 @@ from codesign.cli import (
     accuracy,
     campaigns,
     compare,
-    conclusions,
-    costs,
     economics,
     enumeration,
     evaluation,
@@ -44,9 +42,7 @@ from codesign.cli import (
     schema,
     serve,
     simulators,
-    specialization,
-    stages,
-    validation,
+    timeline,
     watch,
 )
 from codesign.cli.flag_records import spread
@@ -87,21 +83,22 @@ def _root(
 _COMMANDS = (
     campaigns.run, campaigns.status, campaigns.runs, campaigns.pareto, watch.watch, export.export,
     figure.figure, report.report_page, serve.serve, enumeration.enumerate_, front.explain_front,
-    compare.compare, problems.problems, evaluation.evaluate, evaluation.bench, forecast.forecast,
+    compare.compare, problems.problems, evaluation.evaluate, forecast.forecast,
     platform.platform, requirements.requirements, fleet.arrivals, scaling.scaling,
     economics.economics, library_commands.memtech, library_commands.models,
     library_commands.workloads, library_commands.space, library_commands.spaces,
     library_commands.metrics, library_commands.optimizers, library_commands.evaluators,
     result_cache.cache, accuracy.accuracy, quantization.quantize, quantization.mix_formats,
-    validation.validate, validation.timeline, conclusions.conclusions, costs.costs,
-    specialization.specialization, stages.stages, simulators.simulators, schema.schema,
+    timeline.timeline, simulators.simulators, schema.schema,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command()(_command)
 
 
 @cache
-def command_tree(word: str | None = None, has_help: bool = True) -> Any:
+def command_tree(
+    word: str | None = None, has_help: bool = True, application: typer.Typer = app
+) -> Any:
     """The commands as the library of command lines wants them.
 
     To read the options of all commands takes half of the time of a start, so a word that names a
@@ -111,10 +108,12 @@ def command_tree(word: str | None = None, has_help: bool = True) -> Any:
     Args:
         word: The first word after ``codesign``; all commands with their options if None.
         has_help: Whether options have texts that take long to load.
+        application: The commands to choose from.
     """
-    named = [info for info in app.registered_commands if command_name(info) == word]
-    tree = copy(app)
-    tree.registered_commands = [copy(info) for info in named or app.registered_commands]
+    commands = application.registered_commands
+    named = [info for info in commands if command_name(info) == word]
+    tree = copy(application)
+    tree.registered_commands = [copy(info) for info in named or commands]
     for info in tree.registered_commands:
         assert info.callback is not None
         if named or word is None:
@@ -135,16 +134,18 @@ def command_name(info: typer.models.CommandInfo) -> str:
     return info.name or typer.main.get_command_name(info.callback.__name__)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, application: typer.Typer = app) -> int:
     """Run one command; returns the exit code.
 
     Args:
         arguments: Words after ``codesign``; those of the process if None.
+        application: The commands to choose from.
     """
     _log_printably()
     try:
         with stopped_by_sigterm():
-            return _run(sys.argv[1:] if arguments is None else list(arguments))
+            words = sys.argv[1:] if arguments is None else list(arguments)
+            return _run(words, application)
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Python would complain at exit.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
@@ -188,14 +189,14 @@ class _PrintableFormatter(logging.Formatter):
         return printable(f"{record.levelname}: {' '.join(words.split())}")
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], application: typer.Typer) -> int:
     if _COMPLETION in os.environ:  # a shell asks; it answers and exits
         words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
         command_tree(words[1] if len(words) > 2 else "", False).main(prog_name="codesign")
-    command = command_tree(arguments[0] if arguments else "", "--help" in arguments)
+    command = command_tree(arguments[0] if arguments else "", "--help" in arguments, application)
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.
-        with command.make_context("codesign", arguments) as context:
+        with command.make_context(application.info.name, arguments) as context:
             command.invoke(context)
             report_stream().flush()
     except typer.Exit as signal:

@@ -22,7 +22,7 @@ def comparisons(incomplete: str) -> list[str]:
 
 def public_problems(incomplete: str) -> list[str]:
     """Problems of the public set by the names of their files."""
-    files = (Path(__file__).parents[1] / "problems" / "published").glob("*.json")
+    files = (Path(__file__).parents[1] / "search" / "problems" / "published").glob("*.json")
     return sorted(path.stem for path in files if path.stem.startswith(incomplete))
 
 
@@ -38,12 +38,12 @@ def technologies(incomplete: str) -> list[str]:
 
 def models(incomplete: str) -> list[str]:
     """Bundled language models."""
-    return _stems("workload/models", incomplete)
+    return _stems("models/workload/models", incomplete)
 
 
 def devices(incomplete: str) -> list[str]:
     """Bundled devices."""
-    return _stems("hardware/devices", incomplete)
+    return _stems("models/hardware/devices", incomplete)
 
 
 def designs(incomplete: str) -> list[str]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-FOLDER = Path(__file__).resolve().parents[1] / "schemas"
+FOLDER = Path(__file__).resolve().parents[1] / "answers" / "schemas"
 """One file per document and version, and ``common.v1.json`` with what several share."""
 _COMMON = "common"
 _FILE = re.compile(r"(?P<name>[a-z][a-z-]*)\.v(?P<version>[1-9][0-9]*)\.json")

@@ -9,8 +9,7 @@ import typer
 
 from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Name, Workers, shown_path
-from codesign.cli.output import AsJson, report, say
-from codesign.cli.study_page import check_page
+from codesign.cli.output import AsJson, check_page, report, say
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
@@ -55,7 +54,8 @@ def explain_front(
     from codesign.base import resources
     from codesign.base.processes import n_cores
     from codesign.cli.progress import EnumerationBar, FrontsBar
-    from codesign.insight import insight
+    from codesign.insight.explanation import Fronts
+    from codesign.insight.explanation import explain_front as explain
     from codesign.search.campaign.campaign_definition import load_problem
     from codesign.search.campaign.reference import minimized
 
@@ -66,14 +66,14 @@ def explain_front(
         say("note: why values are absent and what limits cost was not asked; --thorough asks it")
     front = campaign.exact_front(workers, EnumerationBar())
     reference = campaign.exact_results(front).reference_point
-    fronts = insight.Fronts(
+    fronts = Fronts(
         campaign.problem,
         folder=campaign.folder / _VARIATIONS,
         workers=workers or campaign.definition.workers or n_cores(),
         rebuild=partial(load_problem, resources.find("runs", name).resolve()),
         progress=FrontsBar(),
     )
-    explanation = insight.explain_front(
+    explanation = explain(
         fronts,
         front,
         minimized(campaign.problem, reference),

@@ -8,10 +8,12 @@ from contextlib import redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
 
+from codesign.base.errors import InputError
 from codesign.base.text import printable
 from codesign.cli.heartbeat import heartbeat
 
@@ -133,3 +135,16 @@ def terminal_width() -> int:
 def say(message: str) -> None:
     """A line for the person at the terminal; never part of a report."""
     print(printable(message), file=sys.stderr)
+
+
+Page: TypeAlias = Annotated[Path | None, typer.Option(help="Also write the page as Markdown: .md.")]
+
+
+def check_page(output: Path | None) -> None:
+    """Refuse a page that is no Markdown.
+
+    Raises:
+        InputError: The file ends in something else.
+    """
+    if output is not None and output.suffix != ".md":
+        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")

@@ -14,8 +14,7 @@ PANELS = {
         "platform", "requirements", "arrivals", "scaling", "economics", "forecast",
     ),
     "Research": (
-        "compare", "problems", "validate", "conclusions", "specialization", "costs", "stages",
-        "accuracy", "quantize", "mix-formats", "bench",
+        "compare", "problems", "accuracy", "quantize", "mix-formats",
     ),
     "Catalogue": (
         "spaces", "space", "memtech", "models", "workloads", "metrics", "optimizers", "evaluators",

@@ -89,8 +89,8 @@ def _list(as_json: bool) -> None:
 
 
 def _show(name: str, as_json: bool) -> None:
-    from codesign import problems as public
     from codesign.report import problem_set
+    from codesign.search import problems as public
 
     problem = public.load(name)
     report(
@@ -102,8 +102,8 @@ def _show(name: str, as_json: bool) -> None:
 
 
 def _evaluate(name: str, file: str, as_json: bool) -> None:
-    from codesign import problems as public
     from codesign.report import problem_set
+    from codesign.search import problems as public
     from codesign.search.problems.designs_file import check_names, read_rows
 
     problem = public.load(name)
@@ -119,8 +119,8 @@ def _evaluate(name: str, file: str, as_json: bool) -> None:
 
 
 def _score(name: str, file: str, as_json: bool) -> None:
-    from codesign import problems as public
     from codesign.report import problem_set
+    from codesign.search import problems as public
     from codesign.search.problems.designs_file import read_rows
 
     problem = public.load(name)

@@ -186,7 +186,8 @@ def _explainer(problem: Problem) -> Explainer | None:
     import numpy as np
 
     from codesign import api
-    from codesign.base.evaluator import Explains, VariesTechnology
+    from codesign.base.evaluator import Explains
+    from codesign.evaluators.technologies import VariesTechnology
     from codesign.insight.uncertainty.uncertainty import design_swings
     from codesign.report.page.explained import Explainer
 

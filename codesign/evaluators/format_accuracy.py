@@ -2,8 +2,9 @@
 
 The formats of the phase hold for the whole model: weights, inputs of products with weights, KV
 cache. The recovery of accuracy is a published score where one is known for exactly these formats,
-algorithm and model, and estimated by the rule of ``codesign.models.quantization.loss_rule`` elsewhere. The
-divergence is that of a table of ``codesign quantize``, or the sum of its parts there.
+algorithm and model, and estimated by the rule of ``codesign.models.quantization.loss_rule``
+elsewhere. The divergence is that of a table of ``codesign quantize``, or the sum of its parts
+there.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from codesign.base import plugins
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.evaluator import Evaluator, HasTechnologies
+from codesign.base.evaluator import Evaluator
 from codesign.base.schema import Document, Record, to_record
+from codesign.evaluators.technologies import HasTechnologies
 from codesign.models.workload import Request
 
 BATCH_SIZE = "batch_size"
@@ -24,10 +25,10 @@ BATCH_SIZE = "batch_size"
 class PhaseMachine(Evaluator, Protocol):
     """An evaluator whose designs are machines that serve one phase of a request.
 
-    Its ``Workload`` is :class:`codesign.models.workload.Request` itself, and its metrics are of the phase
-    that this says. Model and tokens count; ``layers`` too, or it refuses a part of the layers when
-    it is built. Requests processed together are those of the design's parameter ``batch_size`` if
-    it has that parameter, and otherwise those of ``workload.batch`` if that is a number.
+    Its ``Workload`` is :class:`codesign.models.workload.Request` itself, and its metrics are of the
+    phase that this says. Model and tokens count; ``layers`` too, or it refuses a part of the layers
+    when it is built. Requests processed together are those of the design's parameter ``batch_size``
+    if it has that parameter, and otherwise those of ``workload.batch`` if that is a number.
 
     Every pool needs the metrics ``throughput_tokens_per_s`` and that of the phase,
     ``time_to_first_token_s`` or ``time_per_output_token_s``. A system has such of its other metrics

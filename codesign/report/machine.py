@@ -14,8 +14,8 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, Value
 from codesign.base.errors import InputError
-from codesign.base.evaluator import HasTechnologies
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
+from codesign.evaluators.technologies import HasTechnologies
 from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,

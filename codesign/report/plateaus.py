@@ -1,7 +1,7 @@
 """A front as people choose from it: what is nearly as good as a cheaper design is folded under it.
 
-The rule is that of :func:`codesign.search.pareto.fold`. A design keeps the number that it has on the
-whole front, folded or not, so numbers do not depend on the tolerance.
+The rule is that of :func:`codesign.search.pareto.fold`. A design keeps the number that it has on
+the whole front, folded or not, so numbers do not depend on the tolerance.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.evaluator import HasTechnologies
+from codesign.evaluators.technologies import HasTechnologies
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.labels import row_title
 from codesign.report.pass_account import pass_account

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -254,9 +253,6 @@ CASES = {
     "an unknown choice of the evaluator": Case(
         [*_EVALUATE, *_OSWORLD, "--option", "topology=ring"], ["--option: topology: ", "'ring'"]
     ),
-    "a folder for the benchmark that cannot be": Case(
-        ["bench", "--write", f"{os.devnull}/docs"], ["--write: ", "cannot be written"]
-    ),
     "a design file that is not there": Case(
         ["evaluate", "--design-file", "no.yaml"], ["no.yaml: cannot be read"]
     ),
@@ -337,9 +333,6 @@ CASES = {
     "a key of the workload given twice": Case(
         ["evaluate", "--design", "P1", "--model", "llama-3-8b", "--request", "model=llama-2-7b"],
         ["--request", "'model' is given twice"], {},
-    ),
-    "a study that is unknown": Case(
-        ["validate", "memexplore"], ["unknown study 'memexplore'", "'memexplorer'"], {},
     ),
     "a store that is no store": Case(
         ["run", "a.yaml"], ["campaign.sqlite"],

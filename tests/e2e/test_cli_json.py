@@ -20,6 +20,7 @@ from codesign.models.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
 from codesign.search.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
 from validation import account_fronts, conclusions
+from validation.__main__ import main as run_validation
 from validation.account_fronts import LEVELS
 from validation.conclusions.setting import Setting
 
@@ -63,7 +64,7 @@ _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld
 _DEVICE = "--model llama-3-8b --device h100-sxm"
 _TESTS = Path(__file__).parents[1]
 _BYTES = (
-    f"--model {_TESTS / 'unit' / 'quantization' / 'byte_model'} --text {__file__} --context 32 "
+    f"--model {_TESTS / 'unit' / 'models' / 'quantization' / 'byte_model'} --text {__file__} --context 32 "
     "--sequences 2 --calibration 1"
 )
 INVOCATIONS = {
@@ -124,7 +125,7 @@ INVOCATIONS = {
         " --grid 20 --continuous --figure price.svg",
     ],
     "timeline": ["timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"],
-    "validate": ["validate memexplorer"],
+    "validate": ["studies memexplorer"],
     "technologies": ["memtech"],
     "technology": ["memtech hbm3e_8h", "memtech sram"],
     "spaces": ["spaces"],
@@ -146,6 +147,8 @@ COMMON = {
     for path in documents.FOLDER.glob("common.v*.json")
 }
 """What schemas carry along, by the key of ``$defs`` under which they do."""
+VALIDATION = ("studies", "conclusions", "costs", "stages", "specialization", "bench")
+"""Commands of ``python -m validation``."""
 _ELSEWHERE = {
     "bench": "bench",  # takes a while: tests/unit/validation/benchmark/test_benchmark.py
     "conclusions": "conclusions",  # asked in one small setting, below
@@ -201,7 +204,8 @@ def _there(folder, monkeypatch):
 
 def _printed(capsys, *arguments: str) -> Any:
     capsys.readouterr()
-    assert main(list(arguments)) == 0
+    run = run_validation if arguments[0] in VALIDATION else main
+    assert run(list(arguments)) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -271,7 +275,7 @@ def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tm
 
 def test_stages_are_those_of_systems(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert main(["stages", "osworld-decode"]) == 2
+    assert run_validation(["stages", "osworld-decode"]) == 2
     assert "expected a campaign of systems, got space 'memexplorer'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

@@ -14,7 +14,7 @@ import yaml
 from codesign.cli import main
 from codesign.search.campaign import Campaign
 
-PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
+PLUGINS = Path(__file__).parents[1] / "unit" / "search" / "campaign" / "plugins"
 CAMPAIGN = {
     "space": "square",
     "evaluator": {"name": "toy", "delay_s": 0.05},

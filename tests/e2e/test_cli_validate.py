@@ -1,16 +1,18 @@
-"""``codesign validate`` and ``codesign timeline`` on real input."""
+"""``python -m validation`` and ``codesign timeline`` on real input."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from codesign.cli import main
+from validation.__main__ import main as run_validation
 from validation.studies.studies import STUDIES
 
 
 def test_the_published_tables_are_compared_as_one_json_document(capsys) -> None:
-    assert main(["validate", "memexplorer", "--json"]) == 0
+    assert run_validation(["memexplorer", "--json"]) == 0
     (study,) = json.loads(capsys.readouterr().out)["studies"]
     assert study["name"] == "memexplorer"
     batches = [row for row in study["rows"] if row["metric"] == "batch_size"]
@@ -19,7 +21,7 @@ def test_the_published_tables_are_compared_as_one_json_document(capsys) -> None:
 
 def test_the_help_names_every_study(capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    assert main(["validate", "--help"]) == 0
+    assert run_validation(["--help"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert f"{', '.join(STUDIES)}; all if none" in words
 
@@ -43,7 +45,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, cap
     words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
     place = ["--prompt-tokens", "256", "--output", str(tmp_path / "file" / "folder")]
     assert main(["timeline", *words, *place]) == 2
-    assert main(["validate", "memexplorer", "--write", str(tmp_path / "file")]) == 2
+    assert run_validation(["memexplorer", "--write", str(tmp_path / "file")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2
     assert all("cannot be written" in line for line in errors)
@@ -59,11 +61,11 @@ def test_a_table_of_ones_own_measurements_is_compared_with_the_shipped_constants
     table = tmp_path / "own.csv"
     row = "e2e,a100-sxm-80gb,1,,llama-2-7b,fp16,1,512,1,TPOT,9,ms,own"
     table.write_text(f"{header}\n{row}\n{row.replace('fp16', 'fp3')}\n")
-    assert main(["validate", "requests", "--table", str(table), "--json"]) == 0
+    assert run_validation(["requests", "--table", str(table), "--json"]) == 0
     (study,) = json.loads(capsys.readouterr().out)["studies"]
     assert [row["reference"] for row in study["rows"]] == pytest.approx([0.009])
     assert study["notes"][0] == "1 rows left out: unknown precision 'fp3'."
-    assert main(["validate", "requests", "--table", str(table)]) == 0
+    assert run_validation(["requests", "--table", str(table)]) == 0
     shown = capsys.readouterr().out
     assert "90 %" in shown
     assert "bare" in shown  # folds to "bare roofline"
@@ -72,10 +74,10 @@ def test_a_table_of_ones_own_measurements_is_compared_with_the_shipped_constants
 
 def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -> None:
     table = str(tmp_path / "none.csv")
-    assert main(["validate", "genz", "--table", table]) == 2
-    assert main(["validate", "--table", table]) == 2
-    assert main(["validate", "kernels", "requests", "--table", table]) == 2
-    assert main(["validate", "requests", "--table", table]) == 2
+    assert run_validation(["genz", "--table", table]) == 2
+    assert run_validation(["--table", table]) == 2
+    assert run_validation(["kernels", "requests", "--table", table]) == 2
+    assert run_validation(["requests", "--table", table]) == 2
     first, second, third, last = capsys.readouterr().err.splitlines()
     assert (
         "--table: study genz reads no table; expected kernels, requests, arrivals or throughput"
@@ -84,3 +86,17 @@ def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -
     assert "--table: expected one study, kernels, requests, arrivals or throughput" in second
     assert second == third
     assert "cannot be read as UTF-8 text" in last
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (["memexplore"], ["unknown study 'memexplore'", "'memexplorer'"]),
+        (["bench", "--write", f"{os.devnull}/docs"], ["--write: ", "cannot be written"]),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(words, messages, capsys) -> None:
+    assert run_validation(words) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert all(message in error for message in messages)

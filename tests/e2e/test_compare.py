@@ -10,7 +10,7 @@ import yaml
 
 from codesign.cli import main
 
-PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
+PLUGINS = Path(__file__).parents[1] / "unit" / "search" / "campaign" / "plugins"
 
 _SPACE = """\
 parameters:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
+PLUGINS = Path(__file__).parents[1] / "unit" / "search" / "campaign" / "plugins"
 
 RUN = (
     "import sys; from codesign.search.campaign import Campaign; "

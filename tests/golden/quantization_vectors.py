@@ -76,7 +76,7 @@ def layer_and_moment() -> tuple[Any, Any]:
     import torch
     from safetensors.torch import load_file
 
-    folder = Path(__file__).parents[1] / "unit" / "quantization" / "byte_model"
+    folder = Path(__file__).parents[1] / "unit" / "models" / "quantization" / "byte_model"
     weights = load_file(folder / "model.safetensors")[LAYER].float()
     places = np.arange(weights.shape[1])
     moment = 0.75 ** abs(places[:, None] - places[None, :])

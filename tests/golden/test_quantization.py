@@ -76,7 +76,7 @@ def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch: pytest.M
     from codesign.models.quantization import transformations
     from codesign.models.quantization.model_checkpoint import load_checkpoint
 
-    decoder = load_checkpoint(HERE.parent / "unit" / "quantization" / "byte_model")
+    decoder = load_checkpoint(HERE.parent / "unit" / "models" / "quantization" / "byte_model")
     shape, prefix = decoder.shape, "model.layers.1."
 
     def of_torchao(size: int, seed: int = 0) -> torch.Tensor:

@@ -17,8 +17,8 @@ from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.memtech import load_library
 from codesign.models.workload import list_models, load_model
 
-PACKAGE = Path(resources.__file__).parent
-DEVICES = PACKAGE / "hardware" / "devices"
+PACKAGE = Path(resources.__file__).parents[1]
+DEVICES = PACKAGE / "models" / "hardware" / "devices"
 PAPER_DEVICES = PACKAGE / "evaluators" / "economics" / "epoch.yaml"
 SPACES = sorted(path.stem for path in Path("spaces").glob("*.yaml"))
 
@@ -159,7 +159,7 @@ def _follows(body: list[ast.stmt], position: int) -> bool:
 
 MODULES = sorted(
     path.relative_to(PACKAGE).as_posix()
-    for part in ("hardware", "memtech", "evaluators", "workload")
+    for part in ("models", "evaluators")
     for path in (PACKAGE / part).rglob("*.py")
 )
 

@@ -12,7 +12,8 @@ from validation.benchmark.benchmark_tables import benchmark_tables
 
 _TEXT = f"""# Performance
 
-How fast codesign is, and why. The tables are written by `codesign bench --write docs`, on
+How fast codesign is, and why. The tables are written by
+`python -m validation bench --write docs`, on
 
 {{about}}
 

@@ -16,7 +16,7 @@ Verdict: TypeAlias = Literal["yes", "slightly", "no"]
 
 CLEAR = 0.10
 """A loss from which the answer is yes: what the calibrated profile misses the paper's own ratios
-by (``codesign validate memexplorer``)."""
+by (``python -m validation memexplorer``)."""
 NOTICEABLE = 0.02
 """A loss below which the answer is no: designs nearer than that are one design to an architect."""
 

@@ -1,8 +1,8 @@
 """Fit the rule of accuracy losses: ``python -m validation.studies.fit_accuracy``.
 
-The rule is ``codesign.models.quantization.loss_rule``'s; this writes its constants and the errors on
-scores that were withheld from a fit of the others. Nothing is random but the fifths, whose seed is
-fixed. Each constant has a prior so that what few scores tell stays near its neighbors.
+The rule is ``codesign.models.quantization.loss_rule``'s; this writes its constants and the errors
+on scores that were withheld from a fit of the others. Nothing is random but the fifths, whose seed
+is fixed. Each constant has a prior so that what few scores tell stays near its neighbors.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from validation.studies.request_cases import (
 )
 from validation.studies.study import Study, comparison, median_promise, summarize
 
-_REPOSITORY = Path(__file__).parents[3]
+_REPOSITORY = Path(__file__).parents[2]
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take for weights and KV cache (vLLM's default)."""
 _GENZ = {"compute_efficiency": 0.6, "memory_efficiency": 0.7, "link_efficiency": 0.75}

@@ -55,7 +55,7 @@ BATCHED_TOKENS = 8192
 """Tokens of a simulated step: what an engine of such a benchmark prints as its limit."""
 SIMULATED_EVERY = 12
 """Of the rows that one machine served, every so many are simulated, too."""
-_REPOSITORY = Path(__file__).parents[3]
+_REPOSITORY = Path(__file__).parents[2]
 _FORMATS = {
     "fp16": ("bf16", "bf16", "bf16"),
     "fp8": ("fp8", "fp8", "fp8"),

@@ -30,6 +30,7 @@ from codesign.models.machines.simulation.simulated_npu import (
 )
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request, list_models
+from codesign.report.block_timeline import block_instances
 from codesign.space import DesignSpace, load_space
 from validation.studies.study import Study, comparison, promise, summarize
 
@@ -44,8 +45,6 @@ _PROMPTS = (1024, 4096)
 _PHASES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
 _AT_FIRST_USE = 10
 """Blocks of each stratum that are also simulated with operands fetched at their first use."""
-_WITHOUT = ("embedding", "lm_head")
-"""Groups of operators that are not part of a layer."""
 
 
 @dataclass(frozen=True)
@@ -290,14 +289,6 @@ def _blocks(
                 row["error_at_first_use"] = row["ours"] / float(np.array(first_use) @ weight) - 1.0
             rows.append(row)
     return rows
-
-
-def block_instances(evaluator: SimulationEvaluator) -> FloatArray:
-    """(o,) instances of each operator in a layer, on average over the layers."""
-    table = evaluator.pass_.table
-    layers = evaluator.workload.language_model.num_hidden_layers
-    inside = np.array([group not in _WITHOUT for group in table.groups])
-    return np.where(inside, table.count / layers, 0.0)
 
 
 def _compare_block(

@@ -108,7 +108,7 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
         "# Validation",
         "Our numbers beside others', residuals as they are. This page is made by "
         f"`{command}`; the rows behind it are in `validation/*.csv`, those of the kernels in what "
-        "`codesign validate kernels --json` prints.",
+        "`python -m validation kernels --json` prints.",
     ]
     for study in studies:
         parts += [f"## {study.name}", study.question]

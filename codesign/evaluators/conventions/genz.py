@@ -1,6 +1,6 @@
 """How the public tool of [GenZ]_ counts: profile ``genz`` of the ``platform`` evaluator.
 
-``codesign validate genz`` holds it to the tool's answers.
+``python -m validation genz`` holds it to the tool's answers.
 
 .. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference
    Use Cases, 2024, and its tool GenZ-LLM-Analyzer, version 0.0.16.

@@ -1,9 +1,9 @@
 """How the paper [LIFE]_ counts: profile ``life`` of the ``forecast`` evaluator.
 
-With these conventions its tables come out (``codesign validate life``). The paper gives its counts
-as formulas (Table 1, Appendix 8.1) and as totals (Tables 4 to 8 and 11). Where only a total is
-printed, the share of one operator is ours and marked [fit]: another split with the same sum would
-print the same tables.
+With these conventions its tables come out (``python -m validation life``). The paper gives its
+counts as formulas (Table 1, Appendix 8.1) and as totals (Tables 4 to 8 and 11). Where only a total
+is printed, the share of one operator is ours and marked [fit]: another split with the same sum
+would print the same tables.
 
 - A product of (m, k) and (k, n) is 2mkn operations, in projections (Table 1) and in attention [fit:
   the shares of Table 4; Table 1 has 2bmkn - bmn for BMM, Appendix 8.1 2mkn - mn for GEMM]. All

@@ -8,8 +8,8 @@ ranks [Epoch2025]_ Eqs. 23 and 40. Its bytes take the longer of their time withi
 between them (Eqs. 26-28 and 41-42; the equations add the two, the tables follow from the longer),
 and half of an all-reduce's where ``m`` is 1. The cheapest protocol is taken.
 
-Beside :mod:`codesign.models.hardware.collective_times`, which counts steps of a ring or a tree: these
-figures hold for a library on one kind of machine, and ranks need not be whole numbers.
+Beside :mod:`codesign.models.hardware.collective_times`, which counts steps of a ring or a tree:
+these figures hold for a library on one kind of machine, and ranks need not be whole numbers.
 
 .. [Epoch2025] E. Erdil, Inference economics of language models, Epoch AI, 2025.
 """

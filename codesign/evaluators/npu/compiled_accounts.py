@@ -1,9 +1,9 @@
 """Dies and prices of a batch of designs as compiled loops (see ``compiled.py``).
 
 The loops call the very functions of ``accounts/``, on single numbers: the results have the same
-bits as those of :func:`codesign.models.accounts.price.cheapest_unit`. A power is not correctly rounded, so
-yields are computed by NumPy, between the loops. A number of dies is priced only where a lower bound
-says that it may be the cheapest.
+bits as those of :func:`codesign.models.accounts.price.cheapest_unit`. A power is not correctly
+rounded, so yields are computed by NumPy, between the loops. A number of dies is priced only where a
+lower bound says that it may be the cheapest.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def compiled_cheapest_unit(
     link_bytes_per_s: float,
     constants: Constants,
 ) -> price.PricedAccelerators:
-    """As :func:`codesign.models.accounts.price.cheapest_unit` of the floor plans of ``n`` accelerators.
+    """Compiled :func:`~codesign.models.accounts.price.cheapest_unit` of ``n`` accelerators.
 
     Args:
         operand_bits: (2, n) widths of the array's two operands.

@@ -21,8 +21,8 @@ from codesign.models.machines.npu.stage_records import Moved, PassTimes, PassTot
 class DesignMetrics(CostMetrics):
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
-    Attributes are named as in ``codesign.base.metrics``, where each is defined. Tables by operator are
-    of the ``r`` designs that are distinct to the operator stage (see ``Chosen``).
+    Attributes are named as in ``codesign.base.metrics``, where each is defined. Tables by operator
+    are of the ``r`` designs that are distinct to the operator stage (see ``Chosen``).
     """
 
     def __init__(self, chosen: Chosen, pass_: Pass) -> None:

@@ -3,7 +3,7 @@
 Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
 a calibration: of the readings of the paper that were tried, the one with the least logarithmic
 error over the ratios of MemExplorer's [MemExplorer]_ Tables 4 to 6 (``calibrated.py`` has its
-formulas). ``codesign validate memexplorer`` shows every cell, all of them in-sample.
+formulas). ``python -m validation memexplorer`` shows every cell, all of them in-sample.
 """
 
 from __future__ import annotations

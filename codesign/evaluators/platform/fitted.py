@@ -1,6 +1,7 @@
 """Time of a pass by laws of kernels that are fitted to measurements: what the profile fitted is.
 
-On devices that were measured, corrections are on top (:mod:`codesign.models.machines.device.corrections`).
+On devices that were measured, corrections are on top
+(:mod:`codesign.models.machines.device.corrections`).
 
 The operators of a pass become the kernels that a serving engine starts: matrix products, one
 attention for the products with keys and values, one for a layer of experts, one that works row by

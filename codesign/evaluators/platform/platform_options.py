@@ -1,11 +1,11 @@
 """How a platform is modelled: the choices that measurements, bounds and papers make differently.
 
 A profile sets them together, by its rules. ``fitted`` is the default: every kernel and collective
-takes the time that laws fitted to measurements give (:mod:`codesign.models.machines.device`). ``ideal`` is
-a bound: peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked
-up, logits are computed where a token is predicted, and a batch of tokens reads the experts that it
-is expected to touch. Further profiles have the conventions of others (:mod:`codesign.conventions`),
-such as those of the public tool of [GenZ]_, found by their names
+takes the time that laws fitted to measurements give (:mod:`codesign.models.machines.device`).
+``ideal`` is a bound: peak rates, and nothing starts. In both a causal mask is skipped, embedding
+rows are looked up, logits are computed where a token is predicted, and a batch of tokens reads the
+experts that it is expected to touch. Further profiles have the conventions of others
+(:mod:`codesign.conventions`), such as those of the public tool of [GenZ]_, found by their names
 (:mod:`codesign.evaluators.profiles`).
 
 .. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codesign.base.evaluator import VariesConstants, VariesTechnology
 from codesign.evaluators.system.design_pool import DesignPool
+from codesign.evaluators.technologies import VariesConstants, VariesTechnology
 from codesign.models.memtech import MemoryTechnology, Range
 
 

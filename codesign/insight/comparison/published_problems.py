@@ -1,9 +1,9 @@
 """Publish the exact fronts of the public set of problems, and prove them again.
 
-``python -m codesign.insight.comparison.published_problems`` writes the files of every problem in ``KINDS``
-that has none, or whose definition is not that of its latest version, which then gets the next
-version. What is published is never written over. ``codesign problems --verify`` computes each front
-from scratch and compares it with its file.
+``python -m codesign.insight.comparison.published_problems`` writes the files of every problem in
+``KINDS`` that has none, or whose definition is not that of its latest version, which then gets the
+next version. What is published is never written over. ``codesign problems --verify`` computes each
+front from scratch and compares it with its file.
 """
 
 from __future__ import annotations

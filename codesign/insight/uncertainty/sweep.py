@@ -14,7 +14,8 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluator, VariesConstants, VariesTechnology
+from codesign.base.evaluator import Evaluator
+from codesign.evaluators.technologies import VariesConstants, VariesTechnology
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.models.accounts.account_constants import ENERGIES
 from codesign.models.memtech import MemoryTechnology, Range

@@ -69,8 +69,8 @@ def heat_of(
     interface is on the die.
 
     Args:
-        watts: (n,) by component, as :func:`codesign.models.hardware.power.thermal_design_watts` has them.
-        footprint_mm2: (n,) of all base dies.
+        watts: (n,) by component, as :func:`codesign.models.hardware.power.thermal_design_watts` has
+            them. footprint_mm2: (n,) of all base dies.
     """
     stacked = hardware.layer_bytes * hardware.n_layers
     on_chip = stacked + hardware.planar_sram_bytes

@@ -1,9 +1,9 @@
 """What one of several devices holds of a model, and does of every operator.
 
-Tensor parallelism cuts operators as :mod:`codesign.models.workload.operator_rules` says. A pipeline gives
-each stage a part of the layers; while one stage works on some requests, the others work on others,
-so as many groups of requests are on their way as there are stages. Experts are spread over groups
-of devices as :mod:`codesign.models.deployments.expert_parallelism` says.
+Tensor parallelism cuts operators as :mod:`codesign.models.workload.operator_rules` says. A pipeline
+gives each stage a part of the layers; while one stage works on some requests, the others work on
+others, so as many groups of requests are on their way as there are stages. Experts are spread over
+groups of devices as :mod:`codesign.models.deployments.expert_parallelism` says.
 
 Limiting assumptions: the device with the largest part sets the pace. Layers of every kind are
 spread evenly over the stages, the largest part of them counts, and the stage with the LM head, the

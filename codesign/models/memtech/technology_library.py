@@ -81,3 +81,8 @@ def load_library() -> TechnologyLibrary:
     """Every technology found in the working folder's ``memtech/`` and in the package."""
     files = listed("memtech").items()
     return TechnologyLibrary({name: _technology(name, *read_text(path)) for name, path in files})
+
+
+def shipped_catalog() -> Catalog:
+    """Attributes of the library's technologies, as a design space sees them."""
+    return load_library().catalog()

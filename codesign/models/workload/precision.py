@@ -134,8 +134,8 @@ def weight_groups(name: str, convention: Convention = "exact") -> tuple[tuple[fl
     Formats of equal bits are one group: nothing that is stored or moved tells them apart.
 
     Args:
-        name: Of a format, or of a mixture of formats by layers (see ``codesign.models.format_mixture``).
-        convention: As of :func:`bits_per_element`.
+        name: Of a format, or of a mixture of formats by layers (see
+            ``codesign.models.format_mixture``). convention: As of :func:`bits_per_element`.
 
     Raises:
         UnknownNameError: No such format.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.evaluator import VariesTechnology
+from codesign.evaluators.technologies import VariesTechnology
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.neighborhood import (
     Neighborhood,

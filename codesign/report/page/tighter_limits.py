@@ -1,7 +1,8 @@
 """What the page needs to redraw the exact front under tighter limits, offline.
 
-The designs are those of :class:`~codesign.search.enumeration.KeptFront`, in its order; the page's program
-filters them (``static/limits.js``), as :meth:`~codesign.search.enumeration.KeptFront.within` does.
+The designs are those of :class:`~codesign.search.enumeration.KeptFront`, in its order; the page's
+program filters them (``static/limits.js``), as
+:meth:`~codesign.search.enumeration.KeptFront.within` does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.evaluator import VariesTechnology
+from codesign.evaluators.technologies import VariesTechnology
 from codesign.insight.uncertainty.uncertainty import metric_quantiles
 from codesign.models.hardware.accelerator import UNCHARGED_EDGE
 from codesign.report.labels import metric_title, short_names

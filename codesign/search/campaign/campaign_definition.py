@@ -25,7 +25,6 @@ from codesign.base.schema import (
     unstored_at,
 )
 from codesign.base.units import parse_quantity
-from codesign.models.memtech import load_library
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.observations import Run
 from codesign.search.campaign.screening import Screening, screening_problem
@@ -425,7 +424,7 @@ def _evaluator(document: Document, definition: Definition) -> Evaluator:
 
 
 def _problem(document: Document, definition: Definition) -> Problem:
-    catalogs = {"memtech": load_library().catalog()}
+    catalogs = {name: plugins.load("catalogs", name)() for name in plugins.names("catalogs")}
     space = load_space(definition.space, catalogs, document.where("space"))
     if definition.fixed:
         space = space.fix(definition.fixed, document.where("fixed"))

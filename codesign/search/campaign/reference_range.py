@@ -3,8 +3,8 @@
 A point that is better than every feasible design in some objective gives hypervolume 0 to all of
 them; one that is far worse gives nearly everything to the first design that comes. Either way
 hypervolume tells nothing, so both are said, with the nearest value. Points that are not stated come
-from feasible designs (:mod:`codesign.search.campaign.reference`): where there are only a few, each may be
-the worst in some objective, and none is better than the point.
+from feasible designs (:mod:`codesign.search.campaign.reference`): where there are only a few, each
+may be the worst in some objective, and none is better than the point.
 """
 
 from __future__ import annotations

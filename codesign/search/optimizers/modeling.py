@@ -1,9 +1,9 @@
 """How evidence becomes beliefs: what each process is to learn, in which form, from how much.
 
 Objectives that have one sign are modeled by their logarithm, and so are limits
-(:mod:`codesign.search.optimizers.violations`). Limits that no observation has violated are taken to hold;
-so is, once something is feasible, a limit that says no more than the reference point, as a TDP
-limit does if the TDP is an objective too: what is beyond it improves nothing anyway.
+(:mod:`codesign.search.optimizers.violations`). Limits that no observation has violated are taken to
+hold; so is, once something is feasible, a limit that says no more than the reference point, as a
+TDP limit does if the TDP is an objective too: what is beyond it improves nothing anyway.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ def test_a_module_without_a_file_counts_as_nothing():
 DIGEST = (
     "import sys; sys.path.insert(0, sys.argv[1]); import codesign; "
     "from codesign.base.code_digest import code_digest; "
-    f"print(code_digest(('codesign.search.enumeration', 'codesign.search.problem_builder', '{NPU}')))"
+    "search = 'codesign.search.enumeration', 'codesign.search.problem_builder'; "
+    f"print(code_digest((*search, '{NPU}')))"
 )
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from codesign import api
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, VariesTechnology
+from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, npu_evaluator
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
+from codesign.evaluators.technologies import VariesTechnology
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw, ranged_numbers
 from codesign.insight.uncertainty.uncertainty import (

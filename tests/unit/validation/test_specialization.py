@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from codesign.base.errors import InfeasibleError
-from codesign.cli.app import main
 from validation import specialization
+from validation.__main__ import main as run_validation
 from validation.specialization import answer_traces, specialization_page
 from validation.specialization.system_problems import (
     EIGHT_BITS,
@@ -135,11 +135,11 @@ def test_specialization_is_printed_as_published(tmp_path, capsys, monkeypatch, c
     monkeypatch.setattr(specialization, "answer_traces", of_small_space)
     monkeypatch.chdir(tmp_path)
     words = ["specialization", "osworld", "code", "--output", "p.md", "--figure", "f.svg"]
-    assert main([*words, "--json"]) == 0
+    assert run_validation([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     check_document(document)
     assert document["answers"][0]["gains"] == answers()[0].gains
-    assert main(words) == 0
+    assert run_validation(words) == 0
     assert "a design for each phase" in " ".join(capsys.readouterr().out.split())
     assert f"`codesign {' '.join(words)}`" in (tmp_path / "p.md").read_text("utf-8")
 
@@ -159,7 +159,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     words, message, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(["specialization", *words]) == 2
+    assert run_validation(["specialization", *words]) == 2
     error = capsys.readouterr().err.strip()
     assert message in error and "\n" not in error
     assert not list(tmp_path.iterdir())

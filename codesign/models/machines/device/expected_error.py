@@ -1,6 +1,6 @@
 """How far predictions were from measurements: what a user may expect of a prediction.
 
-``codesign validate kernels energy requests throughput`` measures the errors, and
+``python -m validation kernels energy requests throughput`` measures the errors, and
 ``python -m validation.studies.expected_errors`` writes them to ``expected_errors.yaml``.
 """
 

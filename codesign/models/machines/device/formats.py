@@ -43,9 +43,9 @@ OPERANDS = {
     "fp8_block128": OperandFormat(8, "float", 8),
     "fp8_group128": OperandFormat(8, "float", 8),
 }
-"""Formats as :mod:`codesign.models.workload.precision` names them, then those that only the table of
-measured kernels names (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0): ``fp8_static`` comes
-quantized, ``fp8_group128`` are the activations of ``fp8_block128``."""
+"""Formats as :mod:`codesign.models.workload.precision` names them, then those that only the table
+of measured kernels names (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0): ``fp8_static``
+comes quantized, ``fp8_group128`` are the activations of ``fp8_block128``."""
 BLOCK_SCALED = "fp8_block128"
 """Weights whose products are scaled for every 128 elements that they add up: tensor cores do not,
 so that sums leave them and come back [DeepSeek-V3 (2024), section 3.3.2]."""

@@ -2,7 +2,7 @@
 
 The blocking ``array`` of profile ``memexplorer``: a calibration and not physics. Of the readings
 of the paper that were tried, the one that comes closest to the 14 printed ratios of its Tables 4
-to 6 [MemExplorer]_; ``codesign validate memexplorer`` shows every residual, all of them in-sample.
+to 6 [MemExplorer]_; ``python -m validation memexplorer`` shows every residual, all in-sample.
 
 *Prefill.* Every projection streams its operands anew for every tile of the array, from the fastest
 tier, whose usable bandwidth the design's bandwidth priority divides between weights and

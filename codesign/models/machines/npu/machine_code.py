@@ -185,8 +185,8 @@ def cache_folder() -> Path | None:
     the content of everything that may take part.
     """
     content = hashlib.sha256()
-    package = Path(__file__).parents[2]
-    for part in ("hardware", "accounts", "machines/npu", "evaluators/npu"):
+    package = Path(__file__).parents[3]
+    for part in ("models/hardware", "models/accounts", "models/machines/npu", "evaluators/npu"):
         for path in sorted((package / part).glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())

@@ -1,7 +1,7 @@
 """Train ``byte_model``: a decoder over bytes on the sources of the standard library.
 
-``python tests/unit/models/quantization/train_byte_model.py`` writes the folder anew, in about 75 s of
-one core. ``argparse.py`` is held out, to measure on. It is small enough to ship, not to be good.
+``python tests/unit/models/quantization/train_byte_model.py`` writes the folder anew, in about 75 s
+of one core. ``argparse.py`` is held out, to measure on. It is small enough to ship, not to be good.
 """
 
 from __future__ import annotations

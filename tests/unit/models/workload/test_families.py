@@ -28,7 +28,7 @@ from codesign.models.workload.model import describe_unlike_attention
 from codesign.models.workload.model_size import kv_elements
 from codesign.models.workload.operator_rules import largest_parts
 
-_TABLE = Path(__file__).parents[2] / "golden" / "tables" / "models_families.yaml"
+_TABLE = Path(__file__).parents[3] / "golden" / "tables" / "models_families.yaml"
 ROWS: list[dict[str, Any]] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]
 TOLERANCE = 0.01
 EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
@@ -196,7 +196,7 @@ def test_the_table_has_every_family_that_the_issue_names() -> None:
 
 
 def test_the_page_about_models_names_every_type() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "models.md").read_text(encoding="utf-8")
     assert [kind for kind in known_types() if f"`{kind}`" not in page] == []
     assert f"{len(ROWS)} public models" in page
 

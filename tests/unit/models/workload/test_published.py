@@ -22,7 +22,7 @@ from codesign.models.workload import (
     state_bytes,
 )
 
-TABLES = Path(__file__).parents[2] / "golden" / "tables"
+TABLES = Path(__file__).parents[3] / "golden" / "tables"
 
 
 def table(name: str) -> Any:

@@ -11,7 +11,8 @@ from codesign.base.errors import StoreError
 from codesign.search.campaign.lock import exclusive, is_held
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from codesign.search.campaign.lock import exclusive\n"
+    "import sys, time; from pathlib import Path; from codesign.search.campaign.lock "
+    "import exclusive\n"
     "with exclusive(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
 )
 

@@ -21,7 +21,7 @@ from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
 from codesign.space import parse_space
 
-FAMILIES = Path(__file__).parents[1] / "space" / "families.yaml"
+FAMILIES = Path(__file__).parents[2] / "space" / "families.yaml"
 SPACE = """
 parameters:
   width: {low: 1, high: 12}

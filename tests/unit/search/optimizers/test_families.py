@@ -9,7 +9,7 @@ from codesign.base import plugins
 from codesign.search.optimizers import SearchSpace, initial_designs
 from codesign.space import parse_space
 
-FILE = Path(__file__).parents[1] / "space" / "families.yaml"
+FILE = Path(__file__).parents[2] / "space" / "families.yaml"
 QUICK = {
     "gp-ehvi": {"candidates": 64, "iterations": 2, "neighborhoods": 1, "local_search": 1},
     "gp-ehvi-paper": {"candidates": 32, "iterations": 2},

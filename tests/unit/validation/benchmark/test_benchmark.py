@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import InputError
-from codesign.cli import main
 from codesign.evaluators.npu import compiled
 from codesign.models.workload import load_model
 from codesign.report.json_values import to_json_text
 from codesign.search.pareto import non_dominated
+from validation.__main__ import main as run_validation
 from validation.benchmark import FULL, QUICK, benchmark, timing
 from validation.benchmark import benchmark_host as machine_module
 from validation.benchmark.benchmark import OTHERS
@@ -222,9 +222,9 @@ def test_the_command_prints_one_document(
         return measured
 
     monkeypatch.setattr(validation.benchmark, "benchmark", remembered)
-    assert main(["bench", "--quick", "--json"]) == 0
+    assert run_validation(["bench", "--quick", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["rates"] and err == ""
     assert efforts == [QUICK]
-    assert main(["bench", "--quik"]) == 2
+    assert run_validation(["bench", "--quik"]) == 2
     assert re.search("--quick", capsys.readouterr().err)

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.cli.app import main
 from codesign.insight.explanation import Variation
 from codesign.insight.explanation.absence import recoded
 from codesign.models.workload.lowering import Phase
 from codesign.report.json_values import to_json_text
 from codesign.search.pareto import non_dominated
+from validation.__main__ import main as run_validation
 from validation.conclusions import CLAIMS, Answer, answer_claims, conclusions_page
 from validation.conclusions.claims import (
     ACTIVATIONS_FIRST,
@@ -195,9 +195,9 @@ def test_every_claim_names_settings_that_can_be_built() -> None:
 def test_page_and_tables_state_the_same_answer() -> None:
     found = [answer(Setting("plain", fixed=PREFILL_ARRAY), only("3d-sram", "blocking"))]
     brief, detailed = (conclusions_page.study_report(found, details) for details in (False, True))
-    text = detailed.on_page("codesign conclusions --output page.md")
-    assert text == brief.on_page("codesign conclusions --output page.md")
-    assert "`codesign conclusions --output page.md`" in text
+    text = detailed.on_page("python -m validation conclusions --output page.md")
+    assert text == brief.on_page("python -m validation conclusions --output page.md")
+    assert "`python -m validation conclusions --output page.md`" in text
     assert "### plain: no" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
     assert "On paper: Without 3D SRAM" in text
@@ -213,5 +213,5 @@ def test_page_and_tables_state_the_same_answer() -> None:
 def test_what_cannot_be_asked_is_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["conclusions", *words]) == 2
+    assert run_validation(["conclusions", *words]) == 2
     assert message in capsys.readouterr().err

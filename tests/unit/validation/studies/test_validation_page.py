@@ -49,10 +49,10 @@ def test_the_terminal_shows_the_largest_errors_the_summary_and_the_promises() ->
 
 
 def test_the_page_has_data_and_figure_beside_it_and_no_long_texts(tmp_path: Path) -> None:
-    written = write_page([STUDY], tmp_path / "docs", "codesign validate trial")
+    written = write_page([STUDY], tmp_path / "docs", "python -m validation trial")
     assert {path.name for path in written} == {"trial.csv", "trial.png", "validation.md"}
     page = (tmp_path / "docs" / "validation.md").read_text()
-    assert "`codesign validate trial`" in page
+    assert "`python -m validation trial`" in page
     assert "| median error | <= 10 % | 0.295 | no |" in page
     header, first, *_ = (tmp_path / "docs" / "validation" / "trial.csv").read_text().splitlines()
     assert header == "what,group,reference,ours,error"
@@ -67,7 +67,7 @@ def test_an_unknown_study_is_refused_with_the_nearest() -> None:
 
 def test_the_page_has_the_rows_that_explain_themselves_among_however_many(tmp_path: Path) -> None:
     rows = [row | {"explained": "an odd case" if i == 7 else ""} for i, row in enumerate(ROWS)]
-    write_page([replace(STUDY, rows=rows)], tmp_path, "codesign validate trial")
+    write_page([replace(STUDY, rows=rows)], tmp_path, "python -m validation trial")
     page = (tmp_path / "validation.md").read_text()
     assert "| case 7 |" in page and "| an odd case |" in page
     assert "| case 8 |" not in page

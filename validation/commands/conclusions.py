@@ -8,8 +8,8 @@ import typer
 
 from codesign.base.errors import check_known
 from codesign.cli.campaigns import Folder, Workers
-from codesign.cli.output import AsJson
-from codesign.cli.study_page import Page, check_page, report_study
+from codesign.cli.output import AsJson, Page, check_page
+from validation.commands.study_page import report_study
 
 
 def conclusions(

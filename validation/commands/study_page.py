@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
-import typer
-
-from codesign.base.errors import InputError
 from codesign.cli.campaigns import shown_path
 from codesign.cli.output import report, say
 
 if TYPE_CHECKING:
     from validation.study_report import StudyReport
-
-Page: TypeAlias = Annotated[Path | None, typer.Option(help="Also write the page as Markdown: .md.")]
-
-
-def check_page(output: Path | None) -> None:
-    """Refuse a page that is no Markdown.
-
-    Raises:
-        InputError: The file ends in something else.
-    """
-    if output is not None and output.suffix != ".md":
-        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
 
 
 def report_study(
@@ -42,7 +27,7 @@ def report_study(
     if output is not None:
         from codesign.base.files import write_text
 
-        command = " ".join(["codesign", *words, f"--output {output}", *last_words])
+        command = " ".join(["python -m validation", *words, f"--output {output}", *last_words])
         write_text(output, study.on_page(command))
         say(f"wrote {shown_path(output)}")
     report(words[0], as_json, lambda: study.document, study.on_terminal)

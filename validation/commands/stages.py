@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.output import AsJson, say
-from codesign.cli.study_page import Page, check_page, report_study
+from codesign.cli.output import AsJson, Page, check_page, say
+from validation.commands.study_page import report_study
 
 
 def stages(

@@ -14,7 +14,9 @@ from codesign.base.columns import Columns, FloatArray
 from codesign.base.files import write_text
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.machines.simulation.simulated_npu import Transaction
-from validation.studies.simulated import block_instances
+
+_OUTSIDE_LAYERS = ("embedding", "lm_head")
+"""Groups of operators that are not part of a layer."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,14 @@ class Occupancy:
 
     edges_s: FloatArray
     busy: dict[str, FloatArray]
+
+
+def block_instances(evaluator: SimulationEvaluator) -> FloatArray:
+    """(o,) instances of each operator in a layer, on average over the layers."""
+    table = evaluator.pass_.table
+    layers = evaluator.workload.language_model.num_hidden_layers
+    is_inside = np.array([group not in _OUTSIDE_LAYERS for group in table.groups])
+    return np.where(is_inside, table.count / layers, 0.0)
 
 
 def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline:

@@ -11,8 +11,8 @@ from codesign.base.errors import InputError
 from codesign.base.files import ending_of
 from codesign.cli.campaigns import Folder, Workers, shown_path
 from codesign.cli.flags import number
-from codesign.cli.output import AsJson, say
-from codesign.cli.study_page import Page, check_page, report_study
+from codesign.cli.output import AsJson, Page, check_page, say
+from validation.commands.study_page import report_study
 
 _FOLDER = "specialization"
 """Folder of the exact fronts, among those of the campaigns."""

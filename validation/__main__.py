@@ -1,0 +1,48 @@
+"""``python -m validation NAME``: a study by its name, or one of the longer questions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from codesign.cli.app import main as run
+from validation.commands.bench import bench
+from validation.commands.conclusions import conclusions
+from validation.commands.costs import costs
+from validation.commands.specialization import specialization
+from validation.commands.stages import stages
+from validation.commands.studies import studies
+
+app = typer.Typer(
+    name="python -m validation",
+    help="Compare the numbers of codesign with simulation, publications and measurements.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "studies": studies,
+    "conclusions": conclusions,
+    "specialization": specialization,
+    "costs": costs,
+    "stages": stages,
+    "bench": bench,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; a first word that names no command is the name of a study.
+
+    Args:
+        arguments: Words after ``python -m validation``; those of the process if None.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    is_named = bool(words) and (words[0] in _COMMANDS or words == ["--help"])
+    return run(words if is_named else ["studies", *words], app)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -54,6 +54,13 @@ def enumerate_(
             "between them, or 'usual' for die edge, area, unit cost, latency and temperature.",
         ),
     ] = None,
+    every_design: Annotated[
+        bool,
+        typer.Option(
+            "--every-design",
+            help="Evaluate every design, even if the evaluator's bounds exclude it.",
+        ),
+    ] = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -74,7 +81,7 @@ def enumerate_(
 
     began = time.perf_counter()
     names = _metrics_to_keep(campaign, keep) if keep is not None else ()
-    front = campaign.exact_front(workers, EnumerationBar(), executor)
+    front = campaign.exact_front(workers, EnumerationBar(), executor, every_design)
     kept = None
     if names:
         kept = campaign.kept_front(names, workers, EnumerationBar("for tighter limits"), executor)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 DISTRIBUTION = (
-    "every number with a range is drawn on its own from a triangular distribution between low "
-    "and high with its peak at typical, because the sources give ranges and nothing more; one "
-    "draw holds for all designs"
+    "every number with a range is drawn on its own, in half of the draws between low and typical "
+    "and in half between typical and high, densest at typical, because the sources give ranges "
+    "and nothing more; one draw holds for all designs"
 )
 PERCENTS = "5-95 %"
 """Of the draws, which intervals hold."""
@@ -75,26 +75,10 @@ def design_tables(
     intervals = _intervals_table(uncertainty, known)
     has_tornado = any(uncertainty.tornado.values())
     tornado = [_tornado_table(uncertainty, known)] if has_tornado else []
-    limits = f"The design keeps every limit in {_percent(uncertainty.feasible_share)} of the draws."
-    notes = [f"Note: {words}" for words in (limits, _skew_words(uncertainty, known)) if words]
-    lines = [*_notes(uncertainty), *map(text_line, notes)]
+    share = _percent(uncertainty.feasible_share)
+    limits = f"Note: The design keeps every limit in {share} of the draws."
+    lines = [*_notes(uncertainty), text_line(limits)]
     return [text_line(""), *spaced(intervals, tornado, lines)]
-
-
-def _skew_words(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> str:
-    """Which typical values are outside their interval, and why; empty without one."""
-    outside = [
-        metric_title(known[name])
-        for name, item in uncertainty.intervals.items()
-        if item.is_typical_outside
-    ]
-    if not outside:
-        return ""
-    return (
-        f"the typical value of {', '.join(outside)} is outside 5 % to 95 %: the sources' ranges "
-        "reach further to one side than to the other, so most draws of a number are on that side "
-        "of its typical value, and a sum of several is further off; prefer the median."
-    )
 
 
 def _intervals_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:

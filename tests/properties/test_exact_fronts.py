@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import InputError
-from codesign.base.metrics import AMOUNTS
+from codesign.base.metrics import AMOUNTS, FOR_POOLS, POOL_METRICS
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
+from codesign.insight.uncertainty.sweep import Sweep
+from codesign.models.accounts.account_constants import PROCESSES
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.search.derived_metrics import MetricDefinition
@@ -75,7 +77,7 @@ BATCHES = (None, 12, (3, 10, 48))
 
 @cache
 def evaluator(model, phase, options=(("profile", "plain"),), batch=None):
-    request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
+    request = Request(model=model, phase=phase, trace=MODELS.get(model, "gsm8k"), batch=batch)
     return NpuEvaluator(request, NpuOptions(**dict(options)))
 
 
@@ -347,30 +349,87 @@ def cases_of_bounds():
         yield pytest.param(model, phase, options, 5_000, BATCHES, marks=pytest.mark.slow)
 
 
+def with_drawn_constants(npu, seed):
+    """The evaluator with every number of technologies and accounts somewhere in its range.
+
+    A third of the numbers lie at either end of their ranges.
+    """
+    metric = npu.metrics[0]
+    objectives = [f"{metric.sense} {metric.name}"]
+    sweep = Sweep(build_problem(whole_space(), npu, objectives, (), "npu"), list(COST_METRICS))
+    rng = np.random.default_rng(seed)
+    along = np.clip(rng.uniform(-1.0, 2.0, len(sweep.numbers)), 0.0, 1.0)
+    return sweep.evaluator_at(sweep.low + along * (sweep.high - sweep.low))
+
+
+def assert_no_bound_is_beaten(space, npu, n):
+    """Returns the metrics that have a bound."""
+    problem = build_problem(space, npu, OBJECTIVES[2], (), "npu", metrics=derived_metrics())
+    rows = problem.space.sample(np.random.default_rng(3), n)
+    rows = rows[problem.admits(rows)]
+    pool_metrics = [POOL_METRICS[name] for name in sorted(FOR_POOLS)]
+    names = [*problem.metric_names, *sorted(FOR_POOLS)]
+    values = problem.evaluate(rows).metrics
+    values = npu.evaluate(problem.space.columns(rows), sorted(FOR_POOLS)).metrics | values
+    amounts = [values[metric.name] for metric in npu.metrics if metric in AMOUNTS]
+    assert amounts and not any((item < 0).any() for item in amounts)
+    tree = Decomposition(problem)
+    ones = np.ones(len(rows), dtype=np.int64)
+    part = Part(rows, np.zeros_like(ones), ones)
+    bounded = set()
+    for level in range(len(tree.undecided) + 1):
+        best = problem.best_case(*tree.columns(part, level), names)
+        bounded |= set(best)
+        for metric in (*problem.metrics, *pool_metrics):
+            if metric.name in best:
+                lead = metric.flipped(best[metric.name]) - metric.flipped(values[metric.name])
+                assert not (lead > 0).any(), (metric.name, level, lead.max())
+    return bounded
+
+
 @pytest.mark.parametrize(("model", "phase", "options", "n", "batches"), list(cases_of_bounds()))
 def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n, batches):
-    for batch in batches:
-        npu = evaluator(model, phase, tuple(options.items()), batch)
+    for seed, batch in enumerate(batches):
+        npu = with_drawn_constants(evaluator(model, phase, tuple(options.items()), batch), seed)
         space = space_of_batches() if batch is None else whole_space()
-        problem = build_problem(space, npu, OBJECTIVES[2], (), "npu", metrics=derived_metrics())
-        rows = problem.space.sample(np.random.default_rng(3), n)
-        rows = rows[problem.admits(rows)]
-        metrics = problem.evaluate(rows).metrics
-        amounts = [metrics[metric.name] for metric in npu.metrics if metric in AMOUNTS]
-        assert amounts and not any((values < 0).any() for values in amounts)
-        tree = Decomposition(problem)
-        ones = np.ones(len(rows), dtype=np.int64)
-        part = Part(rows, np.zeros_like(ones), ones)
-        bounded = set()
-        for level in range(len(tree.undecided) + 1):
-            best = problem.best_case(*tree.columns(part, level), problem.metric_names)
-            bounded |= set(best)
-            for metric in problem.metrics:
-                if metric.name in best:
-                    values = metric.flipped(metrics[metric.name])
-                    assert (values >= metric.flipped(best[metric.name])).all(), (metric.name, level)
+        bounded = assert_no_bound_is_beaten(space, npu, n)
         assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= bounded
         assert {*COST_METRICS, *DERIVED} <= bounded
+
+
+SPACES = ("memexplorer", "memexplorer-experts", "memexplorer-mixed", "memexplorer-parallel",
+          "memexplorer-strict", "memexplorer-table2", "memexplorer-wear")  # fmt: skip
+"""Shipped spaces of accelerators whose area and price are known."""
+
+
+def cases_of_spaces():
+    """Every space with one of the processes in turn; with all of them and more draws slow."""
+    for i, name in enumerate(SPACES):
+        yield pytest.param(name, PROCESSES[i % len(PROCESSES)], 150, (5 + i,))
+        for process in PROCESSES:
+            yield pytest.param(name, process, 2_000, range(12), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "process", "n", "seeds"), list(cases_of_spaces()))
+def test_no_design_of_a_shipped_space_beats_its_best_case_whatever_the_constants(
+    name, process, n, seeds
+):
+    options = (("profile", "plain"), ("process", process))
+    for seed, phase in itertools.product(seeds, ("prefill", "decode")):
+        npu = with_drawn_constants(evaluator("llama-3-8b", phase, options), seed)
+        assert_no_bound_is_beaten(space_of_deployments(name), npu, n)
+
+
+def test_a_design_with_more_transistors_may_emit_less_and_none_is_lost():
+    """At all high constants a larger base is cut into more dies, of which fewer fail."""
+    tiers = {"sram_dies": 1, "sram_3d_layers": 0, "tier1_technology": "hbm4_12h",
+             "tier2_technology": "lpddr6", "tier2_stacks": 8, "tier3_technology": "gddr7",
+             "tier3_stacks": 2, "dataflow": "ws", "bandwidth_priority": "matrix"}  # fmt: skip
+    npu = evaluator("llama-3-8b", "prefill", (("profile", "plain"), ("technology_level", "high")))
+    goals = ("minimize embodied_kgco2e", THROUGHPUT)
+    problem = build_problem(whole_space().fix(tiers), npu, goals, (), "npu")
+    opaque = replace(problem, evaluator=Opaque(problem.evaluator))
+    assert_same_front(enumerate_front(problem), enumerate_front(opaque))
 
 
 KEPT_METRICS = ("shoreline_mm", "area_mm2", "unit_cost_usd", "time_to_first_token_s")

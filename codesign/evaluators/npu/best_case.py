@@ -17,14 +17,12 @@ from codesign.base.columns import Columns, FloatArray, IntArray, Value
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
-    HEAT_METRICS,
     PARTS_OF_COST,
     SILICON_METRICS,
     STANDING,
     STANDING_CARBON,
     WEAR,
     WEAR_CARBON,
-    SiliconMetrics,
 )
 from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
 from codesign.evaluators.npu.npu_options import account_constants
@@ -32,6 +30,7 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
+from codesign.evaluators.npu.silicon_bounds import SiliconBounds
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.models.deployments import ModelPart
@@ -122,10 +121,9 @@ class BestCase:
         }
         least = {name: ends[0] for name, ends in widths.items()}
         most = {name: ends[1] for name, ends in widths.items()}
-        bits = {name: partial.extremes(name, operand_bits(name))[0] for name in FORMAT_KEYS}
-        wider = np.maximum(bits["weight_format"], bits["kv_format"])
         slowest = replace(hardware, vector_length=lanes)
-        watts = thermal_design_watts(slowest, bits["activation_format"], wider, self._energies)
+        first, second = _operand_bits(partial)[0]
+        watts = thermal_design_watts(slowest, first, second, self._energies)
         array, arrays = self._arrays(partial)
         smallest, largest = self._batch_range(partial, hardware, least, most)
         case = BestInputs(
@@ -149,18 +147,10 @@ class BestCase:
         limits: Mapping[str, FloatArray],
         metrics: Sequence[str],
     ) -> dict[str, FloatArray]:
-        """What of the wanted metrics designs cost at least.
-
-        Area, price and carbon grow with the widths of the operands and the vector, so that the
-        narrowest count; heat has their power on the dies of the widest. A memory that nothing is
-        written to lasts longest.
-        """
-        least = self._silicon(partial, hardware, 0)
+        """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
+        lanes, bits = partial.extremes("vector_length", float), _operand_bits(partial)
+        least = SiliconBounds(hardware, lanes, bits, self._part, self._options)
         costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
-        if set(metrics) & set(HEAT_METRICS):
-            heat = least.heat(self._silicon(partial, hardware, 1).footprint_mm2)
-            celsius = heat.junction_celsius(least.constants, self._options.cooling)
-            costs |= dict(zip(HEAT_METRICS, (heat.density_w_per_mm2, celsius), strict=True))
         if set(metrics) & set(COST_OF_TOKENS):
             per_token = inverse(limits["throughput_tokens_per_s"])
             joules = limits["energy_joules_per_token"]
@@ -172,17 +162,6 @@ class BestCase:
             costs[name] = getattr(least, name)(per_token, LONGEST_LIFE_YEARS)
         costs = {name: values * ROUNDING for name, values in costs.items()}
         return costs | {"lifetime_years": np.full(partial.n, LONGEST_LIFE_YEARS)}
-
-    def _silicon(
-        self, partial: PartialDesigns, hardware: AcceleratorBatch, end: int
-    ) -> SiliconMetrics:
-        """Of designs with the narrowest operands and shortest vectors (0), or the other end (1)."""
-        bits = {name: partial.extremes(name, operand_bits(name))[end] for name in FORMAT_KEYS}
-        wider = np.maximum(bits["weight_format"], bits["kv_format"])
-        lanes = partial.extremes("vector_length", float)[end]
-        operands = np.stack([bits["activation_format"], wider])
-        changed = replace(hardware, vector_length=lanes)
-        return SiliconMetrics(changed, operands, self._part, self._options)
 
     def _batch_range(
         self,
@@ -283,6 +262,14 @@ class BestCase:
             first_s = seconds * (tokens / n_passes) * self._part.n_batches
             return best | {"time_to_first_token_s": first_s}
         return best | {"time_per_output_token_s": per_user_s}
+
+
+def _operand_bits(partial: PartialDesigns) -> tuple[FloatArray, FloatArray]:
+    """(2, n) least and largest widths of the array's operands: activations, and the others."""
+    bits = {name: partial.extremes(name, operand_bits(name)) for name in FORMAT_KEYS}
+    wider = map(np.maximum, bits["weight_format"], bits["kv_format"])
+    least, largest = map(np.stack, zip(bits["activation_format"], wider, strict=True))
+    return least, largest
 
 
 def _batches(case: BestInputs, fixed: FloatArray | None) -> list[float]:

@@ -277,7 +277,8 @@ def _fill_units(
         for lane in range(lanes):
             i = positions[begin + lane]
             usd = outputs[_N_FIELDS * _LANES + lane]
-            if usd < decided_usd[i] or np.isnan(decided_usd[i]):
+            is_first = numbers[begin + lane] == 0 or (np.isnan(decided_usd[i]) and usd == usd)
+            if is_first or usd < decided_usd[i]:
                 decided_usd[i] = usd
                 for field in range(_N_FIELDS):
                     units[field, i] = outputs[field * _LANES + lane]

@@ -43,12 +43,16 @@ from codesign.models.workload import Request
 if TYPE_CHECKING:
     from codesign.evaluators.npu.design_metrics import DesignMetrics
 
-SILICON_METRICS = ("area_mm2", "unit_cost_usd", "embodied_kgco2e")
-"""Metrics that follow from hardware and widths of operands alone, and grow with them."""
-HEAT_METRICS = ("power_density_w_per_mm2", "junction_temperature_celsius")
-"""Metrics that grow with the power and fall with the area."""
+SILICON_METRICS = (
+    "area_mm2",
+    "unit_cost_usd",
+    "embodied_kgco2e",
+    "power_density_w_per_mm2",
+    "junction_temperature_celsius",
+)
+"""Metrics that follow from hardware and widths of operands alone."""
 COST_OF_TOKENS = ("usd_per_million_tokens", "kgco2e_per_million_tokens")
-COST_METRICS = (*SILICON_METRICS, *HEAT_METRICS, "lifetime_years", *COST_OF_TOKENS)
+COST_METRICS = (*SILICON_METRICS, "lifetime_years", *COST_OF_TOKENS)
 STANDING, WEAR = "standing_usd_per_hour", "wear_usd_per_token"
 STANDING_CARBON, WEAR_CARBON = "standing_kgco2e_per_hour", "wear_kgco2e_per_token"
 PARTS_OF_COST = (STANDING, WEAR, STANDING_CARBON, WEAR_CARBON)
@@ -111,11 +115,15 @@ class SiliconMetrics:
             )
         return cheapest_unit(self.plan, self._hardware.levels, self.constants)
 
+    def die_mm2(self, unit: PricedAccelerators) -> FloatArray:
+        """(n,) area of the base dies and stacked layers of one device that is cut in a way."""
+        stacks = unit.stacks
+        layers_mm2 = self._hardware.n_layers * stacks.layer_mm2
+        return np.asarray(stacks.n_dies * (stacks.base_mm2 + layers_mm2))
+
     @property
     def area_mm2(self) -> FloatArray:
-        stacks, n_layers = self.unit.stacks, self._hardware.n_layers
-        of_device = stacks.n_dies * (stacks.base_mm2 + n_layers * stacks.layer_mm2)
-        return np.asarray(of_device * self._n_devices)
+        return self.die_mm2(self.unit) * self._n_devices
 
     @cached_property
     def unit_cost_usd(self) -> FloatArray:
@@ -126,15 +134,10 @@ class SiliconMetrics:
         """Base dies of one device."""
         return self.unit.stacks.n_dies * self.unit.stacks.base_mm2
 
-    def heat(self, footprint_mm2: FloatArray | None = None) -> Heat:
-        """Of one device, on its own dies if none are stated."""
-        if footprint_mm2 is None:
-            return self._own_heat
-        return heat_of(self._hardware, self.tdp_by_component, footprint_mm2, self.constants)
-
     @cached_property
-    def _own_heat(self) -> Heat:
-        return self.heat(self.footprint_mm2)
+    def heat(self) -> Heat:
+        """Power of one device on its base dies."""
+        return heat_of(self._hardware, self.tdp_by_component, self.footprint_mm2, self.constants)
 
     @cached_property
     def tdp_by_component(self) -> dict[str, FloatArray]:
@@ -145,11 +148,11 @@ class SiliconMetrics:
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:
-        return self.heat().density_w_per_mm2
+        return self.heat.density_w_per_mm2
 
     @property
     def junction_temperature_celsius(self) -> FloatArray:
-        return self.heat().junction_celsius(self.constants, self._options.cooling)
+        return self.heat.junction_celsius(self.constants, self._options.cooling)
 
     @cached_property
     def embodied_kgco2e(self) -> FloatArray:

@@ -79,7 +79,7 @@ def _access_energies(technology: MemoryTechnology) -> tuple[Range, Range]:
 
 
 def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatArray:
-    """(s, k) values of ``k`` numbers in ``s`` draws.
+    """(s, k) values of ``k`` numbers in ``s`` draws; half of them are below the typical value.
 
     The draws of a number depend on the seed and on its name alone, so that a further technology
     in the library changes no result.
@@ -91,12 +91,12 @@ def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatA
         raise InputError(f"expected at least 1 sample, got {samples}")
     if seed < 0:
         raise InputError(f"expected a seed of at least 0, got {seed}")
-    columns = [
-        np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()]).triangular(
-            item.low, item.typical, item.high, samples
-        )
-        for item in numbers
-    ]
+    columns = []
+    for item in numbers:
+        rng = np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()])
+        along, is_below = np.sqrt(rng.random(samples)), rng.random(samples) < 0.5
+        ends = np.where(is_below, item.low, item.high)
+        columns.append(ends + along * (item.typical - ends))
     return np.column_stack([*columns, np.empty((samples, 0))])
 
 

@@ -1,11 +1,11 @@
 """How far results depend on the ranges that the memory technologies' sources give.
 
 MemExplorer [MemExplorer]_ Table 1 states some numbers as ranges, without a distribution. Here
-each is drawn on its own from a triangular distribution with its peak at the typical value, the
-usual choice where only ends and a middle are known [Law2015]_. A technology is the same for
-every design, so one draw holds for all designs that are compared. Where ranges reach further up
-than down, most draws are above the typical value; so the typical value of a sum of several may lie
-below the interval of its draws.
+each is drawn on its own, below and above its typical value with equal probability, and densest
+there: a triangular distribution [Law2015]_ on either side. So the typical value is the median of
+each number, however far a range reaches to one side. A technology is the same for every design, so
+one draw holds for all designs that are compared. An interval reaches from 5 % to 95 % of the draws,
+and to the typical value where that lies beyond.
 
 The constants of what designs cost are drawn likewise, where a metric depends on them: one draw of a
 wafer's price, or of the market of memories, scales all designs.
@@ -253,16 +253,28 @@ def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
     return (0,) * i + (end,) + (0,) * (k - i - 1)
 
 
+def _around(typical: FloatArray, quantiles: FloatArray, levels: Sequence[float]) -> FloatArray:
+    """(n, q) quantiles whose lower half is not above the (n,) typical values, nor the upper below.
+
+    Args:
+        levels: (q,) in percent.
+    """
+    levels, middle = np.asarray(levels), typical[:, None]
+    upper = np.where(levels > 50, np.maximum(quantiles, middle), quantiles)
+    return np.where(levels < 50, np.minimum(quantiles, middle), upper)
+
+
 def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterval:
     values = drawn[np.isfinite(drawn)]
+    typical = corners.metrics[(0,) * len(corners.numbers)][metric]
     p5, median, p95 = np.percentile(values, [5, 50, 95]) if len(values) else [np.nan] * 3
     minimum, minimum_at = corners.extreme(metric, 1.0)
     maximum, maximum_at = corners.extreme(metric, -1.0)
     return MetricInterval(
-        typical=corners.metrics[(0,) * len(corners.numbers)][metric],
-        p5=float(p5),
+        typical=typical,
+        p5=float(np.fmin(p5, typical)),
         median=float(median),
-        p95=float(p95),
+        p95=float(np.fmax(p95, typical)),
         minimum=minimum,
         minimum_at=minimum_at,
         maximum=maximum,
@@ -289,6 +301,7 @@ def front_spread(
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
     on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
+    typical = sweep.observe(rows, sweep.typical).metrics
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
     for drawn in counted(draw(sweep.numbers, samples, seed), _DRAWS):
         observed = sweep.observe(rows, drawn)
@@ -303,7 +316,7 @@ def front_spread(
         non_dominated_share=on_front / samples,
         feasible_share=feasible / samples,
         intervals={
-            name: np.nanpercentile(np.stack(drawn), [5, 95], axis=0).T
+            name: _around(typical[name], np.percentile(drawn, [5, 95], axis=0).T, [5, 95])
             for name, drawn in values.items()
             if np.isfinite(drawn).all()
         },
@@ -343,9 +356,10 @@ def _quantiles(
         observed = sweep.observe(rows, drawn)
         for name in metrics:
             values[name].append(observed.metrics[name])
+    typical = sweep.observe(rows, sweep.typical).metrics
     stacked = {name: np.stack(drawn) for name, drawn in values.items()}
     return {
-        name: np.percentile(drawn, levels, axis=0).T
+        name: _around(typical[name], np.percentile(drawn, levels, axis=0).T, levels)
         for name, drawn in stacked.items()
         if np.isfinite(drawn).all() and np.ptp(drawn, axis=0).any()
     }

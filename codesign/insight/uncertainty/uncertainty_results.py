@@ -44,9 +44,9 @@ class MetricInterval:
 
     Attributes:
         typical: Every number at its typical value.
-        p5: 5 % of the draws are below; of those with a value.
-        median: Of the draws.
-        p95: 95 % of the draws are below.
+        p5: 5 % of the draws with a value are below; the typical value if that is less.
+        median: Middle of the draws.
+        p95: 95 % of the draws are below; the typical value if that is more.
         minimum: Over the corners.
         minimum_at: The corner, in words.
         maximum: Over the corners.
@@ -68,11 +68,6 @@ class MetricInterval:
     def is_moved(self) -> bool:
         """Whether the metric depends on any number with a range."""
         return self.minimum < self.maximum
-
-    @property
-    def is_typical_outside(self) -> bool:
-        """Whether the typical value is not within 5 % and 95 % of the draws."""
-        return not (self.p5 <= self.typical <= self.p95) and self.is_moved
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ so that a larger design never costs less.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,7 +78,26 @@ def cheapest_unit(
     Memories beside the die, or several dies, stand on an interposer; any other design has an
     organic substrate. A part that fails as it is attached loses all that is on the package.
     """
-    whole_mm2 = plan.base_mm2
+    units = units_by_count(plan, levels, constants, plan.base_mm2 > LARGE_MM2)
+    best, best_usd = next(units)
+    for unit, usd in units:
+        is_better = (usd < best_usd) | (np.isnan(best_usd) & ~np.isnan(usd))
+        if is_better.any():
+            best, best_usd = _chosen(is_better, unit, best), np.where(is_better, usd, best_usd)
+    return best
+
+
+def units_by_count(
+    plan: Floorplan, levels: MemoryLevels, constants: Constants, is_large: BoolArray
+) -> Iterator[tuple[PricedAccelerators, FloatArray]]:
+    """The accelerators cut into each number of dies, and the part of the price that it decides.
+
+    For a fixed number of dies, price, area and wafer area grow with the area of the base. The
+    deciding part is NaN where a die does not fit the reticle.
+
+    Args:
+        is_large: (n,) designs that may have more than ``ALWAYS_TRIED`` dies.
+    """
     memory_usd = levels.price_usd[1:] * constants.memory_price_factor
     bill = bill_of(
         tuple(memory_usd),
@@ -85,27 +105,17 @@ def cheapest_unit(
         tuple(levels.packaged_units[1:]),
         constants,
     )
-
-    def unit_of(n_dies: float) -> tuple[PricedAccelerators, FloatArray]:
-        stacks = cut_into(n_dies, whole_mm2, plan, constants)
+    for n_dies in NUMBERS_OF_DIES:
+        allowed = is_large if n_dies > ALWAYS_TRIED else np.ones_like(is_large)
+        if not allowed.any():
+            return
+        stacks = cut_into(n_dies, plan.base_mm2, plan, constants)
         kept_share = repeated(1.0 - constants.attach_loss, n_dies + np.asarray(bill.n_beside))
         package_usd, lost_usd, decided = assembled(
             n_dies, stacks, bill.beside_mm2, bill.at_stake_usd, kept_share, constants
         )
-        return PricedAccelerators(
-            stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd
-        ), decided
-
-    best, best_usd = unit_of(NUMBERS_OF_DIES[0])
-    for n_dies in NUMBERS_OF_DIES[1:]:
-        allowed = whole_mm2 > LARGE_MM2 if n_dies > ALWAYS_TRIED else True
-        if not np.any(allowed):
-            break
-        unit, usd = unit_of(n_dies)
-        is_better = ((usd < best_usd) | np.isnan(best_usd)) & allowed
-        if is_better.any():
-            best, best_usd = _chosen(is_better, unit, best), np.where(is_better, usd, best_usd)
-    return best
+        unit = PricedAccelerators(stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd)
+        yield unit, np.where(allowed, decided, np.nan)
 
 
 class Bill(NamedTuple):
@@ -148,6 +158,8 @@ def assembled(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """What package and failed assemblies cost, and what of the price the number of dies decides.
 
+    Memories without a price count as free in the last, so that the number of dies is known.
+
     Args:
         n_dies: Base dies of one accelerator.
         beside_mm2: Area of the memories that stand on the package.
@@ -159,9 +171,11 @@ def assembled(
     on_interposer = (die_mm2 + beside_mm2) * per_mm2
     needs_interposer = (n_dies > 1) | (beside_mm2 > 0)
     package_usd = where(needs_interposer, on_interposer, die_mm2 * constants.substrate_usd_per_mm2)
-    at_stake = stacks_usd(stacks) + package_usd + beside_usd
-    decided = at_stake / kept_share
-    return package_usd, decided - at_stake, decided
+    made_usd = stacks_usd(stacks) + package_usd
+    at_stake = made_usd + beside_usd
+    is_priced = beside_usd == beside_usd  # NaN differs from itself
+    decided = where(is_priced, at_stake, made_usd) / kept_share
+    return package_usd, at_stake / kept_share - at_stake, decided
 
 
 def _chosen(

@@ -256,6 +256,7 @@ class Campaign:
         workers: int | None = None,
         progress: EnumerationProgress | None = None,
         executor: str | None = None,
+        every_design: bool = False,
     ) -> ExactFront:
         """The exact front of the problem: as stored in the campaign's folder, or enumerated.
 
@@ -266,6 +267,7 @@ class Campaign:
             progress: Told how much of the space is settled.
             executor: Where it is done, as ``NAME`` or ``NAME:TEXT``; as the definition says if
                 None.
+            every_design: Evaluate every design, also where bounds would leave designs out.
 
         Raises:
             InputError: The space cannot be listed, no design is feasible, or the folder cannot
@@ -273,7 +275,9 @@ class Campaign:
             JobError: The enumeration failed.
             Interrupted: Ctrl-C; what was settled is stored.
         """
-        return self._enumerated(exact_front, workers, progress, executor)
+        find = partial(exact_front, every_design=every_design)
+        flags = " --every-design" if every_design else ""
+        return self._enumerated(find, workers, progress, executor, flags)
 
     def kept_front(
         self,

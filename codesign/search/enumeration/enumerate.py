@@ -274,5 +274,6 @@ def _check_complete(front: FloatArray, incumbents: FloatArray) -> None:
     if missing:
         raise JobError(
             f"the exact front lacks {len(missing)} feasible points that are known, such as "
-            f"{missing[0]}: a bound of the evaluator excludes what it must not"
+            f"{missing[0]}: a bound of the evaluator excludes what it must not. Please report it; "
+            "'codesign enumerate NAME --every-design' finds the front without bounds"
         )

@@ -27,6 +27,7 @@ from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate
 from codesign.search.enumeration.enumeration_worker import Rebuild
 from codesign.search.enumeration.front import ExactFront
 from codesign.search.enumeration.kept import KeptFront, keeping
+from codesign.search.enumeration.unbounded import without_bounds
 from codesign.search.enumeration.wanted import WantedPart
 from codesign.search.execution.result_cache import evaluator_modules
 from codesign.search.problem import Problem
@@ -46,28 +47,35 @@ def exact_front(
     progress: EnumerationProgress | None = None,
     executor: str | None = None,
     wanted: WantedPart | None = None,
+    every_design: bool = False,
 ) -> ExactFront:
     """The exact front of a problem: from its file in the folder, or computed and stored there.
 
-    Interrupted, it goes on from where it was. Arguments and errors as in
+    Interrupted, it goes on from where it was. Other arguments and errors as in
     :func:`~codesign.search.enumeration.enumerate.enumerate_front`.
+
+    Args:
+        every_design: Evaluate every design, without bounds and stored fronts.
     """
     if wanted is not None and is_composed(problem):
         wanted = None  # all of it takes the fronts of the pools
     key = "" if wanted is None else wanted.key
     path = front_path(problem, folder, key)
-    known = _stored(path)
+    known = None if every_design else _stored(path)
     if known is not None:
         return known
     if is_composed(problem):
-        of_pool = partial(_front_of_pool, folder, workers, progress, executor)
+        of_pool = partial(_front_of_pool, folder, workers, progress, executor, every_design)
         front = compose_front(problem, of_pool, rebuild)
     else:
+        checkpoint = path.with_suffix(".every.part" if every_design else ".part")
+        if every_design:
+            rebuild = rebuild and partial(without_bounds, rebuild)
         front = enumerate_front(
-            problem,
+            without_bounds(problem) if every_design else problem,
             workers=workers,
             rebuild=rebuild,
-            checkpoint=path.with_suffix(".part"),
+            checkpoint=checkpoint,
             progress=progress,
             executor=executor,
             wanted=wanted,
@@ -86,11 +94,18 @@ def _front_of_pool(
     workers: int,
     progress: EnumerationProgress | None,
     executor: str | None,
+    every_design: bool,
     problem: Problem,
     rebuild: Rebuild | None,
 ) -> ExactFront:
     return exact_front(
-        problem, folder, workers=workers, rebuild=rebuild, progress=progress, executor=executor
+        problem,
+        folder,
+        workers=workers,
+        rebuild=rebuild,
+        progress=progress,
+        executor=executor,
+        every_design=every_design,
     )
 
 

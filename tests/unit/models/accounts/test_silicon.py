@@ -157,6 +157,15 @@ def test_no_price_without_a_stated_one() -> None:
     assert np.isnan(unit.usd).all() and np.isnan(unit.stacks.base_mm2).all()
 
 
+def test_dies_of_a_design_with_a_memory_without_a_price_are_cut_as_if_it_were_free() -> None:
+    library = {**LIBRARY, "hbm3e_8h": LIBRARY["hbm3e_8h"].model_copy(update={"price": None})}
+    columns = {name: column_of([value]) for name, value in BASE.items()}
+    hardware = build_accelerators(columns, library)
+    unit = cheapest_unit(floorplan(hardware, bits(8), bits(8), N7), hardware.levels, N7)
+    assert unit.stacks.n_dies[0] == 1
+    assert np.isnan(unit.usd[0])
+
+
 def _by_hand(macs, lanes, planar_gb, layers, tiers) -> tuple[float, float]:
     """Area and price in plain arithmetic; a tier is (stacks, GB, USD/GB, mm2, on package)."""
     phys = sum(stacks * mm2 for stacks, _, _, mm2, _ in tiers)

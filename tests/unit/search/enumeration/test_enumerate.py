@@ -171,8 +171,16 @@ def test_values_that_a_constraint_tells_apart_are_not_taken_together():
 
 
 def test_a_bound_that_excludes_a_design_of_the_front_is_found_out():
-    with pytest.raises(JobError, match=r"the exact front lacks .* a bound of the evaluator"):
+    with pytest.raises(JobError, match=r"the exact front lacks .* a bound .* --every-design"):
         enumerate_front(problem(TooStrict))
+
+
+def test_every_design_can_be_evaluated_despite_a_wrong_bound(tmp_path):
+    built = problem(TooStrict)
+    front = exact_front(built, tmp_path, every_design=True)
+    assert agree(front, built)
+    assert front.n_evaluated == built.space.size
+    assert stored_front(built, tmp_path) is not None
 
 
 def test_a_front_that_lacks_one_point_differs_from_the_one_by_hand():

@@ -1,0 +1,94 @@
+"""Bounds on area, price, carbon and footprint of designs that are decided in part.
+
+The number of dies of a design is that of the least price, so neither area nor carbon grows with
+the hardware: a larger base may be cut into more dies, of which fewer fail. For a fixed number of
+dies every account grows with the area of the base. So the bound of an account is its least value
+over the numbers of dies that a design may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.evaluators.npu.cost_metrics import SiliconMetrics
+from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.models.accounts.area import RETICLE_MM2
+from codesign.models.accounts.carbon import embodied_kgco2e
+from codesign.models.accounts.price import LARGE_MM2, PricedAccelerators, units_by_count
+from codesign.models.deployments import ModelPart
+from codesign.models.hardware.accelerator import AcceleratorBatch
+
+_ROUNDING = 1.0 + 1e-9
+"""Prices this close may have either order once they are rounded."""
+
+
+class SiliconBounds(SiliconMetrics):
+    """Least accounts and largest footprint of ``n`` designs that are decided in part.
+
+    Args:
+        hardware: All but the vector lengths count.
+        vector_lengths: (n,) the least and the largest.
+        operand_bits: (2, n) the narrowest and the widest operands.
+        part: What one device has of the model.
+    """
+
+    def __init__(
+        self,
+        hardware: AcceleratorBatch,
+        vector_lengths: tuple[FloatArray, FloatArray],
+        operand_bits: tuple[FloatArray, FloatArray],
+        part: ModelPart,
+        options: NpuOptions,
+    ) -> None:
+        smallest, largest = (replace(hardware, vector_length=lanes) for lanes in vector_lengths)
+        super().__init__(smallest, operand_bits[0], part, options)
+        self._largest = SiliconMetrics(largest, operand_bits[1], part, options)
+
+    @cached_property
+    def _cuts(self) -> list[tuple[PricedAccelerators, PricedAccelerators, FloatArray]]:
+        """Least and most by number of dies, with (n,) 0 where a design may have it, else NaN.
+
+        A number is left out where another one certainly costs less.
+        """
+        levels, constants = self._hardware.levels, self.constants
+        is_large = self._largest.plan.base_mm2 > LARGE_MM2
+        smallest = list(units_by_count(self.plan, levels, constants, is_large))
+        largest = list(units_by_count(self._largest.plan, levels, constants, is_large))
+        enough_usd = np.fmin.reduce([usd for _, usd in largest])
+        enough_usd = np.where(np.isnan(enough_usd), np.inf, enough_usd * _ROUNDING)
+        return [
+            (small, large, np.where(usd <= enough_usd, 0.0, np.nan))
+            for (small, usd), (large, _) in zip(smallest, largest, strict=True)
+        ]
+
+    def _least(self, account: Callable[[PricedAccelerators], FloatArray]) -> FloatArray:
+        of_numbers = [account(small) + mask for small, _, mask in self._cuts]
+        return np.asarray(np.fmin.reduce(of_numbers) * self._n_devices)
+
+    @property
+    def area_mm2(self) -> FloatArray:
+        return self._least(self.die_mm2)
+
+    @cached_property
+    def unit_cost_usd(self) -> FloatArray:
+        return self._least(lambda unit: unit.usd)
+
+    @cached_property
+    def embodied_kgco2e(self) -> FloatArray:
+        levels = self._hardware.levels
+        return self._least(lambda unit: embodied_kgco2e(unit.stacks, levels, self.constants))
+
+    @property
+    def footprint_mm2(self) -> FloatArray:
+        """(n,) base dies of one device, at most; each of them fits the reticle."""
+        return np.asarray(np.fmax.reduce([_footprint(cut) + mask for _, cut, mask in self._cuts]))
+
+
+def _footprint(unit: PricedAccelerators) -> FloatArray:
+    """(n,) area of the base dies, where they do not fit as if they did."""
+    return np.asarray(unit.stacks.n_dies * np.fmin(unit.stacks.base_mm2, RETICLE_MM2))

@@ -160,10 +160,10 @@ def _blocks(machine: Machine) -> list[_Block]:
             number=number,
             name=bank.technology.name,
             family=bank.technology.family,
-            edge_mm=bank.technology.shoreline.value_at(bank.level) * 1e3,
+            edge_mm=bank.technology.value_at("shoreline", bank.level) * 1e3,
             is_charged=level.uncharged_shoreline_m == 0,
-            capacity_bytes=bank.technology.capacity.value_at(bank.level),
-            bandwidth_bytes_per_s=bank.technology.bandwidth.value_at(bank.level),
+            capacity_bytes=bank.technology.value_at("capacity", bank.level),
+            bandwidth_bytes_per_s=bank.technology.value_at("bandwidth", bank.level),
         )
         for number, level in enumerate(machine.tiers)
         for bank in level.banks

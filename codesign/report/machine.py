@@ -48,12 +48,12 @@ class Bank:
     @property
     def capacity_bytes(self) -> float:
         """Capacity of all units together."""
-        return self.count * self.technology.capacity.value_at(self.level)
+        return self.count * self.technology.value_at("capacity", self.level)
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
         """Peak bandwidth of all units together."""
-        return self.count * self.technology.bandwidth.value_at(self.level)
+        return self.count * self.technology.value_at("bandwidth", self.level)
 
     @property
     def words(self) -> str:

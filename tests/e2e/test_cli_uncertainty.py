@@ -218,7 +218,9 @@ def test_draws_without_a_use_for_them_are_refused(command, flag, capsys):
 
 
 def test_an_evaluator_without_technologies_is_refused(capsys, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "unit" / "search" / "campaign" / "plugins"))
+    monkeypatch.syspath_prepend(
+        str(Path(__file__).parents[1] / "unit" / "search" / "campaign" / "plugins")
+    )
     monkeypatch.chdir(tmp_path)
     for path, text in {
         "spaces/square.yaml": _TOY_SPACE,

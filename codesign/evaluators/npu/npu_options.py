@@ -95,8 +95,8 @@ class NpuOptions(AccuracyOptions):
     """Chunks that a memory level can have outstanding; no limit if left out, nor under blocking
     ``array``, which knows peak bandwidths alone."""
     technology_level: Level = "typical"
-    """Which end of the published ranges to take for every number, good or bad: not a bound. For
-    intervals see ``codesign evaluate --uncertainty``."""
+    """Level of every number with a published range: ``low`` its good end (small, cheap, fast,
+    lasting), ``high`` its bad end. For intervals see ``codesign evaluate --uncertainty``."""
     memory_edge_m: Annotated[float, quantity("mm"), Field(gt=0)] = 0.066
     """Die edge reserved for memory: two 33 mm edges of the reticle (MemExplorer Eq. 1)."""
 

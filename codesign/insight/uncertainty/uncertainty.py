@@ -259,9 +259,9 @@ def _around(typical: FloatArray, quantiles: FloatArray, levels: Sequence[float])
     Args:
         levels: (q,) in percent.
     """
-    levels, middle = np.asarray(levels), typical[:, None]
-    upper = np.where(levels > 50, np.maximum(quantiles, middle), quantiles)
-    return np.where(levels < 50, np.minimum(quantiles, middle), upper)
+    percent, middle = np.asarray(levels), typical[:, None]
+    upper = np.where(percent > 50, np.maximum(quantiles, middle), quantiles)
+    return np.where(percent < 50, np.minimum(quantiles, middle), upper)
 
 
 def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterval:

@@ -2,8 +2,8 @@
 
 So are the energies of an operation, on which power and heat depend, and the price of tokens.
 
-Each number is written so that more of it makes a design larger, dearer or hotter. So with every
-constant low, a design has the least of every account, and with every one high the most.
+Each number is written so that less of it is good: more of it makes a design larger, dearer or
+hotter.
 """
 
 from __future__ import annotations

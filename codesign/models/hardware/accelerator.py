@@ -244,8 +244,7 @@ class UnitTables:
         if known is not None:
             return known
         check_known("memory technology", name, self._library)
-        stated = getattr(self._library[name], attribute)
-        value = np.nan if stated is None else float(stated.value_at(self._level))
+        value = self._library[name].value_at(attribute, self._level)
         self._known[name, attribute] = value
         return value
 

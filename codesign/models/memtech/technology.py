@@ -8,6 +8,7 @@ bandwidth, die edge, background power per capacity and energy per bit read and w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -17,6 +18,8 @@ from codesign.base.schema import Record
 from codesign.base.units import parse_quantity
 
 Level: TypeAlias = Literal["low", "typical", "high"]
+"""Level of all numbers of a model: ``low`` takes the good end of every range, at which a design is
+small, cheap, cool, fast and lasting; ``high`` the bad end."""
 
 
 class Range(Record):
@@ -68,6 +71,8 @@ NUMBERS = (
     "write_energy",
 )
 """The quantities of a technology; each needs a source."""
+MORE_IS_BETTER = frozenset({"capacity", "bandwidth", "endurance"})
+"""Quantities whose good end is the larger one; of all others it is the smaller one."""
 ACCESS_ENERGIES = ("read_energy", "write_energy")
 """Quantities that are high or low together."""
 ACCOUNT_NUMBERS = ("price", "interface_area", "package_area", "endurance", "embodied_carbon")
@@ -117,6 +122,13 @@ class MemoryTechnology(Record):
     note: str = ""
     sources: dict[str, str] = Field(min_length=1)
     """Where each number was read."""
+
+    def value_at(self, number: str, level: Level) -> float:
+        """A quantity at one level of goodness; NaN if it is not stated."""
+        stated: Range | None = getattr(self, number)
+        opposite: Mapping[Level, Level] = {"low": "high", "typical": "typical", "high": "low"}
+        end = opposite[level] if number in MORE_IS_BETTER else level
+        return float("nan") if stated is None else stated.value_at(end)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

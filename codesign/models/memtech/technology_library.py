@@ -67,10 +67,7 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     def catalog(self) -> Catalog:
         """The attributes that expressions of a design space may use."""
         entries = {
-            name: {
-                attribute: getattr(item, attribute).value_at(self.level)
-                for attribute in _ATTRIBUTES
-            }
+            name: {attribute: item.value_at(attribute, self.level) for attribute in _ATTRIBUTES}
             for name, item in self.items()
         }
         families = {name: item.family for name, item in self.items()}

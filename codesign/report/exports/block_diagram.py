@@ -26,7 +26,7 @@ def interface_words(bank: Bank) -> str:
     pins = bank.technology.data_pins
     if pins is None:
         return ""
-    rate = 8.0 * bank.technology.bandwidth.value_at(bank.level) / pins
+    rate = 8.0 * bank.technology.value_at("bandwidth", bank.level) / pins
     return f"{pins} bit × {rate / 1e9:.3g} Gbit/s"
 
 

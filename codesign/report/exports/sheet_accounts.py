@@ -118,8 +118,8 @@ def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
                     f"{level.title}: {item.name}",
                     str(bank.count),
                     interface_words(bank) or "not known",
-                    format_value(item.bandwidth.value_at(bank.level), "B/s"),
-                    f"{item.shoreline.value_at(bank.level) * 1e3:.4g} mm",
+                    format_value(item.value_at("bandwidth", bank.level), "B/s"),
+                    f"{item.value_at('shoreline', bank.level) * 1e3:.4g} mm",
                     " / ".join(f"{x * 1e6:.4g}" for x in ends) + " mm²" if ends else "not known",
                 )
             )

@@ -522,7 +522,9 @@ def test_experts_with_block_scales_take_the_kernels_for_blocks() -> None:
 def test_a_file_with_more_bandwidth_is_no_slower_than_the_device_it_was_copied_from(
     tmp_path: Path,
 ) -> None:
-    source = Path(resources.__file__).parents[1] / "models" / "hardware" / "devices" / "h100-sxm.yaml"
+    source = (
+        Path(resources.__file__).parents[1] / "models" / "hardware" / "devices" / "h100-sxm.yaml"
+    )
     file = tmp_path / "mine.yaml"
     file.write_text(source.read_text("utf-8").replace("3350 GB/s", "3450.5 GB/s"), "utf-8")
     for model, tp in (("llama-3-8b", 1), ("mixtral-8x22b", 8)):

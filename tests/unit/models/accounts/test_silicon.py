@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from codesign.base.columns import column_of
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.models.accounts.account_constants import PROCESSES, constant_ranges, constants_at
 from codesign.models.accounts.area import RETICLE_MM2, floorplan
 from codesign.models.accounts.dies import die_usd, die_yield, dies_per_wafer
 from codesign.models.accounts.price import cheapest_unit
 from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
 from codesign.models.memtech import load_library
+from codesign.models.workload import Request
 from codesign.space import load_space
 
 N7 = constants_at("n7")
@@ -219,3 +221,23 @@ def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tier
     mm2 = stacks.n_dies * (stacks.base_mm2 + plan.n_layers * stacks.layer_mm2)
     expected = _by_hand(macs, lanes, planar_gb, layers, tiers)
     assert (float(mm2[0]), float(unit.usd[0])) == pytest.approx(expected)
+
+
+def test_low_typical_and_high_are_ordered_by_goodness() -> None:
+    space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
+    rows = [space.encode({k: v for k, v in design.items() if v is not None})
+            for design in space.designs.values()]  # fmt: skip
+    designs = space.columns(np.concatenate(rows))
+    request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
+    levels = [
+        NpuEvaluator(request, NpuOptions(technology_level=level))
+        for level in ("low", "typical", "high")
+    ]
+    names = ("unit_cost_usd", "usd_per_million_tokens", "embodied_kgco2e", "lifetime_years",
+             "tdp_watts", "energy_joules_per_token", "throughput_tokens_per_s")  # fmt: skip
+    good, middle, bad = (level.evaluate(designs, names).metrics for level in levels)
+    for metric in levels[0].metrics:
+        if metric.name in names:
+            least, typical, most = (metric.flipped(x[metric.name]) for x in (good, middle, bad))
+            assert (least <= typical * (1 + 1e-12 * np.sign(typical))).all(), metric.name
+            assert (typical <= most * (1 + 1e-12 * np.sign(most))).all(), metric.name

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from validation.studies.timeline import Timeline, block_timeline, occupancy, save_trace
 
 from codesign.evaluators.npu import operator_times
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
@@ -18,7 +19,6 @@ from codesign.report.figures import save_occupancy
 from codesign.space import load_space
 from validation.studies import simulated
 from validation.studies.study import Study
-from validation.studies.timeline import Timeline, block_timeline, occupancy, save_trace
 
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 

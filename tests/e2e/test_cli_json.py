@@ -63,10 +63,8 @@ workers: 1
 _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld --phase prefill"
 _DEVICE = "--model llama-3-8b --device h100-sxm"
 _TESTS = Path(__file__).parents[1]
-_BYTES = (
-    f"--model {_TESTS / 'unit' / 'models' / 'quantization' / 'byte_model'} --text {__file__} --context 32 "
-    "--sequences 2 --calibration 1"
-)
+_BYTE_MODEL = _TESTS / "unit" / "models" / "quantization" / "byte_model"
+_BYTES = f"--model {_BYTE_MODEL} --text {__file__} --context 32 --sequences 2 --calibration 1"
 INVOCATIONS = {
     "run": ["run trial"],
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],

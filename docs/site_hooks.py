@@ -10,6 +10,7 @@ import importlib
 import posixpath
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 reference_pages = importlib.import_module("reference_pages")
+findings = importlib.import_module("validation.findings")
 
 _AT_ROOT = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 """Pages that GitHub shows at the root, and where the site has them."""
@@ -29,11 +31,13 @@ _DIAGRAM = re.compile(r"```mermaid\n(.*?)```", re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages of the root and of the code, and the files of the source that pages name."""
+    """Add pages of the root, the code and the findings, and source files that pages name."""
     for name, place in _AT_ROOT.items():
         files.append(File.generated(config, place, content=(ROOT / name).read_text("utf-8")))
-    for place, text in reference_pages.pages().items():
-        files.append(File.generated(config, place, content=text))
+    with tempfile.TemporaryDirectory() as drawings:
+        stored = findings.site_files(findings.FOLDER, Path(drawings))
+    for place, content in (reference_pages.pages() | stored).items():
+        files.append(File.generated(config, place, content=content))
     named = {path for page in files.documentation_pages() for path in _source_files(page)}
     for path in sorted(named):
         place = f"source/{path}"

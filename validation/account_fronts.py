@@ -32,7 +32,8 @@ from codesign.search.enumeration import ExactFront, enumerate_front
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 from validation.conclusions.setting import CAP_WATTS, Setting, problem_of
-from validation.study_report import Part, StudyReport
+from validation.findings import Part
+from validation.study_report import StudyReport
 
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 LEVELS: tuple[Level, ...] = ("low", "typical", "high")
@@ -295,7 +296,7 @@ def _design_table(designs: Sequence[dict[str, Any]]) -> TextTable:
 
 
 def study_report(fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]) -> StudyReport:
-    """The fronts and the designs for people; the page is ``docs/costs.md``."""
+    """The fronts and the designs for people; the finding is ``results/costs.json``."""
     front_tables = _front_tables(fronts)
     page: list[Part] = [f"{_ENDS} {_STAYING}"]
     for phase, table in front_tables.items():

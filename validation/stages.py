@@ -22,7 +22,8 @@ from codesign.report.text_table import TextTable
 from codesign.search.campaign.campaign_definition import load_problem
 from codesign.search.enumeration import ExactFront, exact_front
 from codesign.search.problem import Problem
-from validation.study_report import Part, StudyReport
+from validation.findings import Part
+from validation.study_report import StudyReport
 
 CAMPAIGNS = (
     "system-llada",
@@ -226,7 +227,7 @@ def reading(answer: StageAnswer) -> str:
 
 
 def study_report(answers: Sequence[StageAnswer]) -> StudyReport:
-    """The answers for people; the page is ``docs/stages.md``."""
+    """The answers for people; the finding is ``results/stages.json``."""
     page: list[Part] = []
     terminal: list[Part] = []
     for answer in answers:

@@ -1,19 +1,16 @@
-"""What a study says before it takes a form, and the two that it takes: terminal and page."""
+"""The report of a study, for the terminal and as a finding that is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from codesign.report.tables import text_line
-from codesign.report.text_table import TextTable
+from validation.findings import Finding, Part
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-Part: TypeAlias = str | TextTable
-"""A paragraph, a heading or a list in Markdown, or a table."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +18,11 @@ class StudyReport:
     """A finished study.
 
     Attributes:
-        document: Everything, as plain values.
+        document: All results, as plain values.
         title: Of the page.
-        introduction: First paragraph of the page; it goes on with the command that makes it.
-        page: What follows on the page.
-        terminal: What a terminal shows.
+        introduction: First paragraph of the page.
+        page: Rest of the page.
+        terminal: Parts that a terminal shows.
     """
 
     document: Mapping[str, Any]
@@ -44,11 +41,9 @@ class StudyReport:
                     part, rows=[list(map(_plain, row)) for row in part.rows]
                 ).on_terminal()
 
-    def on_page(self, command: str) -> str:
-        """The page in Markdown, which names the command that makes it."""
-        head = (f"# {self.title}", f"{self.introduction} This page is made by `{command}`.")
-        body = (part if isinstance(part, str) else part.on_page() for part in self.page)
-        return "\n\n".join([*head, *body]) + "\n"
+    def finding(self, command: str) -> Finding:
+        """The study as it is stored, with the command that makes it again."""
+        return Finding(self.title, self.introduction, command, self.page)
 
 
 def _plain(text: str) -> str:

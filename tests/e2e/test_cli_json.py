@@ -23,6 +23,7 @@ from validation import account_fronts, conclusions
 from validation.__main__ import main as run_validation
 from validation.account_fronts import LEVELS
 from validation.conclusions.setting import Setting
+from validation.findings import read_finding
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -63,8 +64,10 @@ workers: 1
 _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld --phase prefill"
 _DEVICE = "--model llama-3-8b --device h100-sxm"
 _TESTS = Path(__file__).parents[1]
-_BYTE_MODEL = _TESTS / "unit" / "models" / "quantization" / "byte_model"
-_BYTES = f"--model {_BYTE_MODEL} --text {__file__} --context 32 --sequences 2 --calibration 1"
+_BYTES = (
+    f"--model {_TESTS / 'unit' / 'models' / 'quantization' / 'byte_model'} --text {__file__} "
+    "--context 32 --sequences 2 --calibration 1"
+)
 INVOCATIONS = {
     "run": ["run trial"],
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],
@@ -227,7 +230,7 @@ def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp
     )  # fmt: skip
     fronts = account_fronts.account_fronts(["decode"], account_fronts.QUESTIONS[-2:], fixed)
     monkeypatch.setattr(account_fronts, "account_fronts", lambda *_, **__: fronts)
-    page = tmp_path / "costs.md"
+    page = tmp_path / "costs.json"
     document = _printed(capsys, "costs", "decode", "--output", str(page), "--json")
     check_document(document)
     assert [front["question"]["level"] for front in document["fronts"]] == [*LEVELS, *LEVELS]
@@ -235,7 +238,7 @@ def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp
         if front["question"]["level"] == "typical":
             assert 0 <= front["n_staying"] <= front["n_points"]
             assert 0 <= front["n_keeping"] <= front["n_points"]
-    assert "| TDP, life of 5 years |" in page.read_text()
+    assert "| TDP, life of 5 years |" in read_finding(page).on_page()
     lives = {row["design"]: row["metrics"]["lifetime_years"] for row in document["designs"]}
     assert lives["Base"]["typical"] == 10 and lives["P1"]["typical"] < 1
 
@@ -260,7 +263,7 @@ def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tm
     }  # fmt: skip
     Path("runs").mkdir()
     Path("runs/small.yaml").write_text(json.dumps(campaign))
-    document = _printed(capsys, "stages", "small", "--output", "page.md", "--json")
+    document = _printed(capsys, "stages", "small", "--output", "page.json", "--json")
     check_document(document)
     (answer,) = document["answers"]
     assert answer["n_points"] > 3 and answer["alike"]["array"] == 1
@@ -268,7 +271,7 @@ def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tm
     assert (early["pool"], late["pool"]) == ("early", "late")
     assert max(early["utilization"], late["utilization"]) == 1
     assert sum(early["waits_for"].values()) == pytest.approx(1)
-    assert "## small" in Path("page.md").read_text()
+    assert "## small" in read_finding(Path("page.json")).on_page()
 
 
 def test_stages_are_those_of_systems(capsys, monkeypatch, tmp_path):

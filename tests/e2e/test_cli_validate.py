@@ -1,7 +1,6 @@
 """``python -m validation`` and ``codesign timeline`` on real input."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, cap
     words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
     place = ["--prompt-tokens", "256", "--output", str(tmp_path / "file" / "folder")]
     assert main(["timeline", *words, *place]) == 2
-    assert run_validation(["memexplorer", "--write", str(tmp_path / "file")]) == 2
+    assert run_validation(["memexplorer", "--output", str(tmp_path / "file" / "a.json")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2
     assert all("cannot be written" in line for line in errors)
@@ -92,7 +91,7 @@ def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -
     ("words", "messages"),
     [
         (["memexplore"], ["unknown study 'memexplore'", "'memexplorer'"]),
-        (["bench", "--write", f"{os.devnull}/docs"], ["--write: ", "cannot be written"]),
+        (["bench", "--output", "page.md"], ["--output: ", "ends in .json"]),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(words, messages, capsys) -> None:

@@ -1,26 +1,19 @@
-"""The page of a benchmark, ``performance.md``."""
+"""The finding of a benchmark, ``results/performance.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from codesign.base.files import write_text
 from codesign.evaluators.npu.compiled import COMPILE_AFTER, LOAD_AFTER, SWITCH
 from validation.benchmark.benchmark_tables import benchmark_tables
+from validation.findings import Finding, Part
 
-_TEXT = f"""# Performance
-
-How fast codesign is, and why. The tables are written by
-`python -m validation bench --write docs`, on
-
-{{about}}
-
-Timings on a machine that others use err upwards only. So one core is timed by the processor time
-of the process, the best of a few repeats, which is wall time where nothing else runs; neighbours
-still cost caches and the other half of a core. Two cores are two processes timed by the wall from
-the first one's start to the last one's end; where something else runs, they show it.
+_TEXT = f"""Timings on a machine that others use err upwards only. So one core is timed by the
+processor time of the process, the best of a few repeats, which is wall time where nothing else
+runs; neighbours still cost caches and the other half of a core. Two cores are two processes timed
+by the wall from the first one's start to the last one's end; where something else runs, they show
+it.
 
 ## What is done for it
 
@@ -52,18 +45,13 @@ of them distinct to the operators). *All metrics* are every metric that the eval
 """
 
 
-def write_page(measured: Mapping[str, Any], folder: Path) -> Path:
-    """Write ``performance.md``; returns its path.
-
-    Args:
-        measured: What :func:`validation.benchmark.benchmark` returned.
-        folder: Usually ``docs``.
-
-    Raises:
-        InputError: The place cannot be written.
-    """
+def benchmark_finding(measured: Mapping[str, Any]) -> Finding:
+    """The finding of what :func:`validation.benchmark.benchmark` returned."""
     about = "\n".join(
         f"- {name}: {value}" for name, value in measured["about"].items() if value is not None
     )
-    tables = [table.section() for table in benchmark_tables(measured)]
-    return write_text(folder / "performance.md", "\n".join([_TEXT.format(about=about), *tables]))
+    parts: list[Part] = [about, *_TEXT.strip().split("\n\n")]
+    for table in benchmark_tables(measured):
+        parts += [f"## {table.title}", table, *([table.note] if table.note else [])]
+    introduction = "How fast codesign is, and why."
+    return Finding("Performance", introduction, "python -m validation bench", parts)

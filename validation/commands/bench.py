@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from codesign.base.errors import InputError
 from codesign.cli.output import AsJson, report, say
+from validation.commands.study_page import Output, check_output
 
 
 def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Every measurement once, on small batches.")
     ] = False,
-    write: Annotated[
-        Path | None, typer.Option(help="Folder for performance.md, such as docs.")
-    ] = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
     from validation.benchmark import FULL, QUICK, benchmark
 
-    if write is not None:
-        try:  # before two minutes are spent
-            write.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", f"--write: {write}") from error
+    check_output(output)
     measured = benchmark(QUICK if quick else FULL)
-    if write is not None:
-        from validation.benchmark.benchmark_page import write_page
+    if output is not None:
+        from validation.benchmark.benchmark_page import benchmark_finding
 
-        say(f"wrote {write_page(measured, write)}")
+        say(f"wrote {benchmark_finding(measured).store(output)}")
 
     def tables() -> Any:
         from codesign.report.tables import pairs_table, spaced

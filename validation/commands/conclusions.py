@@ -8,8 +8,8 @@ import typer
 
 from codesign.base.errors import check_known
 from codesign.cli.campaigns import Folder, Workers
-from codesign.cli.output import AsJson, Page, check_page
-from validation.commands.study_page import report_study
+from codesign.cli.output import AsJson
+from validation.commands.study_page import Output, check_output, report_study
 
 
 def conclusions(
@@ -21,7 +21,7 @@ def conclusions(
             "details; all, in short, if none.",
         ),
     ] = None,
-    output: Page = None,
+    output: Output = None,
     workers: Workers = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -37,7 +37,7 @@ def conclusions(
     from validation.conclusions import CLAIMS, answer_claims, conclusions_page
     from validation.conclusions.setting import FrontStore
 
-    check_page(output)
+    check_output(output)
     claims = {claim.key: claim for claim in CLAIMS}
     for name in names or ():
         check_known("claim", name, claims)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import check_known
-from codesign.cli.output import AsJson, Page, check_page, say
-from validation.commands.study_page import report_study
+from codesign.cli.output import AsJson, say
+from validation.commands.study_page import Output, check_output, report_study
 
 
 def costs(
@@ -16,7 +16,7 @@ def costs(
         list[str] | None,
         typer.Argument(metavar="[PHASE]...", help="prefill, decode; both if none."),
     ] = None,
-    output: Page = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask exact fronts what area, price, heat, wear and carbon change, and price known designs.
@@ -25,7 +25,7 @@ def costs(
     """
     from validation import account_fronts
 
-    check_page(output)
+    check_output(output)
     for name in phases or ():
         check_known("phase", name, account_fronts.PHASES)
     chosen = [phase for phase in account_fronts.PHASES if not phases or phase in phases]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from codesign.base.errors import InputError
-from codesign.base.files import ending_of
-from codesign.cli.campaigns import Folder, Workers, shown_path
+from codesign.cli.campaigns import Folder, Workers
 from codesign.cli.flags import number
-from codesign.cli.output import AsJson, Page, check_page, say
-from validation.commands.study_page import report_study
+from codesign.cli.output import AsJson
+from validation.commands.study_page import Output, check_output, report_study
 
 _FOLDER = "specialization"
 """Folder of the exact fronts, among those of the campaigns."""
@@ -31,10 +29,7 @@ def specialization(
     formats: Annotated[
         str, typer.Option(help="8-bit: mxint8 for all; all: every format of the space.")
     ] = "8-bit",
-    output: Page = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Also draw the ratios: .svg, .png or .pdf.")
-    ] = None,
+    output: Output = None,
     workers: Workers = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -48,14 +43,11 @@ def specialization(
     from codesign.base.processes import n_cores
     from codesign.cli.progress import FrontsBar
     from codesign.models.workload import list_traces, load_model, load_trace
-    from codesign.report.drawing import check_format
     from codesign.search.campaign.status import results_folder
     from validation.specialization import answer_traces, specialization_page
     from validation.specialization.system_problems import EIGHT_BITS, SystemSetting
 
-    check_page(output)
-    if figure is not None:
-        check_format(ending_of(figure))
+    check_output(output)
     if formats not in ("8-bit", "all"):
         raise InputError(f"expected '8-bit' or 'all', got {formats!r}", "--formats")
     number("--limit", limit, "a number of watts", above=0)
@@ -68,20 +60,12 @@ def specialization(
     place = results_folder(folder) / _FOLDER
     place.mkdir(parents=True, exist_ok=True)
     answers = answer_traces(settings, place, workers or n_cores(), FrontsBar())
-    if figure is not None:
-        specialization_page.save_figure(answers, figure)
-        say(f"wrote {shown_path(figure)}")
-    image = None if figure is None or output is None else _relative(figure, output)
+    image = None
+    if output is not None:
+        image = f"{output.stem}/ratios.svg"
+        specialization_page.save_figure(answers, output.parent / image)
     study = specialization_page.study_report(answers, image)
-    words = _words(traces, model, limit, machines, formats)
-    drawn = [] if figure is None else [f"--figure {figure}"]
-    report_study(study, words, output, as_json, drawn)
-
-
-def _relative(figure: Path, output: Path) -> str:
-    import os
-
-    return Path(os.path.relpath(figure, output.parent)).as_posix()
+    report_study(study, _words(traces, model, limit, machines, formats), output, as_json)
 
 
 def _words(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.output import AsJson, Page, check_page, say
-from validation.commands.study_page import report_study
+from codesign.cli.output import AsJson, say
+from validation.commands.study_page import Output, check_output, report_study
 
 
 def stages(
@@ -19,7 +19,7 @@ def stages(
             "and system-early-late if none.",
         ),
     ] = None,
-    output: Page = None,
+    output: Output = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     as_json: AsJson = False,
 ) -> None:
@@ -29,6 +29,6 @@ def stages(
     """
     from validation.stages import CAMPAIGNS, stage_answers, study_report
 
-    check_page(output)
+    check_output(output)
     answers = stage_answers(campaigns or CAMPAIGNS, workers=workers, progress=say)
     report_study(study_report(answers), ["stages", *(campaigns or [])], output, as_json)

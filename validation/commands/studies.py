@@ -11,6 +11,7 @@ import typer
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
+from validation.commands.study_page import Output, check_output
 
 if TYPE_CHECKING:
     from validation.studies.study import Study
@@ -38,16 +39,14 @@ def studies(
         ),
     ] = None,
     rows: Annotated[int, typer.Option(help="Most comparisons to print.", min=0)] = 40,
-    write: Annotated[
-        Path | None,
-        typer.Option(help="Folder for validation.md with its data and figures, such as docs."),
-    ] = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
     from validation.studies.studies import STUDIES, compare_table
-    from validation.studies.validation_page import study_tables, write_page
+    from validation.studies.validation_page import store_findings, study_tables
 
+    check_output(output)
     if table is None:
         studies = [_run(name, seed, size) for name in names or STUDIES]
     elif names is None or len(names) != 1:
@@ -55,11 +54,11 @@ def studies(
     else:
         with mistakes_at("--table"):
             studies = [compare_table(names[0], table)]
-    if write is not None:
+    if output is not None:
         sampled = f" --size {size}" if size else ""
-        own = "" if table is None else f" --table {table}"
-        words = " ".join(["python -m validation", *(names or []), f"--seed {seed}{sampled}{own}"])
-        for path in write_page(studies, write, f"{words} --write {write}"):
+        own_table = "" if table is None else f" --table {table}"
+        words = ["python -m validation", *(names or []), f"--seed {seed}{sampled}{own_table}"]
+        for path in store_findings(studies, output, " ".join(words)):
             say(f"wrote {path}")
     report(
         "validate",

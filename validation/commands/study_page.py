@@ -1,33 +1,44 @@
-"""The page that a study writes as Markdown, with the command that writes it."""
+"""The output of a study: its report, and its finding as a file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+import typer
+
+from codesign.base.errors import InputError
 from codesign.cli.campaigns import shown_path
 from codesign.cli.output import report, say
 
 if TYPE_CHECKING:
     from validation.study_report import StudyReport
 
+Output: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Also store the finding, such as validation/results/NAME.json.")
+]
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse a finding that is no JSON.
+
+    Raises:
+        InputError: The name of the file ends in something else.
+    """
+    if output is not None and output.suffix != ".json":
+        raise InputError(f"expected a file that ends in .json, got {str(output)!r}", "--output")
+
 
 def report_study(
-    study: StudyReport,
-    words: Sequence[str],
-    output: Path | None,
-    as_json: bool,
-    last_words: Sequence[str] = (),
+    study: StudyReport, words: Sequence[str], output: Path | None, as_json: bool
 ) -> None:
-    """Write the page of a study, if one is asked for, and print its report.
+    """Store the finding of a study, if that is asked for, and print its report.
 
-    The command is ``words``, of which the first names the document, ``--output``, ``last_words``.
+    Args:
+        words: The command that makes the finding again; its first word names the document.
     """
     if output is not None:
-        from codesign.base.files import write_text
-
-        command = " ".join(["python -m validation", *words, f"--output {output}", *last_words])
-        write_text(output, study.on_page(command))
+        study.finding(" ".join(["python -m validation", *words])).store(output)
         say(f"wrote {shown_path(output)}")
     report(words[0], as_json, lambda: study.document, study.on_terminal)

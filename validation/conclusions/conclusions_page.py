@@ -1,4 +1,4 @@
-"""The answers as the page ``docs/paper-conclusions.md``, on the terminal and as plain values."""
+"""The answers for the terminal, as a finding and as plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from validation.conclusions.answer import Answer
 from validation.conclusions.claims import Claim, Measure
 from validation.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from validation.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
-from validation.study_report import Part, StudyReport
+from validation.findings import Part
+from validation.study_report import StudyReport
 
 _NAMES = {"plain": "plain", "memexplorer": "calibrated (`memexplorer`)"}
 _NEAR = f" (of those within {NOTICEABLE:.0%}, the one of least TDP)"

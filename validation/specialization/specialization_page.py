@@ -1,4 +1,4 @@
-"""The answers as the page ``docs/specialization.md``, on the terminal and as plain values."""
+"""The answers for the terminal, as a finding and as plain values."""
 
 from __future__ import annotations
 

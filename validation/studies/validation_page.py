@@ -1,4 +1,4 @@
-"""Studies as tables on the terminal, and as the page ``docs/validation.md`` with its figures."""
+"""Studies as tables on the terminal, and as the finding ``results/validation.json``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.base.files import write_text
 from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
+from validation.findings import Finding, Part
 from validation.studies.study import Study
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
         parts.append(_table("Promises", _TARGETS, study.targets).on_terminal())
     parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]
     if study.notes:
-        parts.append(text_line("The notes in full: --json, or --write FOLDER."))
+        parts.append(text_line("The notes in full: --json, or --write FILE."))
     return parts
 
 
@@ -83,47 +84,49 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
-def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Path]:
-    """Write ``validation.md`` with data and figures under ``validation/``; returns the paths.
+def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[Path]:
+    """Write the finding of some studies, and the rows behind it as CSV; returns the paths.
+
+    A study with too many rows to store has its figure beside it instead.
 
     Args:
         studies: In the order of the page.
-        folder: Usually ``docs``.
-        command: What made the page, for readers who want to make it again.
+        path: File of the finding, such as ``results/validation.json``.
+        command: Command that makes the finding again.
     """
     from codesign.report.scatter import save_predictions
 
-    data = folder / "validation"
+    folder = path.with_suffix("")
     written = []
     for study in studies:
         if len(study.rows) <= _MOST_FILED_ROWS:
-            written.append(write_text(data / f"{study.name}.csv", _csv(study.rows)))
-        written.append(save_predictions(study.rows, study.question, data / f"{study.name}.png"))
-    written.append(write_text(folder / "validation.md", _markdown(studies, command)))
-    return written
+            written.append(write_text(folder / f"{study.name}.csv", _csv(study.rows)))
+        else:
+            figure = folder / f"{study.name}.png"
+            written.append(save_predictions(study.rows, study.question, figure))
+    parts = [part for study in studies for part in _parts(study, folder.name)]
+    finding = Finding(
+        "Validation",
+        "Our numbers beside others', residuals as they are.",
+        command,
+        parts,
+        {study.name: study.question for study in studies},
+    )
+    return [*written, finding.store(path)]
 
 
-def _markdown(studies: Sequence[Study], command: str) -> str:
-    parts = [
-        "# Validation",
-        "Our numbers beside others', residuals as they are. This page is made by "
-        f"`{command}`; the rows behind it are in `validation/*.csv`, those of the kernels in what "
-        "`python -m validation kernels --json` prints.",
-    ]
-    for study in studies:
-        parts += [f"## {study.name}", study.question]
-        if study.targets:
-            parts.append(_table("Promises", _TARGETS, study.targets).on_page())
-        columns = _stated(_SUMMARY, study.summary)
-        parts.append(_table("Errors", columns, study.summary).on_page())
-        parts.append(f"![{study.name}](validation/{study.name}.png)")
-        rows = study.rows
-        if len(rows) > _MOST_ROWS:
-            rows = [row for row in rows if row.get(_EXPLAINED)]
-        if rows:
-            parts.append(_table(study.name, _columns(rows), rows).on_page())
-        parts += ["\n".join(f"- {note}" for note in study.notes)] if study.notes else []
-    return "\n\n".join(parts) + "\n"
+def _parts(study: Study, folder: str) -> list[Part]:
+    parts: list[Part] = [f"## {study.name}", study.question]
+    if study.targets:
+        parts.append(_table("Promises", _TARGETS, study.targets))
+    parts.append(_table("Errors", _stated(_SUMMARY, study.summary), study.summary))
+    parts.append(f"![{study.name}]({folder}/{study.name}.png)")
+    rows = study.rows
+    if len(rows) > _MOST_ROWS:
+        rows = [row for row in rows if row.get(_EXPLAINED)]
+    if rows:
+        parts.append(_table(study.name, _columns(rows), rows))
+    return [*parts, "\n".join(f"- {note}" for note in study.notes)] if study.notes else parts
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from codesign.base.errors import InfeasibleError
 from validation import specialization
 from validation.__main__ import main as run_validation
+from validation.findings import read_finding
 from validation.specialization import answer_traces, specialization_page
 from validation.specialization.system_problems import (
     EIGHT_BITS,
@@ -106,7 +107,7 @@ def test_the_ratio_on_paper_is_arithmetic_over_bytes():
 
 
 def test_the_page_says_what_the_numbers_say(tmp_path):
-    text = specialization_page.study_report(answers(), "ratio.svg").on_page("codesign")
+    text = specialization_page.study_report(answers(), "ratio.svg").finding("codesign").on_page()
     for item in answers():
         gain = item.gains["one-machine"]
         assert f"{gain - 1.0:.0%} ({item.setting.trace})" in text
@@ -134,14 +135,16 @@ def test_specialization_is_printed_as_published(tmp_path, capsys, monkeypatch, c
 
     monkeypatch.setattr(specialization, "answer_traces", of_small_space)
     monkeypatch.chdir(tmp_path)
-    words = ["specialization", "osworld", "code", "--output", "p.md", "--figure", "f.svg"]
+    words = ["specialization", "osworld", "code", "--output", "p.json"]
     assert run_validation([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     check_document(document)
     assert document["answers"][0]["gains"] == answers()[0].gains
     assert run_validation(words) == 0
     assert "a design for each phase" in " ".join(capsys.readouterr().out.split())
-    assert f"`codesign {' '.join(words)}`" in (tmp_path / "p.md").read_text("utf-8")
+    page = read_finding(tmp_path / "p.json").on_page()
+    assert "`python -m validation specialization osworld code`" in page
+    assert "](p/ratios.svg)" in page and (tmp_path / "p" / "ratios.svg").exists()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +153,7 @@ def test_specialization_is_printed_as_published(tmp_path, capsys, monkeypatch, c
         (["oswrld"], "unknown trace 'oswrld'. Did you mean 'osworld'?"),
         (["--formats", "8"], "--formats: expected '8-bit' or 'all', got '8'"),
         (["--limit", "0"], "--limit: expected a number of watts above 0, got 0"),
-        (["--output", "page.txt"], "--output: expected a file that ends in .md"),
-        (["--figure", "f.bmp"], "unknown figure format 'bmp'"),
+        (["--output", "page.md"], "--output: expected a file that ends in .json"),
         (["--model", "lama-3.3-70b"], "'llama-3.3-70b'"),
     ],
 )

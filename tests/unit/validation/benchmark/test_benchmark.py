@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.base.errors import InputError
 from codesign.evaluators.npu import compiled
 from codesign.models.workload import load_model
 from codesign.report.json_values import to_json_text
@@ -20,7 +19,7 @@ from validation.__main__ import main as run_validation
 from validation.benchmark import FULL, QUICK, benchmark, timing
 from validation.benchmark import benchmark_host as machine_module
 from validation.benchmark.benchmark import OTHERS
-from validation.benchmark.benchmark_page import write_page
+from validation.benchmark.benchmark_page import benchmark_finding
 from validation.benchmark.benchmark_tables import benchmark_tables
 from validation.benchmark.evaluation_rates import (
     SWEPT,
@@ -140,16 +139,11 @@ def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
     assert {row["against"] for row in measured["ratios"]} < shown
 
 
-def test_the_page_says_what_it_was_measured_on_and_shows_every_table(
-    measured: dict, tmp_path: Path
-) -> None:
-    text = write_page(measured, tmp_path / "docs").read_text(encoding="utf-8")
+def test_the_page_says_what_it_was_measured_on_and_shows_every_table(measured: dict) -> None:
+    text = benchmark_finding(measured).on_page()
     assert f"- version: {measured['about']['version']}" in text
     for table in benchmark_tables(measured):
         assert f"## {table.title}\n" in text
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="file"):
-        write_page(measured, tmp_path / "file")
 
 
 def test_a_sweep_has_every_vector_length_and_format_around_each_design() -> None:

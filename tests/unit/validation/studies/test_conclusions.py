@@ -195,9 +195,10 @@ def test_every_claim_names_settings_that_can_be_built() -> None:
 def test_page_and_tables_state_the_same_answer() -> None:
     found = [answer(Setting("plain", fixed=PREFILL_ARRAY), only("3d-sram", "blocking"))]
     brief, detailed = (conclusions_page.study_report(found, details) for details in (False, True))
-    text = detailed.on_page("python -m validation conclusions --output page.md")
-    assert text == brief.on_page("python -m validation conclusions --output page.md")
-    assert "`python -m validation conclusions --output page.md`" in text
+    command = "python -m validation conclusions"
+    text = detailed.finding(command).on_page()
+    assert text == brief.finding(command).on_page()
+    assert f"`{command}`" in text
     assert "### plain: no" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
     assert "On paper: Without 3D SRAM" in text
@@ -208,7 +209,7 @@ def test_page_and_tables_state_the_same_answer() -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["3d-sran"], "Did you mean '3d-sram'"), (["--output", "page.txt"], "ends in .md")],
+    [(["3d-sran"], "Did you mean '3d-sram'"), (["--output", "page.md"], "ends in .json")],
 )
 def test_what_cannot_be_asked_is_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import UnknownNameError
+from validation.findings import read_finding, site_files
 from validation.studies.studies import run_study
 from validation.studies.study import Study, summarize
-from validation.studies.validation_page import study_tables, write_page
+from validation.studies.validation_page import store_findings, study_tables
 
 ROWS = [
     {"what": f"case {i}", "group": "even" if i % 2 == 0 else "odd", "reference": 100.0,
@@ -48,16 +49,19 @@ def test_the_terminal_shows_the_largest_errors_the_summary_and_the_promises() ->
     assert "a note of its own" in text
 
 
-def test_the_page_has_data_and_figure_beside_it_and_no_long_texts(tmp_path: Path) -> None:
-    written = write_page([STUDY], tmp_path / "docs", "python -m validation trial")
-    assert {path.name for path in written} == {"trial.csv", "trial.png", "validation.md"}
-    page = (tmp_path / "docs" / "validation.md").read_text()
+def test_the_site_has_page_rows_and_figure_of_a_stored_finding(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    written = store_findings([STUDY], folder / "studies.json", "python -m validation trial")
+    assert [path.name for path in written] == ["trial.csv", "studies.json"]
+    files = site_files(folder, tmp_path / "drawings")
+    assert set(files) == {"studies.md", "studies/trial.csv", "studies/trial.png"}
+    page = files["studies.md"]
     assert "`python -m validation trial`" in page
     assert "| median error | <= 10 % | 0.295 | no |" in page
-    header, first, *_ = (tmp_path / "docs" / "validation" / "trial.csv").read_text().splitlines()
+    header, first, *_ = (folder / "studies" / "trial.csv").read_text().splitlines()
     assert header == "what,group,reference,ours,error"
     assert first == "case 0,even,100,100,0"
-    assert (tmp_path / "docs" / "validation" / "trial.png").read_bytes().startswith(b"\x89PNG")
+    assert files["studies/trial.png"].startswith(b"\x89PNG")
 
 
 def test_an_unknown_study_is_refused_with_the_nearest() -> None:
@@ -67,7 +71,8 @@ def test_an_unknown_study_is_refused_with_the_nearest() -> None:
 
 def test_the_page_has_the_rows_that_explain_themselves_among_however_many(tmp_path: Path) -> None:
     rows = [row | {"explained": "an odd case" if i == 7 else ""} for i, row in enumerate(ROWS)]
-    write_page([replace(STUDY, rows=rows)], tmp_path, "python -m validation trial")
-    page = (tmp_path / "validation.md").read_text()
+    path = tmp_path / "studies.json"
+    store_findings([replace(STUDY, rows=rows)], path, "python -m validation trial")
+    page = read_finding(path).on_page()
     assert "| case 7 |" in page and "| an odd case |" in page
     assert "| case 8 |" not in page

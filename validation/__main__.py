@@ -17,7 +17,6 @@ from validation.commands.studies import studies
 
 app = typer.Typer(
     name="python -m validation",
-    help="Compare the numbers of codesign with simulation, publications and measurements.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -29,6 +28,13 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "stages": stages,
     "bench": bench,
 }
+
+
+@app.callback()
+def _root() -> None:
+    """Compare the numbers of codesign with simulation, publications and measurements."""
+
+
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 

@@ -13,7 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check site bench validate gallery interop clean contact-sheet
+.PHONY: help demo test check package portable mutants site bench validate gallery interop clean \
+	contact-sheet
 
 help: ## Show the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,20 +22,37 @@ help: ## Show the commands
 demo: $(READY) ## Run the main job: search the memory of an NPU for OSWorld prefill
 	$(BIN)/codesign run osworld-prefill
 
-test: check ## Check everything: style, types, layers, documentation, one small campaign, tests
+test: check package ## Check everything: style, types, layers, documentation, packages, tests
 	$(BIN)/pytest
 
-check: $(READY) ## All of `make test` but the tests
+check: $(READY) ## All of `make test` but the packages and the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell codesign docs spaces memtech runs README.md CHANGELOG.md
+	$(BIN)/actionlint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 	folder=$$(mktemp -d) && cd $$folder && $(CURDIR)/$(BIN)/codesign run smoke && rm -r $$folder
 
+package: $(READY) ## Install the wheel and the sdist in clean environments of every Python here, and run both
+	$(BIN)/python -m tests.gate.package
+
+# Results of tests may depend on the CPU only within their tolerances: all of them without any feature of
+# the CPU on a busy machine, then what computes as the kinds between. An hour on two cores.
+portable: $(READY) ## Run the tests as other kinds of CPU compute, and on a busy machine
+	$(BIN)/python -m tests.gate.other_cpu generic --load 10 pytest
+	for cpu in sandybridge haswell zen; do \
+		$(BIN)/python -m tests.gate.other_cpu $$cpu pytest tests/golden tests/properties \
+			tests/unit/search/optimizers tests/unit/models/machines tests/unit/evaluators || exit 1; done
+
+mutants: $(READY) ## Plant 60 random faults and count those that the tests catch (an hour)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[mutation]'
+	$(BIN)/python -m tests.gate.mutants --seed 1 --faults 60
+
 site: $(READY) ## Build the documentation in build/site, with every link checked
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 bench: $(READY) ## Measure the evaluator
 	$(BIN)/python -m validation bench

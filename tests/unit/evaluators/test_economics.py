@@ -43,6 +43,7 @@ from codesign.models.workload.model_size import (
 from codesign.search.pareto import non_dominated
 from codesign.space import load_space
 from codesign.testing import check_evaluator
+from tests.laws import is_at_most
 from validation.studies.epoch import fastest, model_name
 
 H100 = SustainedDevice("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
@@ -177,7 +178,7 @@ def test_faster_devices_never_slow_a_token(field: str) -> None:
             ForwardPass(shape, machine, ElementBytes()).best_times(load)[0]
             for machine in (H100, better)
         )
-        assert (after <= before).all()
+        assert is_at_most(after, before)
 
 
 # --- models ----------------------------------------------------------------------------------
@@ -296,7 +297,7 @@ def test_the_valued_point_maximizes_equation_45() -> None:
 def test_demand_bounds_what_an_instance_generates() -> None:
     made = serving()
     points = feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=500.0)
-    assert (points.batch / points.token_time_s <= 500.0).all()
+    assert is_at_most(points.batch / points.token_time_s, 500.0)
     with pytest.raises(InputError, match="expected a demand of at least"):
         feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=1.0)
 
@@ -326,7 +327,7 @@ def test_a_buildable_frontier_has_whole_parts_that_divide_the_model(
         assert (np.mod(whole, part) == 0).all()
     assert (points.n_devices % 1 == 0).all() and (points.batch % 1 == 0).all()
     spread = experts > 1
-    assert (points.batch[spread] / stages[spread] >= 2 * shape.sparsity).all()
+    assert is_at_most(2 * shape.sparsity, points.batch[spread] / stages[spread])
 
 
 def test_a_buildable_point_is_the_pass_of_its_split() -> None:
@@ -404,7 +405,7 @@ def test_a_draft_is_used_only_where_its_prefill_pays_too() -> None:
     load = Load(np.geomspace(1, 16, 5)[:, None], np.geomspace(1, 3000, 12)[None, :], 3000.0)
     time, length, _ = drafting.request_times(load)
     without = plain.request_times(load)[0]
-    assert (time <= without * (1 + 1e-12)).all()
+    assert is_at_most(time, without)
     assert (time[length == 0] == without[length == 0]).all()
     assert 0 < (length > 0).sum() < length.size
 

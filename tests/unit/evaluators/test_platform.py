@@ -40,6 +40,7 @@ from codesign.models.workload import load_model, parameter_count
 from codesign.models.workload.expert_routing import partners
 from codesign.models.workload.model_size import kv_elements_per_token
 from codesign.testing import check_evaluator
+from tests.laws import is_at_most, never_falls, never_rises
 
 IDEAL = {"profile": "ideal", "warm_up": "5 us"}
 
@@ -388,7 +389,7 @@ def test_more_groups_with_as_many_requests_each_have_less_of_the_experts_to_read
         designs(expert_parallel=groups, batch_size=[64 * group for group in groups])
     )
     work = {w.name: w for w in serving.work(serving.passes.decode(serving.micro_batch))}
-    assert (np.diff(work["expert_down_projection"].weight_bytes) <= 0).all()
+    assert never_rises(work["expert_down_projection"].weight_bytes)
     assert work["expert_down_projection"].mac == pytest.approx(
         np.full(len(groups), 64 * 8 * 7168 * 2048)
     )
@@ -396,10 +397,10 @@ def test_more_groups_with_as_many_requests_each_have_less_of_the_experts_to_read
     experts = [row for name, row in rows.items() if name.startswith("expert") and row.mac[0]]
     assert experts
     for row in experts:
-        assert (np.diff(row.time_s) <= 1e-12).all()
+        assert never_rises(row.time_s)
         assert (np.diff(row.bytes) <= 1e-3 * row.bytes[:-1]).all()
     sent = rows["expert_dispatch"].bytes
-    assert (np.diff(sent) >= 0).all()
+    assert never_falls(sent)
 
 
 def test_an_exchange_brings_a_device_no_pairs_of_others() -> None:
@@ -460,7 +461,7 @@ def test_a_better_platform_is_never_slower(name: str, values: list[float]) -> No
     more = {"tensor_parallel": 4, "expert_parallel": 2, "pipeline_parallel": 2, "batch_size": 8}
     for result in ("time_to_first_token_s", "time_per_output_token_s"):
         times = metric(evaluator, result, **{name: values}, **more)
-        assert (np.diff(times) <= 0).all()
+        assert never_rises(times)
 
 
 def test_a_latency_of_links_means_nothing_to_fitted_messages_and_is_refused() -> None:
@@ -612,7 +613,7 @@ def test_devices_draw_between_a_fifth_and_all_of_their_power_and_each_joule_is_c
     serving = evaluator.serving(designs(tensor_parallel=8, batch_size=[1, 16, 128]))
     watts = serving.average_power_watts
     assert (watts > 0.2 * serving.board_power_watts).all()
-    assert (watts <= serving.board_power_watts).all() and watts[2] > watts[0]
+    assert is_at_most(watts, serving.board_power_watts) and watts[2] > watts[0]
     per_token = serving.energy_joules_per_token
     assert (np.diff(per_token) < 0).all()  # a batch shares the reading of the weights
     assert per_token * serving.throughput_tokens_per_s == pytest.approx(watts)
@@ -677,7 +678,7 @@ def test_a_slow_host_hides_what_a_faster_device_gains_but_never_makes_it_a_loss(
             engine: metric(build("llama-3.3-70b", options={"engine": engine}), phase, **values)
             for engine in ("streams", "eager")
         }
-        assert (np.diff(seconds["eager"]) <= 1e-12).all()
+        assert never_rises(seconds["eager"])
         assert (seconds["eager"] > seconds["streams"]).all()
 
 

@@ -18,6 +18,7 @@ from codesign.models.hardware.hierarchy import (
     parallel_time_s_at,
     staged_time_s_at,
 )
+from tests.laws import is_at_most
 
 Numbers: TypeAlias = Sequence[FloatArray] | Sequence[float]
 
@@ -268,12 +269,12 @@ def test_more_bandwidth_or_less_latency_never_takes_longer(
     faster = [b * factor if at == i else b for at, b in enumerate(bandwidth)]
     sooner = [t / factor if at == i else t for at, t in enumerate(latency)]
     staged = staged_time_s(crossing, bandwidth, latency, chunk)
-    assert staged_time_s(crossing, faster, latency, chunk) <= staged
-    assert staged_time_s(crossing, bandwidth, sooner, chunk) <= staged
+    assert is_at_most(staged_time_s(crossing, faster, latency, chunk), staged)
+    assert is_at_most(staged_time_s(crossing, bandwidth, sooner, chunk), staged)
     parallel = parallel_time_s(owned, bandwidth, latency)
-    assert parallel_time_s(owned, faster, latency) <= parallel
-    assert parallel_time_s(owned, bandwidth, sooner) <= parallel
-    assert parallel <= staged * (1 + 1e-12)
+    assert is_at_most(parallel_time_s(owned, faster, latency), parallel)
+    assert is_at_most(parallel_time_s(owned, bandwidth, sooner), parallel)
+    assert is_at_most(parallel, staged)
 
 
 def test_levels_in_parallel_take_the_longest_of_their_own_times() -> None:

@@ -18,6 +18,7 @@ from codesign.models.machines.device.elementwise import (
     stream_time_s,
 )
 from codesign.models.machines.device.rates import DeviceRates, device_rates
+from tests.laws import is_at_most, never_falls
 
 CONSTANTS = load_constants("elementwise", ElementwiseConstants, "gpu")
 PLAIN = ElementwiseConstants.model_validate(
@@ -88,17 +89,16 @@ def test_time_grows_with_bytes_and_never_with_bandwidth(name: str, cache_bytes: 
     faster = replace(rates, bandwidth_bytes_per_s=2.0 * np.asarray(rates.bandwidth_bytes_per_s))
     for cached in (True, False):
         streams = stream_time_s(SIZES, rates, CONSTANTS, cached)
-        assert (np.diff(streams) >= 0).all()
-        assert (stream_time_s(SIZES, faster, CONSTANTS, cached) <= streams).all()
+        assert never_falls(streams)
+        assert is_at_most(stream_time_s(SIZES, faster, CONSTANTS, cached), streams)
     rows = row_time_s(SIZES, 8192.0, rates, CONSTANTS)
-    assert (np.diff(rows) >= 0).all()
-    assert (row_time_s(SIZES, 8192.0, faster, CONSTANTS) <= rows).all()
+    assert never_falls(rows)
+    assert is_at_most(row_time_s(SIZES, 8192.0, faster, CONSTANTS), rows)
     uncached = stream_time_s(SIZES, rates, CONSTANTS, is_cached=False)
-    assert (SIZES / uncached <= rates.bandwidth_bytes_per_s).all()
+    assert is_at_most(SIZES / uncached, rates.bandwidth_bytes_per_s)
     beyond = SIZES > 3 * 40e6  # what does not fit into a cache comes from memory
-    assert (SIZES / stream_time_s(SIZES, rates, CONSTANTS) <= rates.bandwidth_bytes_per_s)[
-        beyond
-    ].all()
+    cached = stream_time_s(SIZES, rates, CONSTANTS)
+    assert is_at_most((SIZES / cached)[beyond], rates.bandwidth_bytes_per_s)
 
 
 def test_other_classes_of_devices_have_no_limits_of_a_core() -> None:

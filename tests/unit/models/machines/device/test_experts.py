@@ -19,6 +19,7 @@ from codesign.models.machines.device.experts import (
 )
 from codesign.models.machines.device.formats import product_format
 from codesign.models.machines.device.rates import DeviceRates, device_rates
+from tests.laws import is_at_most, never_falls
 
 CONSTANTS = load_constants("experts", ExpertConstants, "gpu")
 PLAIN = ExpertConstants.model_validate(
@@ -150,12 +151,12 @@ def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: st
     active = np.minimum(pairs, 32.0)
     work = replace(WORK, pairs=pairs, all_pairs=8 * pairs, active_experts=active, core_limit=limit)
     times = experts_time_s(work, peak, rates, CONSTANTS)
-    assert (np.diff(times) >= 0).all()
+    assert never_falls(times)
     each = 3 * 4096 * 14336
-    assert (2 * pairs * each / times <= peak).all()
-    assert (active * each * 2.0 / times <= rates.bandwidth_bytes_per_s).all()
+    assert is_at_most(2 * pairs * each / times, peak)
+    assert is_at_most(active * each * 2.0 / times, rates.bandwidth_bytes_per_s)
     faster = replace(rates, bandwidth_bytes_per_s=2.0 * np.asarray(rates.bandwidth_bytes_per_s))
-    assert (experts_time_s(work, 2 * peak, faster, CONSTANTS) <= times).all()
+    assert is_at_most(experts_time_s(work, 2 * peak, faster, CONSTANTS), times)
     wider = replace(work, expert_hidden=2 * 14336.0)
     assert (experts_time_s(wider, peak, rates, CONSTANTS) > times).all()
 

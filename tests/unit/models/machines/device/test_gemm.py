@@ -12,6 +12,7 @@ from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_time_s
 from codesign.models.machines.device.rates import DeviceRates, device_rates
+from tests.laws import is_at_most
 
 CLASSES = ("gpu", "tpu", "igpu", "npu", "cpu")
 DEVICES = ("a100-sxm-80gb", "l40s", "h100-sxm", "b200-sxm", "mi300x", "tpu-v5e", "gaudi-3")
@@ -153,9 +154,9 @@ def test_a_device_that_states_its_starts_has_them() -> None:
 def test_no_product_passes_the_peak_or_the_bandwidth(name: str) -> None:
     products, rates = sizes(), rates_of(name)
     time = gemm_time_s(products, rates, shipped(name))
-    assert np.all(time * 100e12 >= products.work_flop)
+    assert is_at_most(products.work_flop, time * 100e12)
     traffic = products.weight_bytes + products.activation_bytes
-    assert np.all(time * rates.bandwidth_bytes_per_s >= traffic - rates.cache_bytes)
+    assert is_at_most(traffic - rates.cache_bytes, time * rates.bandwidth_bytes_per_s)
     assert np.all(time > 0)
 
 
@@ -166,7 +167,7 @@ def test_more_work_never_takes_less_time(name: str, size: str) -> None:
     before = gemm_time_s(products, rates, constants)
     for factor in (1.01, 1.5, 2.0, 3.0):
         more = replace(products, **{size: np.ceil(getattr(products, size) * factor)})
-        assert np.all(gemm_time_s(more, rates, constants) >= before * (1 - 1e-12))
+        assert is_at_most(before, gemm_time_s(more, rates, constants))
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -181,7 +182,7 @@ def test_a_faster_device_never_takes_more_time(name: str) -> None:
         (products, replace(rates, peak_16bit_flop_per_s=2 * rates.peak_16bit_flop_per_s)),
     ]
     for changed, better in faster:
-        assert np.all(gemm_time_s(changed, better, constants) <= before * (1 + 1e-12))
+        assert is_at_most(gemm_time_s(changed, better, constants), before)
 
 
 def test_cores_added_at_their_own_rate_never_take_more_time() -> None:
@@ -189,7 +190,7 @@ def test_cores_added_at_their_own_rate_never_take_more_time() -> None:
     before = gemm_time_s(products, rates, constants)
     more = replace(rates, n_cores=1.5 * rates.n_cores)
     time = gemm_time_s(replace(products, peak_flop_per_s=150e12), more, constants)
-    assert np.all(time <= before * (1 + 1e-12))
+    assert is_at_most(time, before)
 
 
 def test_a_table_of_devices_is_its_devices_one_by_one() -> None:

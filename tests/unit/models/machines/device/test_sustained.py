@@ -10,6 +10,7 @@ import pytest
 from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.machines.device.rates import DeviceRates, device_rates
 from codesign.models.machines.device.sustained import CEILING, sustained_share
+from tests.laws import never_falls, never_rises
 
 WIDTHS = np.array([16.0, 8.0, 4.5])
 
@@ -24,7 +25,7 @@ def test_narrow_products_sustain_less_of_their_peak_but_more_arithmetic(name: st
     rates = rates_of(name)
     shares = sustained_share(rates, WIDTHS)
     assert shares[0] == rates.sustained_fraction
-    assert (np.diff(shares) <= 0).all()
+    assert never_rises(shares)
     assert (np.diff(shares * np.array([1.0, 2.0, 4.0])) > 0).all()
     assert (shares > 0.3).all()
 
@@ -40,7 +41,7 @@ def test_power_limits_those_that_draw_it_in_16_bits() -> None:
 def test_more_power_never_sustains_less() -> None:
     rates = replace(rates_of("h20"), power_watts=np.array([np.nan, 50.0, 130.0, 200.0, 400.0]))
     shares = sustained_share(rates, 8.0)
-    assert (np.diff(shares[1:]) >= 0).all()
+    assert never_falls(shares[1:])
     assert shares[1] == pytest.approx(0.952 / 1.28)
     assert shares[0] == shares[1]  # none stated: as if 16 bits drew all
 
@@ -49,4 +50,4 @@ def test_a_faster_multiplier_never_does_less() -> None:
     peaks = np.geomspace(5e13, 5e15, 30)
     rates = replace(rates_of("h20"), peak_16bit_flop_per_s=peaks)
     for bits in WIDTHS:
-        assert (np.diff(sustained_share(rates, bits) * peaks) >= 0).all()
+        assert never_falls(sustained_share(rates, bits) * peaks)

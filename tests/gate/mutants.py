@@ -1,0 +1,234 @@
+"""Plant random faults and count those that tests catch: ``python -m tests.gate.mutants``.
+
+mutmut's operators make the faults, one in each of some random functions of the package. mutmut's
+own runner first traces all tests in one process and then meets every fault of a file. For a sample
+over the package, imports tell which tests are near: those of the module, then its importers. They
+may take a minute of processor time. Survivors meet all tests after that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "codesign"
+NEAR_S = 60
+"""Processor time of the nearest tests, in seconds."""
+LONGEST_S = 2400
+"""Time limit of all tests: a fault may hang them."""
+_NO_FAULT = re.compile(r",?\s*\b(strict|encoding|check|newline)=[^,()]+")
+"""Arguments without effect where lengths agree, UTF-8 is the rule and exit codes are read."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of one place in one function."""
+
+    path: Path
+    function: str
+    before: str
+    after: str
+
+    def difference(self) -> str:
+        """Changed lines, without their surroundings."""
+        lines = difflib.unified_diff(
+            self.before.split("\n"), self.after.split("\n"), n=0, lineterm=""
+        )
+        return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+@cache
+def _files() -> tuple[Path, ...]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    return tuple(Path(name) for name in listed if name and (ROOT / name).is_file())
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    """Path of each module of the package and of its tests."""
+    paths = [x for x in _files() if x.suffix == ".py" and x.parts[0] in {PACKAGE, "tests"}]
+    return {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(paths)
+    }
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    """Modules that a module's import statements name, wherever these stand."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / _modules()[module]).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module)
+    return frozenset(names & _modules().keys())
+
+
+def nearest_tests(path: Path) -> list[str]:
+    """Test files by their distance from a module: its mirror, its importers, what reaches these.
+
+    At one distance files in folders of like names come first, small ones before large ones.
+    """
+    target = next(name for name, other in _modules().items() if other == path)
+    distance, front = {target: 0}, {target}
+    while front:
+        front = {name for name in _modules() if name not in distance and _imports(name) & front}
+        distance.update(dict.fromkeys(front, max(distance.values()) + 1))
+    folders = set(path.parts[1:-1])
+
+    def rank(module: str) -> tuple[Any, ...]:
+        test = _modules()[module]
+        is_mirror = test.name == f"test_{path.name}"
+        likeness = len(folders & set(test.parts))
+        is_slow = test.parts[1] == "e2e"
+        return not is_mirror, is_slow, distance[module], -likeness, (ROOT / test).stat().st_size
+
+    tests = [name for name in distance if _modules()[name].name.startswith("test_")]
+    return [str(_modules()[name]) for name in sorted(tests, key=rank)]
+
+
+def random_faults(n: int, seed: int) -> list[Fault]:
+    """One fault each in ``n`` random functions.
+
+    A place in the function is drawn first and then its change: a place with many changes has no
+    more weight.
+    """
+    from mutmut.mutation.file_mutation import create_mutations
+
+    generator = random.Random(seed)
+    functions = [
+        (path, node.name, node.lineno)
+        for path in _modules().values()
+        if path.parts[0] == PACKAGE
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    generator.shuffle(functions)
+    faults: list[Fault] = []
+    for path, name, _ in functions:
+        if len(faults) == n:
+            break
+        before = (ROOT / path).read_text(encoding="utf-8")
+        module, mutations, *_ = create_mutations(str(path), before)
+        places: dict[int, list[Any]] = {}
+        for mutation in mutations:
+            within = mutation.contained_by_top_level_function
+            if getattr(getattr(within, "name", None), "value", None) == name:
+                places.setdefault(id(mutation.original_node), []).append(mutation)
+        for _ in range(10 if places else 0):
+            mutation = generator.choice(generator.choice(list(places.values())))
+            after = module.deep_replace(mutation.original_node, mutation.mutated_node).code
+            if _NO_FAULT.sub("", before) != _NO_FAULT.sub("", after):
+                faults.append(Fault(path, name, before, after))
+                break
+    return faults
+
+
+def copied_tree(folder: Path) -> Path:
+    """A copy of the repository's files, in which faults are planted."""
+    for path in _files():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, folder / path)
+    return folder
+
+
+def failing_tests(tree: Path, tests: list[str], processor_s: int | None) -> list[str]:
+    """Names of tests that fail: none if all pass, or until their processor time is over."""
+
+    def limit() -> None:
+        os.nice(5)
+        if processor_s is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests],
+        cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, preexec_fn=limit,
+        capture_output=True, text=True, timeout=LONGEST_S, check=False,
+    )  # fmt: skip
+    return re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", done.stdout, re.MULTILINE)
+
+
+def catch(fault: Fault, tree: Path, is_far: bool) -> str:
+    """Outcome of one fault: ``near``, ``all`` or ``survived``.
+
+    Raises:
+        RuntimeError: The test that fails does so without the fault too.
+    """
+    outcomes: list[tuple[str, list[str], int | None]]
+    outcomes = [("near", nearest_tests(fault.path), NEAR_S), ("all", ["tests"], None)]
+    for outcome, tests, processor_s in outcomes[: 2 if is_far else 1]:
+        (tree / fault.path).write_text(fault.after, encoding="utf-8")
+        try:
+            failing = failing_tests(tree, tests, processor_s)
+        except subprocess.TimeoutExpired:
+            return outcome
+        finally:
+            (tree / fault.path).write_text(fault.before, encoding="utf-8")
+        if failing:
+            if failing_tests(tree, failing, None):
+                raise RuntimeError(f"{', '.join(failing)} fails without a fault")
+            return outcome
+    return "survived"
+
+
+def main() -> int:
+    """Plant the faults, print each with its outcome; exit code 0 if enough were caught."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gate.mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--near", action="store_true", help="spare survivors all other tests")
+    parser.add_argument("--list", action="store_true", help="print the faults alone")
+    arguments = parser.parse_args()
+    faults = random_faults(arguments.faults, arguments.seed)
+    if arguments.list:
+        for fault in faults:
+            print(f"{fault.path}: {fault.function}\n{fault.difference()}")
+        return 0
+    counts = {"near": 0, "all": 0, "survived": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for number in range(arguments.jobs):
+            trees.put(copied_tree(Path(folder) / str(number)))
+
+        def attempt(fault: Fault) -> tuple[str, float]:
+            tree, start = trees.get(), time.monotonic()
+            try:
+                return catch(fault, tree, not arguments.near), time.monotonic() - start
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            for fault, (outcome, seconds) in zip(faults, pool.map(attempt, faults), strict=True):
+                counts[outcome] += 1
+                print(f"{outcome} after {seconds:.0f} s: {fault.path}: {fault.function}")
+                print(fault.difference(), flush=True)
+    n_caught = counts["near"] + counts["all"]
+    print(f"{n_caught} of {len(faults)} caught, {counts['near']} by the nearest tests")
+    return 0 if n_caught >= 0.9 * len(faults) and counts["near"] >= 0.75 * len(faults) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+StateFormat: TypeAlias = Literal["float32", "bfloat16", "float16"]
 LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2", "convolution"]
 
 
@@ -29,6 +30,12 @@ class IndexDims(NamedTuple):
     n_heads: int
     head_dim: int
     top_k: int
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes that the key of a token takes: 8 bits an element and a float32 scale, as
+        DeepSeek-V3.2's code caches it."""
+        return self.head_dim + 4
 
 
 class MixtureDims(NamedTuple):
@@ -92,6 +99,7 @@ class LinearDims(NamedTuple):
     conv_kernel: int
     kind: LinearKind = "gated_delta"
     time_step_rank: int = 0
+    state_format: StateFormat = "float32"
 
     @property
     def form(self) -> LinearForm:
@@ -153,6 +161,11 @@ class LinearDims(NamedTuple):
         return self.n_value_heads * self.key_dim * self.value_dim * has_state
 
     @property
-    def window_elements(self) -> int:
-        """Elements of earlier inputs that the convolution still needs."""
-        return max(self.conv_kernel - 1, 0) * self.conv_channels
+    def state_bytes(self) -> int:
+        """Bytes of the recurrent state of a request in a layer."""
+        return self.state_elements * (4 if self.state_format == "float32" else 2)
+
+    @property
+    def window_bytes(self) -> int:
+        """Bytes of earlier inputs that the convolution still needs, in 16 bits as activations."""
+        return 2 * max(self.conv_kernel - 1, 0) * self.conv_channels

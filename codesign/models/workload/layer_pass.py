@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Span:
         output_width: Width of what each gives, on average.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.
+        stored_key_width: Width of the keys that each stores itself, on average.
+        stored_value_width: Width of the values that each stores itself, on average.
+        window: Tokens beyond which its cache grows no more.
     """
 
     prefix: str
@@ -31,6 +35,9 @@ class Span:
     output_width: float
     context: float
     cached: float
+    stored_key_width: float
+    stored_value_width: float
+    window: float = inf
 
 
 @dataclass(frozen=True)

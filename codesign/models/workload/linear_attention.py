@@ -45,7 +45,6 @@ from __future__ import annotations
 from codesign.models.workload.layer_dims import LinearKind
 from codesign.models.workload.linear_layer import LinearLayer
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import recurrent_state_bytes
 from codesign.models.workload.operators import Operator, elementwise
 from codesign.models.workload.state_space import ScalarDecay, SelectiveScan, ShortConvolution
 from codesign.models.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
@@ -111,7 +110,7 @@ class GatedDelta(LinearLayer):
             times=dims.n_value_heads * tokens,
             inputs=2 * dims.key_width,
             outputs=2 * dims.value_width,
-            state_read=recurrent_state_bytes(self.model),
+            state_read=dims.state_bytes,
         )
         update = Operator(
             "linear_state_update",
@@ -121,7 +120,8 @@ class GatedDelta(LinearLayer):
             # Keys, values and both products.
             input_elements_per_request=tokens * (dims.key_width + 3 * dims.value_width),
             output_elements_per_request=tokens * dims.value_width,
-            state_written_bytes_per_request=recurrent_state_bytes(self.model),
+            state_written_bytes_per_request=dims.state_bytes,
+            stored_bytes_per_request=dims.state_bytes,
             vector_ops_per_request=tokens
             * (UPDATE_STATE_OPS * dims.state_elements + UPDATE_VALUE_OPS * dims.value_width),
         )
@@ -133,7 +133,7 @@ class GatedDelta(LinearLayer):
         times = dims.n_value_heads * self.tokens / rows
         tile = self.tokens * dims.n_value_heads * rows
         keys, values, own_keys = dims.key_width, dims.value_width, dims.n_value_heads * dims.key_dim
-        state = recurrent_state_bytes(self.model)
+        state = dims.state_bytes
         return [
             # [K; Q] Kᵀ
             self.product("scan_scores", rows=2 * rows, k=dims.key_dim, n=rows, times=times,

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from codesign.models.workload.layer_dims import LinearDims
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import window_bytes
 from codesign.models.workload.operators import Operator, projection
 from codesign.models.workload.vector_ops import ACTIVATION_OPS, NORM_OPS
 
@@ -36,7 +35,6 @@ class LinearLayer(ABC):
         """Projection, and convolution where there is one."""
         dims, tokens = self.dims, self.tokens
         convolved = tokens * dims.conv_channels
-        window = window_bytes(self.model)
         projected = projection(
             "linear_projection",
             "attention",
@@ -57,8 +55,9 @@ class LinearLayer(ABC):
                 weight_elements=dims.conv_weights,
                 input_elements_per_request=convolved,
                 output_elements_per_request=convolved,
-                state_read_bytes_per_request=window if self.has_past else 0,
-                state_written_bytes_per_request=window,
+                state_read_bytes_per_request=dims.window_bytes if self.has_past else 0,
+                state_written_bytes_per_request=dims.window_bytes,
+                stored_bytes_per_request=dims.window_bytes,
                 vector_ops_per_request=convolved
                 * (2 * dims.conv_kernel - 1 + ACTIVATION_OPS["silu"]),
             ),
@@ -103,6 +102,7 @@ class LinearLayer(ABC):
             score_written_elements_per_request=scores_written,
             state_read_bytes_per_request=state_read,
             state_written_bytes_per_request=state_written,
+            stored_bytes_per_request=state_written,
         )
 
     def outputs(self) -> list[Operator]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Literal, TypeAlias
 
 from codesign.models.workload.layer_pass import LayerPass, Span
@@ -168,6 +169,13 @@ def _spans(
     def mean(kind: LayerType, *factors: HeadKey) -> float:
         return model.sum_over_layers(*factors, kinds=(kind,)) / model.n_layers(kind)
 
+    def stored(kind: LayerType) -> tuple[float, float]:
+        layers = model.n_layers(kind)
+        if model.is_latent:  # one latent with its rotated key, which serves as value too
+            return model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim, 0.0
+        keys, values = model.own_key_value_widths(kind)
+        return keys / layers, values / layers
+
     spans = tuple(
         Span(
             "sliding_" if is_mixed and kind == "sliding_attention" else "",
@@ -179,6 +187,8 @@ def _spans(
             mean(kind, "num_key_value_heads", "value_head_dim"),
             mean(kind, "num_attention_heads", "value_head_dim"),
             *reach(window),
+            *stored(kind),
+            (kind == "sliding_attention" and model.sliding_window) or inf,
         )
         for kind, window in windows.items()
         if model.n_layers(kind)
@@ -201,6 +211,10 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
     width = layer_pass.tokens * model.embedding_width
     positions = layer_pass.tokens * model.hidden_size if model.position == "learned" else 0
     more = layer_pass.tokens * model.layer_inputs_width
+    stored = model.vocab_size * model.embedding_width
+    if model.position == "learned":
+        stored += (model.max_position_embeddings or 0) * model.hidden_size
+    stored += model.vocab_size_per_layer_input * model.layer_inputs_width
     if embedding == "lookup":
         return Operator(
             "embedding",
@@ -210,6 +224,7 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
             lookup_elements_per_request=width + positions + more,
             output_elements_per_request=width + more,
             vector_ops_per_request=positions,
+            stored_weight_elements=stored,
         )
     return Operator(
         "embedding",
@@ -224,6 +239,7 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
         input_elements_per_request=layer_pass.tokens * model.vocab_size,
         output_elements_per_request=width + more,
         vector_ops_per_request=positions,
+        stored_weight_elements=stored,
     )
 
 
@@ -279,9 +295,10 @@ def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
 
 
 def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
-    return projection(
+    head = projection(
         "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
     )
+    return replace(head, stored_weight_elements=0.0) if model.tie_word_embeddings else head
 
 
 def _dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:

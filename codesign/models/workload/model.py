@@ -18,6 +18,7 @@ from codesign.models.workload.layer_dims import (
     LinearDims,
     LinearKind,
     MixtureDims,
+    StateFormat,
 )
 
 LayerType: TypeAlias = Literal[
@@ -225,7 +226,7 @@ class LanguageModel(Record):
     """Taps of the convolution over queries, keys and values of linear attention; 0: none."""
     time_step_rank: Positive | None = None
     """Rank of the projection that gives Mamba 1's rates."""
-    mamba_ssm_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    mamba_ssm_dtype: StateFormat = "float32"
     """Format of the recurrent state; 32 bits if a configuration does not say, as Transformers'
     code keeps it."""
 
@@ -503,6 +504,7 @@ class LanguageModel(Record):
             self.linear_conv_kernel_dim,
             self.linear_kind,
             self.time_step_rank or 0,
+            self.mamba_ssm_dtype,
         )
 
     @property

@@ -94,12 +94,12 @@ def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
 
 def recurrent_state_bytes(model: LanguageModel) -> int:
     """Bytes of the recurrent state of one request in one layer with linear attention."""
-    return model.linear_dims.state_elements * _FLOAT_BYTES[model.mamba_ssm_dtype]
+    return model.linear_dims.state_bytes
 
 
 def window_bytes(model: LanguageModel) -> int:
     """Bytes of the convolution's window of one request in one layer with linear attention."""
-    return model.linear_dims.window_elements * _WINDOW_BYTES
+    return model.linear_dims.window_bytes
 
 
 def index_key_bytes(model: LanguageModel) -> int:

@@ -36,9 +36,10 @@ Kernel: TypeAlias = Literal[
     "gemm", "absorption", "attention", "index", "experts", "scan", "rowwise", "residual", "lookup",
 ]  # fmt: skip
 Dimension: TypeAlias = Literal[
-    "query_heads", "query_key_value", "latent", "value_heads", "linear_projection",
+    "query_heads", "query_key_value", "kv_heads", "latent", "value_heads", "linear_projection",
     "linear_convolution", "mlp", "shared", "expert", "vocabulary", "all",
 ]  # fmt: skip
+Access: TypeAlias = Literal["streamed", "paged", "gathered"]
 Scope: TypeAlias = Literal["tokens", "logits", "phase"]
 Role: TypeAlias = Literal[
     "embedding", "norm", "residual", "lm_head", "qkv", "qk_norm", "rope", "softmax",
@@ -66,6 +67,9 @@ class OperatorRule:
             predicted one, which ``logits`` are computed of; or those of prompts and of decoding
             requests apart, since each ``phase`` does it in its own way.
         is_windowed: Whether it is attention of layers that slide, in a model that has others too.
+        access: Order in which it reads stored data: ``streamed`` from end to end, ``paged`` as
+            caches of serving engines are, or ``gathered`` row by row.
+        stored: Dimension along which devices divide the cache or the state that it stores.
     """
 
     axis: Axis
@@ -75,6 +79,8 @@ class OperatorRule:
     role: Role = "other"
     scope: Scope = "tokens"
     is_windowed: bool = False
+    access: Access = "streamed"
+    stored: Dimension = "all"
 
     @property
     def has_keys(self) -> bool:
@@ -88,15 +94,19 @@ class OperatorRule:
 
 
 _REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
-_ATTENTION = OperatorRule("heads", "query_heads", "attention", scope="phase")
+_ATTENTION = OperatorRule(
+    "heads", "query_heads", "attention", scope="phase", access="paged", stored="kv_heads"
+)
 _ROWS_OF_HEADS = OperatorRule("heads", "query_heads", "rowwise")
-_INDEX = OperatorRule("replicated", "all", "index", scope="phase")
+_INDEX = OperatorRule("replicated", "all", "index", scope="phase", access="paged")
 _ABSORPTION = OperatorRule("heads", "query_heads", "absorption", scope="phase")
-_SCAN = OperatorRule("heads", "value_heads", "scan", scope="phase")
+_SCAN = OperatorRule("heads", "value_heads", "scan", scope="phase", stored="value_heads")
 _CONVOLUTION = replace(_SCAN, dimension="linear_convolution")
 
 _RULES: dict[str, OperatorRule] = {
-    "embedding": OperatorRule("rows", "vocabulary", "lookup", "all_reduce", role="embedding"),
+    "embedding": OperatorRule(
+        "rows", "vocabulary", "lookup", "all_reduce", role="embedding", access="gathered"
+    ),
     "embedding_projection": _REPLICATED_PRODUCT,
     "altup_projection": _REPLICATED_PRODUCT,
     "laurel_projection": _REPLICATED_PRODUCT,
@@ -214,6 +224,7 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
         "mlp": _part(model.intermediate_size, n_ranks),
         "query_heads": queries,
         "query_key_value": _query_key_value(model, queries, keys),
+        "kv_heads": keys,
         "latent": _latent(model, queries),
     }
     if model.n_linear_layers:

@@ -13,12 +13,14 @@ attention is in bytes, since its format is the model's.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from math import inf
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.errors import InputError
 from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
 
@@ -63,6 +65,13 @@ class OperatorTable:
             window and of an indexer's keys that are read, each once a pass, in the model's own
             format.
         state_written_bytes_per_request: (o,) bytes of them that are written.
+        kv_reused_elements_per_request: (o,) elements of the KV cache that an earlier operator has
+            read and this one uses again: the values of latent attention in a decode.
+        stored_weight_elements: (o,) elements of weights that memory holds, of all experts.
+        stored_kv_elements_per_token: (o,) elements of the KV cache that a token of context takes.
+        stored_bytes_per_token: (o,) bytes in the model's own format that a token of context takes.
+        stored_bytes_per_request: (o,) bytes of state that a request takes, whatever its length.
+        most_stored_tokens: (o,) tokens beyond which the cache grows no more: a sliding window.
         vector_ops_per_request: (o,) operations of the vector unit, one element and one
             instruction each (see ``vector_ops.py``); a GEMM has them for its bias.
         tokens_per_request: Tokens that one request brings to the pass.
@@ -92,6 +101,12 @@ class OperatorTable:
     state_read_bytes_per_request: FloatArray
     state_written_bytes_per_request: FloatArray
     vector_ops_per_request: FloatArray
+    kv_reused_elements_per_request: FloatArray
+    stored_weight_elements: FloatArray
+    stored_kv_elements_per_token: FloatArray
+    stored_bytes_per_token: FloatArray
+    stored_bytes_per_request: FloatArray
+    most_stored_tokens: FloatArray
     tokens_per_request: float
     n_passes: float
 
@@ -113,6 +128,11 @@ class OperatorTable:
     def is_in_layers(self) -> BoolArray:
         """(o,) whether each operator is neither before the first layer nor after the last one."""
         return np.array([group not in _ENDS for group in self.groups], dtype=np.bool_)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The part of the model among whose parameters each operator's weights are counted."""
+        return tuple(map(_parameter_part, self.groups, self.rules))
 
     @property
     def is_attention(self) -> BoolArray:
@@ -168,9 +188,25 @@ class OperatorTable:
         return self.weight_elements * self.distinct_experts(batch) + looked_up
 
 
+def _parameter_part(group: Group, rule: OperatorRule) -> str:
+    if rule.role in ("norm", "qk_norm"):
+        return "norm"
+    if group == "moe":
+        routed = "experts" if rule.kernel == "experts" else "shared_experts"
+        return "router" if rule.role == "router" else routed
+    is_linear = rule.dimension in ("value_heads", "linear_projection", "linear_convolution")
+    return "linear_attention" if is_linear else group
+
+
 @dataclass(frozen=True)
 class Operator:
-    """One row of an :class:`OperatorTable`, with the same meanings; what is left out is zero."""
+    """One row of an :class:`OperatorTable`, with the same meanings; what is left out is zero.
+
+    Attributes:
+        stored_weight_elements: All weights that the operator reads, if None.
+        most_stored_tokens: No limit, if left out.
+        rule: The row of :mod:`codesign.models.workload.operator_rules`, if None.
+    """
 
     name: str
     kind: Kind
@@ -193,6 +229,13 @@ class Operator:
     state_read_bytes_per_request: float = 0.0
     state_written_bytes_per_request: float = 0.0
     vector_ops_per_request: float = 0.0
+    kv_reused_elements_per_request: float = 0.0
+    stored_weight_elements: float | None = None
+    stored_kv_elements_per_token: float = 0.0
+    stored_bytes_per_token: float = 0.0
+    stored_bytes_per_request: float = 0.0
+    most_stored_tokens: float = inf
+    rule: OperatorRule | None = None
 
 
 def elementwise(
@@ -239,7 +282,7 @@ def projection(
     )
 
 
-_LABELS = ("name", "kind", "group")
+_LABELS = ("name", "kind", "group", "rule")
 NUMERIC_COLUMNS: tuple[str, ...] = tuple(
     item.name for item in fields(Operator) if item.name not in _LABELS
 )
@@ -254,18 +297,40 @@ def to_table(
 
     Raises:
         UnknownNameError: An operator has no row in :mod:`codesign.models.workload.operator_rules`.
+        InputError: An operator reads or writes a cache or a state that none stores.
     """
     rows = [row for row in operators if row.count > 0]
     columns: dict[str, FloatArray] = {
         name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
         for name in NUMERIC_COLUMNS
     }
+    _check_storage(rows)
+    weights, stored = columns["weight_elements"], columns["stored_weight_elements"]
+    columns["stored_weight_elements"] = np.where(
+        np.isnan(stored), weights * columns["n_experts"], stored
+    )
     return OperatorTable(
         names=tuple(row.name for row in rows),
         kinds=tuple(row.kind for row in rows),
         groups=tuple(row.group for row in rows),
-        rules=tuple(operator_rule(row.name) for row in rows),
+        rules=tuple(row.rule or operator_rule(row.name) for row in rows),
         tokens_per_request=float(tokens_per_request),
         n_passes=float(n_passes),
         **columns,
     )
+
+
+def _check_storage(rows: list[Operator]) -> None:
+    """Refuse operators that move a cache or a state whose size in memory no operator declares."""
+    stores_cache = any(row.stored_kv_elements_per_token for row in rows)
+    stores_state = any(row.stored_bytes_per_token or row.stored_bytes_per_request for row in rows)
+    for row in rows:
+        moves_cache = row.kv_read_elements_per_request or row.kv_written_elements_per_request
+        if moves_cache and not stores_cache:
+            problem = "expected stored_kv_elements_per_token, since it moves a KV cache, got none"
+            raise InputError(problem, f"operator {row.name}")
+        stores = row.stored_bytes_per_token or row.stored_bytes_per_request
+        writes, reads = row.state_written_bytes_per_request, row.state_read_bytes_per_request
+        if (writes and not stores) or (reads and not stores_state):
+            problem = "expected stored_bytes_per_request or stored_bytes_per_token"
+            raise InputError(f"{problem}, since it moves a state, got none", f"operator {row.name}")

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from codesign.models.workload.layer_pass import LayerPass, Span
 from codesign.models.workload.model import SOFTMAX_LAYERS, LanguageModel
+from codesign.models.workload.operator_rules import OperatorRule, operator_rule
 from codesign.models.workload.operators import Operator, elementwise, projection
 from codesign.models.workload.sparse_attention import chooses_tokens, lower_index
 from codesign.models.workload.vector_ops import (
@@ -25,6 +26,9 @@ from codesign.models.workload.vector_ops import (
     ROPE_OPS,
     SOFTMAX_OPS,
 )
+
+_CHOSEN_TOKENS = replace(operator_rule("attention_qk"), access="gathered")
+"""Latent attention to the tokens that an indexer chose."""
 
 
 def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
@@ -122,6 +126,8 @@ def _scores(
     outer: float,
     inputs: tuple[float, float],
     cached: tuple[float, float],
+    reused: float = 0.0,
+    rule: OperatorRule | None = None,
     sinks: float = 0.0,
 ) -> list[Operator]:
     """Queries times keys, softmax, times values.
@@ -134,6 +140,8 @@ def _scores(
         outer: Width of a value.
         inputs: Activations that the two products read, scores excepted.
         cached: Elements of the KV cache per cached token that the two products read.
+        reused: Those that the first product has read and the second one uses again.
+        rule: Row of both products, if not that of their names.
         sinks: Learned scores of a layer.
     """
     scores = products * rows * span.context
@@ -149,17 +157,15 @@ def _scores(
         input_elements_per_request=inputs[0],
         kv_read_elements_per_request=cached[0] * span.cached,
         score_written_elements_per_request=scores,
+        stored_kv_elements_per_token=span.stored_key_width,
+        most_stored_tokens=span.window,
+        rule=rule,
     )
     softmax = Operator(
-        span.prefix + "softmax",
-        "vector",
-        "attention",
-        span.layers,
-        weight_elements=sinks,
-        score_read_elements_per_request=scores,
-        score_written_elements_per_request=scores,
+        span.prefix + "softmax", "vector", "attention", span.layers, weight_elements=sinks,
+        score_read_elements_per_request=scores, score_written_elements_per_request=scores,
         vector_ops_per_request=SOFTMAX_OPS * scores,
-    )
+    )  # fmt: skip
     pv = Operator(
         span.prefix + "attention_pv",
         "attention_pv",
@@ -172,7 +178,11 @@ def _scores(
         input_elements_per_request=inputs[1],
         output_elements_per_request=products * rows * outer,
         kv_read_elements_per_request=cached[1] * span.cached,
+        kv_reused_elements_per_request=reused * span.cached,
         score_read_elements_per_request=scores,
+        stored_kv_elements_per_token=span.stored_value_width,
+        most_stored_tokens=span.window,
+        rule=rule,
     )
     return [qk, softmax, pv]
 
@@ -264,6 +274,8 @@ def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             inputs=(tokens * heads * (latent + rope), 0),
             # The values are the latent part of the keys: one read serves both products.
             cached=(latent + rope, 0),
+            reused=latent,
+            rule=_CHOSEN_TOKENS if chooses_tokens(model, layer_pass) else None,
         ),
         _per_head("value_absorption", model, tokens, latent, dims.v_head_dim),
     ]

@@ -16,7 +16,6 @@ from math import log2
 
 from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import index_key_bytes
 from codesign.models.workload.operators import Operator, projection
 from codesign.models.workload.vector_ops import INDEX_OPS, NORM_OPS, ROPE_OPS, SELECTION_OPS
 
@@ -51,7 +50,8 @@ def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             weight_elements=2 * dims.head_dim,
             input_elements_per_request=queries + keys,
             output_elements_per_request=queries,
-            state_written_bytes_per_request=tokens * index_key_bytes(model),
+            state_written_bytes_per_request=tokens * dims.key_bytes,
+            stored_bytes_per_token=dims.key_bytes,
             vector_ops_per_request=NORM_OPS["layernorm"] * keys
             + ROPE_OPS * rotated
             + log2(dims.head_dim) * (queries + keys),
@@ -75,7 +75,7 @@ def _choice(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             n=span.context,
             products_per_request=1,
             input_elements_per_request=tokens * dims.n_heads * (dims.head_dim + 1),
-            state_read_bytes_per_request=index_key_bytes(model) * span.cached,
+            state_read_bytes_per_request=dims.key_bytes * span.cached,
             score_written_elements_per_request=scores,
             vector_ops_per_request=INDEX_OPS * dims.n_heads * scores,
         ),

@@ -39,7 +39,6 @@ The limiting assumptions are those of ``linear_attention.py``. Operations of the
 from __future__ import annotations
 
 from codesign.models.workload.linear_layer import LinearLayer
-from codesign.models.workload.model_size import recurrent_state_bytes
 from codesign.models.workload.operators import Operator, elementwise, projection
 
 STATE_OPS, VALUE_OPS = 3, 3
@@ -79,7 +78,7 @@ class ScalarDecay(LinearLayer):
 
     def step(self) -> list[Operator]:
         """The recurrence of one token."""
-        dims, tokens, state = self.dims, self.tokens, recurrent_state_bytes(self.model)
+        dims, tokens, state = self.dims, self.tokens, self.dims.state_bytes
         products = self.product(
             "linear_state_products",
             rows=1,
@@ -99,6 +98,7 @@ class ScalarDecay(LinearLayer):
             input_elements_per_request=tokens * (dims.key_width + 2 * dims.value_width),
             output_elements_per_request=tokens * dims.value_width,
             state_written_bytes_per_request=state,
+            stored_bytes_per_request=state,
             vector_ops_per_request=tokens
             * (STATE_OPS * dims.state_elements + self._value_ops * dims.value_width),
         )
@@ -107,7 +107,7 @@ class ScalarDecay(LinearLayer):
     def scan(self) -> list[Operator]:
         """The chunkwise form."""
         dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
-        chunks, state = self.tokens / rows, recurrent_state_bytes(self.model)
+        chunks, state = self.tokens / rows, self.dims.state_bytes
         keys, values = dims.key_width, dims.value_width
         times, tile = dims.n_value_heads * chunks, self.tokens * dims.n_value_heads * rows
         own_tile = self.tokens * dims.n_key_heads * rows
@@ -166,7 +166,7 @@ class SelectiveScan(LinearLayer):
 
     def _scanned(self, *, has_past: bool) -> Operator:
         dims, tokens, channels = self.dims, self.tokens, self.dims.value_width
-        state = recurrent_state_bytes(self.model)
+        state = self.dims.state_bytes
         return Operator(
             "selective_scan",
             "vector",
@@ -178,6 +178,7 @@ class SelectiveScan(LinearLayer):
             output_elements_per_request=tokens * channels,
             state_read_bytes_per_request=state if has_past else 0,
             state_written_bytes_per_request=state,
+            stored_bytes_per_request=state,
             vector_ops_per_request=tokens
             * (CHANNEL_STATE_OPS * dims.state_elements + CHANNEL_OPS * channels),
         )

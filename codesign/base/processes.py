@@ -1,4 +1,4 @@
-"""Worker processes: started anew, one thread each, ended with their parent.
+"""Worker processes: started anew, one thread each, ended with their parent and all they started.
 
 Started anew rather than forked: a fork of a process with threads may hang, and a user's script
 need not guard its main module.
@@ -6,8 +6,8 @@ need not guard its main module.
 
 from __future__ import annotations
 
-import fcntl
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,10 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from codesign.process_tree import CAN_SUPERVISE, TERMINATE, supervise
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -35,9 +38,11 @@ _LOOK_S, _PAUSE_S = 0.5, 0.02
 
 _BOOTSTRAP = (
     "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from codesign.base.processes import connect; "
-    "getattr(importlib.import_module(sys.argv[2]), 'main')(connect(int(sys.argv[3])))"
+    "from codesign.base.processes import connect; connection = connect(int(sys.argv[3])); "
+    "importlib.import_module(sys.argv[2]).main(connection)"
 )
+_GIVE_UP_S = 15.0
+"""Time after which a supervisor that does not end is killed itself [ours]."""
 
 
 def n_cores() -> int:
@@ -70,13 +75,13 @@ class WorkerProcess:
         path = json.dumps([path or str(Path.cwd()) for path in sys.path])
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOTSTRAP, path, module, str(theirs.fileno())],
-            stdin=subprocess.PIPE,  # never written to: it breaks when the parent dies
+            stdin=subprocess.PIPE,  # breaks when the parent dies
             # Standard output belongs to the parent's report.
             stdout=2 if output is None else output,
             stderr=output,
             pass_fds=[theirs.fileno()],
             env={**os.environ, **ONE_THREAD, **(environment or {})},
-            # Ctrl-C is for the parent to handle; and what a worker starts can be ended with it.
+            # Ctrl-C is for the parent to handle.
             start_new_session=True,
         )
         theirs.close()
@@ -101,57 +106,79 @@ class WorkerProcess:
             raise EOFError from error
 
     def has_news(self, timeout_s: float | None) -> bool:
-        """Whether a message came, or the process ended, within a time; None: wait for it.
+        """True if a message came, or the process ended, within a time; None: wait for it.
 
         What the process started may hold the connection open after its end, so both are watched.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            left = _LOOK_S if deadline is None else deadline - time.monotonic()
-            if self.connection.poll(max(0.0, min(left, _LOOK_S))):
+            rest_s = _LOOK_S if deadline is None else deadline - time.monotonic()
+            if self.connection.poll(max(0.0, min(rest_s, _LOOK_S))):
                 return True
-            if self._process.poll() is not None:
+            if self._code() is not None:
                 self.is_alive = self.connection.poll()
                 return True
-            if left <= 0:
+            if rest_s <= 0:
                 return False
 
     def death(self) -> str:
-        """How a process that is gone ended."""
-        code = self._process.wait()
+        """The end of a process that is gone, in words."""
+        self._await_end()
+        code = self._code() or 0
         return f"was killed by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
 
     def stop(self, grace_s: float = 0.0) -> None:
-        """End the process and what it started.
+        """End the process and all that it started.
 
         Args:
             grace_s: Time between asking them to end and forcing them to.
         """
+        if self._process.returncode is not None:
+            return
         if grace_s:
-            self._signal(signal.SIGTERM)
-            deadline = time.monotonic() + grace_s
-            while self._signal(0) and time.monotonic() < deadline:
-                self._process.poll()
-                time.sleep(_PAUSE_S)
+            self._terminate()
+            self._await_end(grace_s)
         self.kill()
+        self._await_end(_GIVE_UP_S)
+        # Its process number is not given to another one before it is waited for.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
         self.connection.close()
 
     def kill(self) -> None:
         """Force the process and what it started to end; whoever waits for it is told."""
-        self._signal(signal.SIGKILL)
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        if not CAN_SUPERVISE:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _signal(self, number: int) -> bool:
-        """Signal the process and what it started; whether any of them is left."""
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # macOS says so of processes that have ended
-            return False
-        return True
+    def _terminate(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError, ValueError):
+            if CAN_SUPERVISE:
+                os.write(self._process.stdin.fileno(), TERMINATE)
+            else:
+                os.killpg(self._process.pid, signal.SIGTERM)
+
+    def _await_end(self, most_s: float = math.inf) -> None:
+        deadline = time.monotonic() + most_s
+        while self._code() is None and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+
+    def _code(self) -> int | None:
+        """Exit code, negative for a signal; None while the process lives.
+
+        Nobody waits for the process yet, so that no other one gets its number.
+        """
+        if self._process.returncode is not None or not CAN_SUPERVISE:
+            return self._process.poll()
+        end = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if end is None:
+            return None
+        return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
 
 def signal_name(number: int) -> str:
@@ -164,21 +191,11 @@ def signal_name(number: int) -> str:
 
 def connect(descriptor: int) -> Connection:
     """The worker's side: its connection to the parent, without whom it ends."""
-    if hasattr(fcntl, "F_SETSIG"):
-        _let_the_system_end_it()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if CAN_SUPERVISE:
+        supervise(descriptor)
+    else:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     return Connection(descriptor)
-
-
-def _let_the_system_end_it() -> None:
-    """On Linux the kernel kills the group when the parent's pipe breaks.
-
-    A thread cannot while compiled code holds the interpreter's lock. PR_SET_PDEATHSIG would act
-    when the thread that started the worker ends, and would spare what the worker started.
-    """
-    fcntl.fcntl(0, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(0, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _end_with_parent() -> None:

@@ -30,6 +30,7 @@ from codesign.space.expression_parser import parse_expression
 N_ALWAYS, N_LONG = 240, 100_000
 _MOST_MEMORY_MORE = 500 << 20
 _MODELS = Path(load_technology.__code__.co_filename).parents[1] / "workload" / "models"
+_CHECKPOINT = Path(__file__).parents[1] / "unit" / "quantization" / "byte_model"
 _CONFIG = (
     '{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "vocab_size": 32000,'
     ' "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,'
@@ -188,6 +189,49 @@ def _outcomes(numbers: range, folder: Path) -> set[str]:
 
 def test_fuzzed_inputs_are_read_or_refused(tmp_path: Path) -> None:
     assert _outcomes(range(N_ALWAYS), tmp_path) == {"read", "refused"}
+
+
+def _checkpoint_outcomes(numbers: range, folder: Path) -> set[str]:
+    """Outcomes of checkpoints with a mutated configuration, or weights with damaged bytes."""
+    from codesign.models.quantization.model_checkpoint import load_checkpoint, read_tokens
+
+    config, weights = ((_CHECKPOINT / name) for name in ("config.json", "model.safetensors"))
+    outcomes = set()
+    for number in numbers:
+        rng = random.Random(number)
+        text, content = config.read_text("utf-8"), bytearray(weights.read_bytes())
+        if number % 3:
+            for _ in range(rng.choice([1, 1, 2, 6])):
+                text = _mutated(text, rng)
+        else:
+            del content[rng.choice([len(content), rng.randrange(len(content))]) :]
+            for _ in range(rng.randrange(3)):
+                content[rng.randrange(max(1, min(len(content), 2000)))] = rng.randrange(256)
+        (folder / "config.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        (folder / "model.safetensors").write_bytes(content)
+        try:
+            decoder = load_checkpoint(folder)
+            decoder.logits(read_tokens(folder, config)[None, :8])
+            outcomes.add("read")
+        except CodesignError as error:
+            assert str(error).strip(), f"checkpoint {number}: no message"
+            outcomes.add("refused")
+        except Exception as error:
+            error.add_note(f"checkpoint {number}: {text[:300]!r}")
+            raise
+    return outcomes
+
+
+def test_fuzzed_checkpoints_are_read_or_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    assert _checkpoint_outcomes(range(60), tmp_path) == {"read", "refused"}
+
+
+@pytest.mark.slow
+def test_ten_thousand_fuzzed_checkpoints_are_read_or_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert _checkpoint_outcomes(range(60, 10_000), tmp_path) == {"read", "refused"}
 
 
 @pytest.mark.slow

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 
 from codesign.base.errors import InputError
-from codesign.base.files import write_text
+from codesign.base.files import check_place, write_text
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.decoder import Decoder
+from codesign.models.quantization.measured import MeasuredRow
 from codesign.models.quantization.measurement import Sequences, measure, split_text
 from codesign.models.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.models.quantization.published import FormatChoice
@@ -84,12 +86,12 @@ def measure_table(
         InputError: Model, text or output cannot be used; nothing is written.
     """
     device = usable_device(settings.device)
-    decoder = load_checkpoint(settings.model, device)
-    tokens = read_tokens(settings.model, settings.text)
-    if len(tokens) and int(tokens.max()) >= decoder.shape.vocab_size:
-        raise InputError(f"{settings.model}: its tokenizer has more words than its vocabulary")
+    decoder = load_checkpoint(settings.model, device, settings.context_length)
     sequences = split_text(
-        tokens, settings.context_length, settings.n_calibration, settings.n_evaluation
+        read_tokens(settings.model, settings.text),
+        settings.context_length,
+        settings.n_calibration,
+        settings.n_evaluation,
     )
     table = _begun(settings, decoder, output)
     rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
@@ -122,6 +124,12 @@ def usable_device(name: str) -> str:
     return name
 
 
+def device_label(name: str) -> str:
+    """Torch's name of a device and, of a GPU, its model: their numbers differ in the last bits."""
+    device = torch.device(name)
+    return f"{name} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else name
+
+
 def _row(
     decoder: Decoder,
     choice: FormatChoice,
@@ -132,6 +140,10 @@ def _row(
     calibration = sequences.calibration.to(decoder.device)
     trial = quantized(decoder, choice, calibration, settings.seed)
     fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, advance)
+    if not all(map(math.isfinite, asdict(fidelity.perplexity).values())):
+        raise InputError(
+            f"{settings.model}: its perplexity with {choice} is not finite: {fidelity.perplexity}"
+        )
     layers = [value if math.isfinite(value) else None for value in fidelity.layer_sqnr_db]
     row = {**dict(zip(_KEYS, _key(choice), strict=True)), **asdict(fidelity)}
     return {**row, "layer_sqnr_db": layers}
@@ -153,37 +165,36 @@ def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> dict[str,
         "n_evaluation": settings.n_evaluation,
         "n_calibration": settings.n_calibration,
         "seed": settings.seed,
-        "device": settings.device,
+        "device": device_label(settings.device),
         "versions": versions(),
     }
-    return stored_table(output, table, "rows")
+    return stored_table(output, table, rows=MeasuredRow)
 
 
-def stored_table(output: Path, head: Mapping[str, Any], *lists: str) -> dict[str, Any]:
-    """What a file has of a table with this head; of a new one, empty lists.
+def stored_table(output: Path, head: Mapping[str, Any], **records: type) -> dict[str, Any]:
+    """The table with this head that a file has; of a new one, empty lists.
+
+    Args:
+        records: Type of the rows of each list.
 
     Raises:
-        InputError: The output is of something else.
+        InputError: The output is of something else, or damaged.
     """
+    check_place(output)
     if not output.exists():
-        return {**head, **{name: [] for name in lists}}
+        return {**head, **{name: [] for name in records}}
     try:
         stored = json.loads(output.read_text("utf-8"))
         differing = [key for key, value in head.items() if stored[key] != value]
-        missing = [name for name in lists if not isinstance(stored[name], list)]
+        for name, record in records.items():
+            TypeAdapter(list[record]).validate_python(stored[name])  # type: ignore[valid-type] # at run time it is one
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _no_table(output) from error
-    if missing:
-        raise _no_table(output)
+        raise InputError(f"{output}: expected an accuracy table, got something else") from error
     if differing:
         raise InputError(
             f"{output}: has a table with another {', '.join(differing)}; name another --output"
         )
     return dict(stored)
-
-
-def _no_table(output: Path) -> InputError:
-    return InputError(f"{output}: expected an accuracy table, got something else")
 
 
 def write_table(table: Mapping[str, Any], output: Path) -> None:

@@ -117,6 +117,7 @@ class MeasuredTable(Record):
     n_calibration: int
     seed: int
     device: str
+    """Processor of the measurement: ``cpu``, or torch's name and that of the device."""
     versions: dict[str, str]
     rows: list[MeasuredRow]
 
@@ -206,6 +207,8 @@ class MeasuredTable(Record):
         ratio = _sum([row.perplexity_ratio for row in rows], math.log)
         slack = (error - 1.0) * abs(divergence.mean)
         source = f"{self.model} on {self.text}, {self.n_evaluation} sequences"
+        if self.device != "cpu":  # its sums are rounded in another order
+            source += f", by {self.device}"
         if len(rows) > 1:
             source += f"; the sum of {' + '.join(str(row.formats) for row in rows)}"
         if not is_same_model:

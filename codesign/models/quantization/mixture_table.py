@@ -10,6 +10,7 @@ from typing import Any
 from codesign.base.errors import InputError
 from codesign.models.format_mixture import mixture_name
 from codesign.models.quantization.accuracy_table import (
+    device_label,
     stored_table,
     usable_device,
     versions,
@@ -77,7 +78,8 @@ def mixture_table(
         InputError: Something cannot be used, or a limit cannot be kept.
     """
     _check(settings, average_bits, divergence_nats)
-    decoder = load_checkpoint(settings.model, usable_device(settings.device))
+    device = usable_device(settings.device)
+    decoder = load_checkpoint(settings.model, device, settings.context_length)
     n_sequences = settings.n_sequences
     split = split_text(
         read_tokens(settings.model, settings.text),
@@ -87,7 +89,7 @@ def mixture_table(
     )
     to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
     calibration = split.calibration.to(decoder.device)
-    table = stored_table(output, _head(settings), "sensitivities", "mixtures")
+    table = stored_table(output, _head(settings), sensitivities=Sensitivity, mixtures=Mixture)
     known = [Sensitivity(**item) for item in table["sensitivities"]]
     n_done = sum(name in item.divergence_nats for item in known for name in settings.formats)
     start(len(products(decoder)) * len(settings.formats), n_done)
@@ -144,7 +146,7 @@ def _head(settings: MixtureSettings) -> dict[str, Any]:
         "context_length": settings.context_length,
         "n_sequences": settings.n_sequences,
         "n_calibration": settings.n_calibration,
-        "device": settings.device,
+        "device": device_label(settings.device),
         "versions": versions(),
     }
 

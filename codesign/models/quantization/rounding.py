@@ -104,7 +104,7 @@ def _scaled_by_number(
 
 
 def _factor(largest: Any, element: ElementType, scale: ElementType, tensor_scale: Any) -> Any:
-    of_block = largest / (element.largest / element.code_unit)
+    of_block = _quotient(largest, element.largest / element.code_unit)
     if tensor_scale is not None:
         of_block = of_block / tensor_scale
     of_block = rounded(of_block, scale)
@@ -115,7 +115,7 @@ def _tensor_scale(blocks: Any, element: ElementType) -> Any:
     """Maps the largest scale of a block to the largest number of E4M3; 1 of a tensor of zeros."""
     magnitudes = abs(blocks)
     finite = _where(magnitudes < np.inf, magnitudes, 0.0)
-    scale = finite.max() / (element.largest * _SCALE_LARGEST)
+    scale = _quotient(finite.max(), element.largest * _SCALE_LARGEST)
     return _where(scale > 0, scale, 1.0)
 
 
@@ -181,6 +181,15 @@ def _where(condition: Any, values: Any, otherwise: Any) -> Any:
     import torch
 
     return torch.where(condition, values, otherwise)
+
+
+def _quotient(values: Any, divisor: float) -> Any:
+    """The quotient, rounded as IEEE 754 says.
+
+    On a GPU, torch multiplies by the inverse of a number, but divides by a tensor.
+    """
+    is_tensor = hasattr(values, "new_tensor")
+    return values / (values.new_tensor(divisor) if is_tensor else divisor)
 
 
 def _split(values: Any, size: int) -> Any:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.schema import MOST_NODES, Document, parse_document, read_document, to_record
+from codesign.base.errors import InputError, UnknownNameError, check_known
+from codesign.base.schema import (
+    MOST_NODES,
+    Document,
+    parse_document,
+    read_document,
+    read_text,
+    to_record,
+)
 from codesign.models.workload.hugging_face import from_config, is_config
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_size import (
@@ -52,26 +60,39 @@ def load_model(name_or_path: str) -> LanguageModel:
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
         raise InputError(f"no such file: {name_or_path!r}")
-    return _read(path)
+    return read_model(path)[0]
 
 
 @cache
 def _bundled(name: str) -> LanguageModel:
-    return _read(_FOLDER / f"{name}.yaml")
+    return read_model(_FOLDER / f"{name}.yaml")[0]
 
 
-def _read(path: Path) -> LanguageModel:
+def read_model(
+    path: Path, model_types: Collection[str] | None = None
+) -> tuple[LanguageModel, Document]:
+    """The model of a file, and the file's keys for callers that need more than dimensions.
+
+    Args:
+        model_types: Types of Hugging Face that the caller can use; None: all.
+
+    Raises:
+        InputError: Something in it cannot be used.
+    """
     document = _read_json(path) if path.suffix == ".json" else read_document(path)
+    if model_types is not None:
+        where = document.where("model_type")
+        check_known("model type", document.data.get("model_type"), model_types, where)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
     if is_config(document):
         model = from_config(document, name)
         for note in model.notes:
             _warn_once(f"{document.source}: {note}")
-        return model
+        return model, document
     if path.suffix == ".json":
         problem = "the key is required (is this a Hugging Face config.json?)"
         raise InputError(problem, document.where("model_type"))
-    return to_record(document, LanguageModel, {"name": name, **document.data})
+    return to_record(document, LanguageModel, {"name": name, **document.data}), document
 
 
 @cache
@@ -85,11 +106,8 @@ def _read_json(path: Path) -> Document:
 
     ModelOpt states formats in a file beside, and may list every matrix.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return read_document(path)  # words the error
-    document = parse_document(text.replace("\t", " "), str(path), _MOST_NODES)
+    text, source = read_text(path, _MOST_NODES)
+    document = parse_document(text.replace("\t", " "), source, _MOST_NODES)
     beside = path.with_name(_FORMATS_FILE)
     if path.name != "config.json" or not beside.is_file():
         return document

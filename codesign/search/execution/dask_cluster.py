@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor, Future
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from codesign.base.errors import InputError, needing_extra
 
@@ -21,7 +23,7 @@ class DaskExecutor(Executor):
         self._inner = client.get_executor(retries=0, pure=False)
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As the base class says; the future of a lost task raises Dask's ``KilledWorker``."""
+        """Run a task on a worker; the future of a lost task raises Dask's ``KilledWorker``."""
         future: Future[Any] = self._inner.submit(fn, *args, **kwargs)
         return future
 
@@ -32,15 +34,32 @@ class DaskExecutor(Executor):
 
 
 def dask_cluster(argument: str | None, places: int) -> Executor:
-    """The executor of a scheduler's address, such as ``tcp://10.0.0.1:8786``.
+    """The executor of a scheduler's address, such as ``tls://10.0.0.1:8786``.
+
+    Messages are pickles, so a connection that leaves this machine is authenticated: by TLS, with
+    the certificates of Dask's configuration (``distributed.comm.tls``).
 
     Raises:
-        InputError: No address is given.
+        InputError: There is no address, or it is neither of TLS nor of this machine.
         MissingExtraError: Dask is not installed.
     """
     if argument is None:
-        raise InputError("executor 'dask': expected dask:ADDRESS, such as dask:tcp://HOST:8786")
+        raise InputError("executor 'dask': expected dask:ADDRESS, such as dask:tls://HOST:8786")
+    address = urlsplit(argument if "://" in argument else f"tcp://{argument}")
+    if address.scheme not in ("tls", "inproc") and not _is_loopback(address.hostname):
+        raise InputError(
+            "executor 'dask': expected tls://HOST:PORT, or an address of this machine such as "
+            f"tcp://127.0.0.1:8786, got {argument}: its messages are programs that anybody on the "
+            "way can change"
+        )
     with needing_extra("executor 'dask'", "dask"):
         from distributed import Client
     client: Any = Client  # Dask has no types here
     return DaskExecutor(client(argument, set_as_default=False))
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False

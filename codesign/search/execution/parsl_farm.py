@@ -3,6 +3,9 @@
 A YAML file describes the farm. Parsl's High-Throughput Executor starts blocks of nodes through a
 provider as tasks need them; each node has a manager with worker processes, which connect to this
 process over the network. A worker that dies takes only its own task with it.
+
+Messages are pickles: whoever may send one runs code here. So connections are encrypted and
+authenticated by CurveZMQ. Each farm makes its certificates in a folder of mode 0700.
 """
 
 from __future__ import annotations
@@ -11,19 +14,21 @@ import atexit
 import importlib
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import threading
 from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from codesign.base.errors import InputError, needing_extra
+from codesign.base.errors import InputError, KeyedValueError, needing_extra
 from codesign.base.processes import ONE_THREAD
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Document, Record, read_document, to_record
 
 NODE = "python3 -m codesign.search.execution.parsl_node"
 """Command that starts the manager of a node there."""
@@ -35,6 +40,7 @@ _PROVIDERS = {
     "pbs": "PBSProProvider",
     "kubernetes": "KubernetesProvider",
 }
+_LOOPBACK = "127.0.0.1"
 _CUT_OFF = "the interchange of the farm ended"
 _UNREACHED = 3
 """Blocks in a row whose nodes never connect, after which the farm is given up [ours]."""
@@ -46,7 +52,7 @@ class FarmDescription(Record):
     """The keys of a farm's file."""
 
     provider: Literal["local", "slurm", "lsf", "pbs", "kubernetes"] = "local"
-    """What starts blocks of nodes."""
+    """Resource manager that starts blocks of nodes."""
     workers_per_node: Count = 1
     """Processes of a node, each of which does one task at a time."""
     nodes_per_block: Count = 1
@@ -56,37 +62,52 @@ class FarmDescription(Record):
     max_blocks: Count = 1
     """Most blocks at a time."""
     walltime: Annotated[str, Field(pattern=_WALLTIME)] | None = None
-    """Of a block, as ``HH:MM:SS``."""
+    """Longest time of a block, as ``HH:MM:SS``."""
     worker_init: str = ""
     """Shell lines that a node runs first, such as ``source .venv/bin/activate``."""
     address: str | None = None
-    """Of this machine, as the nodes reach it; found out if not given."""
+    """IP address or network interface of this machine that nodes connect to; the farm listens
+    there only. Default: loopback for ``local``, else the address of the host name."""
+    encrypted: bool = True
+    """False sends pickles in the clear and reads them from anybody; needs ``trusts_network``."""
+    trusts_network: bool = False
+    """States that everybody who reaches ``address`` may run programs as this user."""
     heartbeat: Annotated[int, Field(strict=True, ge=1)] = 30
     """Seconds between signs of life of a node; four missed ones, and its tasks are lost."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of Parsl's provider, such as ``partition`` and ``account``."""
+
+    @model_validator(mode="after")
+    def _check(self) -> FarmDescription:
+        if not self.encrypted and not self.trusts_network:
+            raise KeyedValueError(
+                "encrypted",
+                "expected true, or also 'trusts_network: true': everybody who reaches the farm "
+                "then runs programs as this user",
+            )
+        return self
 
 
 class ParslFarm(Executor):
     """Parsl's High-Throughput Executor as a plain executor that ends what it started.
 
     Args:
-        folder: For Parsl's logs and scripts.
+        address: IP address to listen at.
+        folder: For certificates, logs and scripts; nodes find it under the same path.
     """
 
-    def __init__(self, description: FarmDescription, folder: Path) -> None:
+    def __init__(self, description: FarmDescription, address: str, folder: Path) -> None:
         import parsl
         from parsl.config import Config
         from parsl.executors import HighThroughputExecutor
         from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
 
         self._folder = folder
-        address = description.address or ("127.0.0.1" if description.provider == "local" else None)
         self._executor: Any = HighThroughputExecutor(
             label="codesign",
             address=address,
-            loopback_address="127.0.0.1",
-            encrypted=False,
+            loopback_address=_LOOPBACK,
+            encrypted=description.encrypted,
             launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", NODE, 1),
             interchange_launch_cmd=[
                 sys.executable,
@@ -116,7 +137,7 @@ class ParslFarm(Executor):
         threading.Thread(target=self._watch, daemon=True).start()
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As the base class says."""
+        """Run a task on the farm."""
         if self._executor.bad_state_is_set:
             raise RuntimeError(f"the farm failed: {self._executor.executor_exception}")
         if self._is_cut_off:
@@ -172,7 +193,7 @@ def _provider(description: FarmDescription) -> Any:
         "init_blocks": max(description.min_blocks, 1),
         "min_blocks": description.min_blocks,
         "max_blocks": description.max_blocks,
-        "worker_init": "\n".join(part for part in (threads, description.worker_init) if part),
+        "worker_init": "\n".join(lines for lines in (threads, description.worker_init) if lines),
         **description.options,
     }
     if description.provider == "local":
@@ -203,4 +224,41 @@ def parsl_farm(argument: str | None, places: int) -> Executor:
     description = to_record(document, FarmDescription, document.data)
     with needing_extra("executor parsl", "cluster"):
         importlib.import_module("parsl")
-    return ParslFarm(description, Path(tempfile.mkdtemp(prefix="codesign-farm-")))
+    address = _listening_address(document, description)
+    # Nodes read certificates as they read the campaign: in the folder of the run.
+    place = None if description.provider == "local" else Path.cwd()
+    folder = Path(tempfile.mkdtemp(prefix=".codesign-farm-", dir=place))
+    try:
+        return ParslFarm(description, address, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _listening_address(document: Document, description: FarmDescription) -> str:
+    """IP address at which the farm listens.
+
+    Raises:
+        InputError: It cannot be found, or only this machine reaches it.
+    """
+    import psutil  # type: ignore[import-untyped] # Parsl needs it, too
+
+    is_local = description.provider == "local"
+    address = description.address or (_LOOPBACK if is_local else socket.gethostname())
+    for entry in psutil.net_if_addrs().get(address, ()):
+        if entry.family == socket.AF_INET:
+            address = entry.address
+    with suppress(OSError):
+        address = socket.gethostbyname(address)
+    try:
+        ip = ip_address(address)
+        is_usable = not ip.is_unspecified and (is_local or not ip.is_loopback)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise InputError(
+            "expected an IP address or network interface of this machine that nodes reach, got "
+            f"{description.address or address}",
+            document.where("address"),
+        )
+    return address

@@ -57,9 +57,11 @@ def test_torch_has_the_same_bits_as_numpy(name: str) -> None:
     values[0, :5] = [0, 1e-44, 3e38, -1e-38, 2.0**-130]
     stored = quantize(values, block_format)
     assert np.array_equal(quantize(torch.tensor(values), block_format).numpy(), stored)
-    if block_format.element is not None:
-        own = quantize_with_own_library(torch.tensor(values), block_format.element, block_format)
-        assert np.array_equal(own.numpy(), stored)
+    for device in ["cpu", "cuda"][: 1 + torch.cuda.is_available()]:
+        if block_format.element is not None:
+            tensor = torch.tensor(values, device=device)
+            computed = quantize_with_own_library(tensor, block_format.element, block_format)
+            assert np.array_equal(computed.cpu().numpy(), stored)
 
 
 @pytest.mark.parametrize("name", NAMED_FORMATS)

@@ -36,7 +36,7 @@ from codesign.models.quantization.mixture import (
     sensitivities,
 )
 from codesign.models.quantization.mixture_table import MixtureSettings, mixture_table
-from codesign.models.quantization.model_checkpoint import load_checkpoint, read_tokens
+from codesign.models.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.models.quantization.quantized_model import algorithm_steps, quantized
 from codesign.models.quantization.transformations import hadamard, largest_inputs, rotated, smoothed
 from codesign.models.quantization.weight_algorithms import clipped, gptq
@@ -235,9 +235,12 @@ def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path: Path, held
     assert parts.read_bytes() == whole.read_bytes()
     with pytest.raises(InputError, match=r"whole\.json: has a table with another seed"):
         measure_table(settings(held_out, seed=1), choices, whole)
-    whole.write_text("[]", "utf-8")
-    with pytest.raises(InputError, match="expected an accuracy table"):
-        measure_table(settings(held_out), choices, whole)
+    document = json.loads(whole.read_text("utf-8"))
+    del document["rows"][0]["weight_format"]
+    for damaged in ("[]", json.dumps(document)):
+        whole.write_text(damaged, "utf-8")
+        with pytest.raises(InputError, match="expected an accuracy table"):
+            measure_table(settings(held_out), choices, whole)
 
 
 def changed_folder(folder: Path, **keys: Any) -> Path:
@@ -279,6 +282,64 @@ def test_what_cannot_be_used_is_refused_in_a_line(tmp_path: Path, held_out: Path
     with pytest.raises(InputError, match="--device nowhere"):
         measure_table(settings(held_out, device="nowhere"), [], output)
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"num_hidden_layers": 0}, r"config\.json:1: num_hidden_layers: "),
+        ({"num_hidden_layers": 10_000_000}, r"num_hidden_layers: expected at most 10000 layers"),
+        ({"rms_norm_eps": float("nan")}, r"config\.json:1: rms_norm_eps: "),
+        ({"rms_norm_eps": True}, r"config\.json:1: rms_norm_eps: "),
+        ({"rope_theta": 0}, r"config\.json:1: rope_theta: "),
+        ({"rope_scaling": [1]}, r"config\.json:1: rope_scaling: expected keys and values"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8}}, r"rope_scaling\.low_freq_factor"),
+        ({"num_attention_heads": 0}, r"num_attention_heads"),
+        ({"num_key_value_heads": 3}, r"num_key_value_heads"),
+        ({"hidden_act": "gelu"}, r"hidden_act: .*silu"),
+        ({"sliding_window": 100, "model_type": "mistral"}, r"at most 100 tokens, .*got 128"),
+    ],
+)
+def test_a_configuration_out_of_bounds_is_refused_at_its_key(
+    tmp_path: Path, keys: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        load_checkpoint(changed_folder(tmp_path / "model", **keys), context_length=128)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("model.norm.weight", torch.full((64,), math.nan), "expected finite weights"),
+        ("model.norm.weight", torch.ones(63), r"model\.norm\.weight: expected the size \(64,\)"),
+        ("model.norm.weight", torch.ones(64, dtype=torch.int8), "expected one of F64.*got I8"),
+        ("model.layers.1.mlp.up_proj.weight", torch.ones(191, 64), r"expected the size \(192, 64"),
+        ("model.layers.0.mlp.up_proj.bias", torch.ones(192), "expected only the tensors"),
+        ("model.layers.2.mlp.up_proj.weight", torch.ones(192, 64), "expected only the tensors"),
+    ],
+)
+def test_weights_that_are_not_those_of_the_configuration_are_refused(
+    tmp_path: Path, name: str, value: torch.Tensor, message: str
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = changed_folder(tmp_path / "model") / "model.safetensors"
+    save_file({**load_file(path), name: value}, path)
+    with pytest.raises(InputError, match=message):
+        load_checkpoint(path.parent)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json", "text"])
+def test_a_table_is_of_every_byte_that_was_read(tmp_path: Path, held_out: Path, file: str) -> None:
+    folder, text = changed_folder(tmp_path / "model"), tmp_path / "text"
+    shutil.copy(held_out, text)
+    (folder / "tokenizer.json").write_text("{}", "utf-8")
+    before = fingerprint(folder, text)
+    path = text if file == "text" else folder / file
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1  # the last one: no beginning is enough
+    path.write_bytes(content)
+    assert fingerprint(folder, text) != before
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Executors do tasks elsewhere; one that dies takes only its own task with it."""
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from operator import add
 from pathlib import Path
 
 import pytest
+import zmq
+import zmq.auth
+from zmq.utils.monitor import recv_monitor_message
 
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.search.execution.executors import LocalExecutor, TaskLostError, open_executor
@@ -74,6 +78,10 @@ def test_an_executor_that_cannot_be_used_is_refused_in_one_line(text, error, mes
         ("max_blocks: 0\n", r"farm.yaml:1: max_blocks: .*greater than or equal to 1"),
         ('walltime: "1 day"\n', r"farm.yaml:1: walltime: "),
         ("options: {partitionn: a}\n", r"options of LocalProvider: .*partitionn"),
+        ("encrypted: false\n", r"farm.yaml:1: encrypted: expected true, or also 'trusts_network"),
+        ("provider: slurm\naddress: 127.0.0.1\n", r"farm.yaml:2: address: .*that nodes reach"),
+        ("provider: slurm\naddress: lo\n", r"farm.yaml:2: address: .*, got lo"),
+        ("address: 0.0.0.0\n", r"farm.yaml:1: address: .*, got 0.0.0.0"),
     ],
 )
 def test_a_farm_that_cannot_be_is_refused_with_file_line_and_key(tmp_path, farm, message):
@@ -123,6 +131,62 @@ def test_a_farm_outlives_a_worker_and_says_when_it_is_dead(farm, tmp_path):
         assert future.exception() is not None
     with pytest.raises(RuntimeError):
         farm.submit(add, 1, 1).result(timeout=300)
+
+
+class Intruder:
+    """A pickle that makes a file where it is read."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+def last_event(monitor):
+    """The event with which the handshake of a connection ends."""
+    begun = {zmq.EVENT_CONNECTED, zmq.EVENT_CONNECT_DELAYED}
+    while (event := recv_monitor_message(monitor)["event"]) in begun:
+        continue
+    return zmq.Event(event)
+
+
+@pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
+def test_a_strangers_pickle_is_never_read(farm, tmp_path):
+    message = pickle.dumps(Intruder(tmp_path / "read"))
+    executor, stranger = farm._executor, zmq.Context()
+    for port, socket_type, is_server in (
+        (executor.worker_port, zmq.DEALER, True),
+        (executor.incoming_q.port, zmq.PULL, False),
+        (executor.outgoing_q.port, zmq.DEALER, False),
+        (executor.command_client.port, zmq.REP, False),
+    ):
+        for has_keys in (False, True):  # keys of its own, and the farm's public one
+            socket = stranger.socket(socket_type)
+            if has_keys:
+                socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
+                if is_server:
+                    certificate = Path(executor.cert_dir, "server.key")
+                    socket.curve_serverkey = zmq.auth.load_certificate(certificate)[0]
+                else:
+                    socket.curve_server = True
+            monitor = socket.get_monitor_socket()
+            socket.connect(f"tcp://127.0.0.1:{port}")
+            if socket_type == zmq.DEALER:
+                socket.send_multipart([b"", message])
+                socket.send(message)
+            assert last_event(monitor) in {
+                zmq.Event.DISCONNECTED,
+                zmq.Event.HANDSHAKE_FAILED_NO_DETAIL,
+                zmq.Event.HANDSHAKE_FAILED_PROTOCOL,
+                zmq.Event.HANDSHAKE_FAILED_AUTH,
+            }
+            socket.disable_monitor()
+            socket.close(linger=0)
+    stranger.destroy(linger=0)
+    assert not (tmp_path / "read").exists()
+    for folder in (farm._folder, executor.cert_dir):
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
 
 
 @pytest.fixture
@@ -175,6 +239,14 @@ def test_a_running_dask_cluster_does_tasks_and_is_left_as_it_was(scheduler):
         waiting = [executor.submit(time.sleep, 0.2) for _ in range(8)]
         executor.shutdown(wait=True, cancel_futures=True)
         assert any(future.cancelled() for future in waiting)
+
+
+@pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "10.0.0.1:8786", "ws://farm:80"])
+def test_a_dask_scheduler_elsewhere_is_reached_by_tls_or_not_at_all(address):
+    with pytest.raises(InputError, match=r"executor 'dask': expected tls://HOST:PORT"):
+        open_executor(f"dask:{address}", 1)
+    with pytest.raises(JobError, match=r"'dask:tls://10.0.0.1:8786' does not start: .*TLS"):
+        open_executor("dask:tls://10.0.0.1:8786", 1)  # no certificates are configured
 
 
 def test_an_executor_that_does_not_answer_is_refused_in_one_line():

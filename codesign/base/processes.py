@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from codesign.process_tree import CAN_SUPERVISE, TERMINATE, supervise
+from codesign.base.process_tree import CAN_SUPERVISE, TERMINATE, supervise
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",

@@ -53,9 +53,16 @@ def dask_cluster(argument: str | None, places: int) -> Executor:
             "way can change"
         )
     with needing_extra("executor 'dask'", "dask"):
-        from distributed import Client
-    client: Any = Client  # Dask has no types here
-    return DaskExecutor(client(argument, set_as_default=False))
+        import distributed
+    dask: Any = distributed  # it has no types here
+    security = dask.Security()
+    certificates = security.tls_ca_file, security.tls_client_cert, security.tls_client_key
+    if address.scheme == "tls" and not all(certificates):
+        raise InputError(
+            "executor 'dask': tls:// needs certificates in Dask's configuration: ca-file, and cert "
+            "and key of the client, in distributed.comm.tls"
+        )
+    return DaskExecutor(dask.Client(argument, security=security, set_as_default=False))
 
 
 def _is_loopback(host: str | None) -> bool:

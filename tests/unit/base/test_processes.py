@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from codesign.base.process_tree import CAN_SUPERVISE
 from codesign.base.processes import WorkerProcess
-from codesign.process_tree import CAN_SUPERVISE
 
 WORKER = """\
 import ctypes, subprocess, sys

@@ -57,11 +57,11 @@ def descendants(pid: int) -> list[int]:
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
                 if fields[0] in (b"Z", b"X"):
                     dead.add(int(entry.name))
-    found, waiting = [], [pid]
+    numbers, waiting = [], [pid]
     while waiting:
-        found += (more := children.get(waiting.pop(), []))
+        numbers += (more := children.get(waiting.pop(), []))
         waiting += more
-    return [number for number in found if number not in dead]
+    return [number for number in numbers if number not in dead]
 
 
 def end_descendants() -> None:

@@ -241,6 +241,31 @@ def test_a_running_dask_cluster_does_tasks_and_is_left_as_it_was(scheduler):
         assert any(future.cancelled() for future in waiting)
 
 
+def test_a_dask_scheduler_is_reached_by_tls_with_the_certificates_of_the_configuration(tmp_path):
+    from dask import config
+    from distributed import LocalCluster, Security
+
+    if not shutil.which("openssl"):
+        pytest.skip("there is no openssl here")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=farm"
+    command = ["openssl", *words.split(), "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    pairs = {"cert": certificate, "key": key}
+    settings = {"distributed.comm.tls.ca-file": certificate}
+    for role in ("scheduler", "worker", "client"):
+        settings |= {f"distributed.comm.tls.{role}.{name}": file for name, file in pairs.items()}
+    with config.set(settings):
+        security = Security()
+        with LocalCluster(
+            n_workers=1, processes=False, dashboard_address=":0", security=security, protocol="tls"
+        ) as cluster:
+            assert cluster.scheduler_address.startswith("tls://")
+            executor = open_executor(f"dask:{cluster.scheduler_address}", 1)
+            assert executor.submit(add, 2, 3).result(timeout=60) == 5
+            executor.shutdown()
+
+
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "10.0.0.1:8786", "ws://farm:80"])
 def test_a_dask_scheduler_elsewhere_is_reached_by_tls_or_not_at_all(address):
     with pytest.raises(InputError, match=r"executor 'dask': expected tls://HOST:PORT"):

@@ -123,32 +123,33 @@ def hypervolume(objectives: FloatArray, reference: FloatArray) -> float:
     return float(moocore.hypervolume(inside, ref=reference))
 
 
-def greedy_hypervolume(objectives: FloatArray, reference: FloatArray, n: int) -> float:
-    """Volume dominated by ``n`` of the rows, each chosen because it adds most to those before.
+def greedy_subset(objectives: FloatArray, reference: FloatArray, n: int) -> IntArray:
+    """Positions of ``n`` rows, each chosen because it adds most volume to those before.
 
-    Of any ``n`` rows it is at least ``1 - 1/e`` of the most that is possible (Nemhauser, Wolsey and
-    Fisher, 1978), mostly close to it. What a row adds only falls as others are chosen, so few are
-    computed again (Minoux, 1978).
+    Of any ``n`` rows their volume is at least ``1 - 1/e`` of the largest possible one (Nemhauser,
+    Wolsey and Fisher, 1978), mostly close to it. The gain of a row only falls as others are chosen,
+    so few are computed again (Minoux, 1978).
 
     Args:
         objectives: (k, m), minimized.
         reference: (m,) bound of the volume.
-        n: Rows to choose; all, if there are fewer.
+        n: Rows to choose; all within the bound, if there are fewer.
     """
-    inside = objectives[(objectives < reference).all(axis=1)]
-    waiting = [(-float(gain), row) for row, gain in enumerate((reference - inside).prod(axis=1))]
+    inside = np.flatnonzero((objectives < reference).all(axis=1))
+    gains = (reference - objectives[inside]).prod(axis=1)
+    waiting = [(-float(gain), int(row)) for gain, row in zip(gains, inside, strict=True)]
     heapq.heapify(waiting)
     chosen: list[int] = []
     volume = 0.0
     while waiting and len(chosen) < n:
         _, row = heapq.heappop(waiting)
-        gain = hypervolume(inside[[*chosen, row]], reference) - volume
+        gain = hypervolume(objectives[[*chosen, row]], reference) - volume
         if waiting and gain < -waiting[0][0]:
             heapq.heappush(waiting, (-gain, row))
         else:
             chosen.append(row)
             volume += gain
-    return volume
+    return np.array(chosen, dtype=np.int64)
 
 
 class HypervolumeTracker:

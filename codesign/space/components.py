@@ -35,6 +35,10 @@ MOST_LISTED = 1 << 27
 
 _TABULATED = 1 << 22
 """Numbers in such a list up to which rows are looked up in it and not worked out one by one."""
+_MOST_JOINT = 4
+"""Choices that change together at most, where none changes alone: three balance two equations."""
+_MOST_MOVES = 1 << 9
+"""Joint moves of a component, of more those that are evenly spread."""
 _ONE_COORDINATE = 1 << 20
 """Rows of a component up to which one coordinate of a Sobol sequence, 30 bits, spreads them."""
 
@@ -213,6 +217,33 @@ class Component:
         numbers = [number * agreeing.size // k for number in range(k)]
         dtype = agreeing.layers[0].starts.dtype
         return self._rows_of(agreeing.digits_at(np.array(numbers, dtype=dtype)))
+
+    def joint_moves(self, row: IntArray, moved: IntArray) -> IntArray:
+        """(k, p) rows that change choices which no single move changes, with the fewest others.
+
+        Args:
+            row: (d,) a design.
+            moved: (n, d) designs that single moves lead to.
+        """
+        diagram, moves = self._counted, list[IntArray]()
+        digits = self._digits_of(row[None, :])[0]
+        is_stuck = np.array(
+            [
+                len(diagram.possible(place)) > 1
+                and not (moved[:, axis.columns] != row[axis.columns]).any()
+                for place, axis in enumerate(self._axes)
+            ]
+        )
+        for n_changes in range(2, _MOST_JOINT + 1):
+            if not is_stuck.any():
+                break
+            near = diagram.near(digits, n_changes)
+            near = near[(near != digits)[:, is_stuck].any(axis=1)]
+            is_stuck &= ~(near != digits).any(axis=0)
+            moves.append(
+                near[np.linspace(0, len(near) - 1, min(len(near), _MOST_MOVES)).astype(int)]
+            )
+        return self._rows_of(np.concatenate([digits[None, :][:0], *moves]))
 
     # Rows are choices: one digit for each, the position among what it may be.
 

@@ -125,6 +125,43 @@ class Diagram:
         """What designs choose there, increasing."""
         return np.flatnonzero((self.layers[place].children >= 0).any(axis=0))
 
+    def near(self, digits: IntArray, n_changes: int) -> IntArray:
+        """(n, k) the choices of designs that differ from one in 1 to ``n_changes`` choices.
+
+        Args:
+            digits: (k,) the choices of the design.
+            n_changes: Most choices that differ.
+        """
+        # The states within reach, and the fewest changes that lead to each of them.
+        reached, fewest = [np.zeros(1, dtype=np.int64)], np.zeros(1, dtype=np.int64)
+        for layer, digit in zip(self.layers, digits.tolist(), strict=True):
+            onward = layer.children[reached[-1]]
+            changes = fewest[:, None] + (np.arange(onward.shape[1]) != digit)
+            is_near = (onward >= 0) & (changes <= n_changes)
+            states, index = np.unique(onward[is_near], return_inverse=True)
+            fewest = np.full(len(states), n_changes + 1)
+            np.minimum.at(fewest, index, changes[is_near])
+            reached.append(states)
+        # The fewest changes with which each of them is completed.
+        needs = [np.zeros(1, dtype=np.int64)]
+        children: list[IntArray] = []
+        for place in range(len(self.layers) - 1, -1, -1):
+            onward = self.layers[place].children[reached[place]]
+            index = np.minimum(np.searchsorted(reached[place + 1], onward), len(needs[0]) - 1)
+            is_reached = (onward >= 0) & (reached[place + 1][index] == onward)
+            changes = needs[0][index] + (np.arange(onward.shape[1]) != digits[place])
+            children.insert(0, np.where(is_reached, index, -1))
+            needs.insert(0, np.where(is_reached, changes, n_changes + 1).min(axis=1))
+        state, used = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        paths = np.empty((1, 0), dtype=np.int64)
+        for place, onward in enumerate(children):
+            changes = used[:, None] + (np.arange(onward.shape[1]) != digits[place])
+            need = needs[place + 1][onward[state]]
+            path, digit = np.nonzero((onward[state] >= 0) & (changes + need <= n_changes))
+            used, state = changes[path, digit], onward[state[path], digit]
+            paths = np.column_stack([paths[path], digit])
+        return paths[used > 0]
+
     def restricted(self, allowed: Sequence[BoolArray]) -> Diagram | None:
         """The designs whose choices are all among the allowed (v,) ones; None if there are none."""
         reached = [np.zeros(1, dtype=np.int64)]

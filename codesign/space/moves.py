@@ -25,7 +25,8 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
     down, makes an optional parameter present or absent, or adds, removes or replaces one
     repetition of a part. What a move brings to life is tried at each of its values; of very many
     combinations, as when another family of accelerators has parameters of its own, at some that
-    are evenly spread over the feasible ones.
+    are evenly spread over the feasible ones. A parameter that constraints keep from moving alone,
+    as where a sum or a product is fixed or all values differ, moves with the fewest others.
     """
     start = structure.canonical(np.atleast_2d(np.asarray(row, dtype=np.int64)))
     moved = [_changed(structure, start, column) for column in range(start.shape[1])]
@@ -34,8 +35,15 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
             contents = part.variants[np.append(part.legal, part.absent)]
             moved += [_with(start, columns, contents) for columns in part.columns]
     rows = _completed(structure, components, np.concatenate(moved))
-    rows = np.unique(rows[structure.contains(rows)], axis=0)
+    rows = rows[structure.contains(rows)]
+    joint = [_joint(start[0], component, rows) for component in components if component.constraints]
+    rows = np.unique(np.concatenate([rows, *joint]), axis=0)
     return np.asarray(rows[(rows != start).any(axis=1)])
+
+
+def _joint(start: IntArray, component: Component, moved: IntArray) -> IntArray:
+    contents = component.joint_moves(start, moved)
+    return _with(start[None, :], component.columns, contents)
 
 
 def _with(start: IntArray, columns: IntArray, contents: IntArray) -> IntArray:

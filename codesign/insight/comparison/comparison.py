@@ -38,7 +38,7 @@ from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.reference_range import beyond_words, far_words
 from codesign.search.campaign.status import results_folder
 from codesign.search.optimizers.base import HintUse
-from codesign.search.pareto import greedy_hypervolume
+from codesign.search.pareto import greedy_subset, hypervolume
 from codesign.search.problem import Problem
 
 FRONTS = "fronts"
@@ -239,6 +239,7 @@ class Comparison:
         truth = self._truth(item, workers, tell)
         reference = minimized(problem, results.reference_point)
         best = truth.hypervolume(reference)
+        picked = greedy_subset(truth.objectives, reference, definition.n_chosen)
         if best <= 0:
             raise InputError(beyond_words(results, truth.objectives), self._place(item))
         far = far_words(results, best)
@@ -253,8 +254,7 @@ class Comparison:
             truth=truth,
             reference_point=results.reference_point,
             best_hypervolume=best,
-            picked_share=greedy_hypervolume(truth.objectives, reference, definition.n_chosen)
-            / best,
+            picked_share=hypervolume(truth.objectives[picked], reference) / best,
             tuned=tuple(label for label, names in definition.tuned_on.items() if name in names),
             seeds=item.seeds,
             runs=tuple(

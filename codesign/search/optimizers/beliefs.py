@@ -16,7 +16,7 @@ from codesign.search.optimizers.acquisition import (
 from codesign.search.optimizers.prediction import expected
 from codesign.search.optimizers.surrogate import GaussianProcess
 from codesign.search.optimizers.violations import compressed_prediction
-from codesign.search.pareto import non_dominated
+from codesign.search.pareto import greedy_subset, non_dominated
 
 _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
 _LEAST_GAIN = 1e-3
@@ -330,7 +330,7 @@ def boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatAr
         return np.full((1, 1), -np.inf), best[None, :]
     most = _MOST_FRONT.get(m, _MOST_FRONT_BEYOND)
     if len(inside) > most:
-        inside = inside[np.linspace(0, len(inside) - 1, most).round().astype(np.int64)]
+        inside = inside[greedy_subset(inside, reference, most)]
     # BoTorch maximizes, so the corners change places.
     cells = FastNondominatedPartitioning(
         ref_point=-torch.as_tensor(reference), Y=-torch.as_tensor(inside)

@@ -74,8 +74,8 @@ from codesign.models.deployments.parallelism import Parallelism
 from codesign.models.machines.npu.placement import KINDS
 from codesign.models.workload import list_models, load_model, parameter_count
 from codesign.models.workload.model import describe_unlike_attention
-from codesign.models.workload.model_size import kv_elements, state_bytes
 from codesign.models.workload.request import Request
+from codesign.models.workload.storage import kv_elements, state_bytes
 
 PROMPT, GENERATED, BATCH = 3000, 24, 3
 WEIGHT_BYTES, KV_BYTES = 2, 1  # bf16 and fp8, so that one is not taken for the other

@@ -16,7 +16,7 @@ from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.insight.explanation import FrontsProgress
 from codesign.insight.explanation.variation import QuietFronts
 from codesign.models.workload import bits_per_element
-from codesign.models.workload.model_size import kv_elements
+from codesign.models.workload.storage import kv_elements
 from codesign.models.workload.traces import load_trace
 from codesign.report.labels import design_words
 from codesign.search.enumeration import ExactFront, exact_front

@@ -24,8 +24,8 @@ from codesign.evaluators.platform.requirements import LatencyLimits, Requirement
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.models.hardware.device import load_device
 from codesign.models.workload.model_library import list_models, load_model
-from codesign.models.workload.model_size import active_parameter_count, kv_elements, parameter_count
 from codesign.models.workload.precision import FORMAT_KEYS
+from codesign.models.workload.storage import active_parameter_count, kv_elements, parameter_count
 from validation.studies.genz_cases import compare, load_cases, run_case
 from validation.studies.study import Study, comparison, count_promise, summarize
 

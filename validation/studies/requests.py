@@ -21,12 +21,12 @@ from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.models.workload import load_model
-from codesign.models.workload.model_size import (
-    index_bytes_per_token,
-    kv_elements_per_token,
-    weight_elements,
-)
 from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element
+from codesign.models.workload.storage import (
+    kv_elements_per_token,
+    parameter_count,
+    state_bytes_per_token,
+)
 from validation.studies.request_cases import (
     CALIBRATION_FILE,
     DEPLOYMENTS_FILE,
@@ -181,9 +181,9 @@ def running_requests(case: RequestCase) -> int:
     model = load_model(case.model)
     n_devices = case.tensor_parallel * case.pipeline_parallel
     room = MEMORY_FRACTION * case.device.capacity * n_devices
-    weights = weight_elements(model) * bits_per_element(case.formats[0]) / 8
+    weights = parameter_count(model) * bits_per_element(case.formats[0]) / 8
     per_token = kv_elements_per_token(model) * bits_per_element(case.formats[2]) / 8
-    per_token += index_bytes_per_token(model)
+    per_token += state_bytes_per_token(model)
     if weights > case.device.capacity * n_devices:
         raise InputError(f"{model.name} does not fit {n_devices} of {case.device.name}")
     fitting = (room - weights) / (per_token * (case.prompt + case.output / 2))

@@ -142,7 +142,6 @@ class GenzRules(ServingRules):
     def footprint(
         self,
         sharding: Sharding,
-        table: OperatorTable,
         cached: CachedTokens,
         list_pass: Callable[[], Sequence[DeviceWork]],
     ) -> DeviceFootprint:

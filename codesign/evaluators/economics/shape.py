@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from codesign.base.errors import InputError
 from codesign.models.workload.model import LanguageModel, describe_unlike_attention
-from codesign.models.workload.model_size import (
+from codesign.models.workload.storage import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,

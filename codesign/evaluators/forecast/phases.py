@@ -20,8 +20,8 @@ from codesign.evaluators.forecast.variants import (
 from codesign.models.workload import OperatorTable, lower
 from codesign.models.workload.lowering import Logits
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import kv_elements, parameters_by_part, state_bytes
 from codesign.models.workload.operator_rules import OperatorRule
+from codesign.models.workload.storage import kv_elements, parameters_by_part, state_bytes
 
 
 @dataclass(frozen=True)

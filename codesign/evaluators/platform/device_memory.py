@@ -10,14 +10,7 @@ from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.models.workload.model_size import (
-    index_bytes_per_token,
-    kv_elements_per_token,
-    parameters_by_part,
-    state_bytes,
-)
-from codesign.models.workload.operator_rules import state_part
-from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.storage import stored_operators
 
 
 @dataclass(frozen=True)
@@ -75,43 +68,65 @@ class Residence:
     offloaded_share: FloatArray
 
 
-def footprint(sharding: Sharding, table: OperatorTable, cached: CachedTokens) -> DeviceFootprint:
+@dataclass(frozen=True)
+class RankStorage:
+    """Data that one rank stores of all layers and of the ends of a model, (n,) each.
+
+    Attributes:
+        layers: Elements of weights in the layers.
+        embedding: Elements of weights before the first layer.
+        head: Elements of weights after the last one.
+        token_bytes: Bytes that a token of context takes.
+        request_bytes: Bytes of state that a request takes, whatever its length.
+    """
+
+    layers: FloatArray
+    embedding: FloatArray
+    head: FloatArray
+    token_bytes: FloatArray
+    request_bytes: FloatArray
+
+
+def rank_storage(sharding: Sharding) -> RankStorage:
+    """Sums over what all operators of a model store, each divided by its rule."""
+    platform, table = sharding.platform, stored_operators(sharding.model)
+    weights = {name: np.zeros_like(platform.tp) for name in ("layers", "embedding", "lm_head")}
+    token_bytes = request_bytes = np.zeros_like(platform.tp)
+    for i, rule in enumerate(table.rules):
+        end = "layers" if table.is_in_layers[i] else table.groups[i]
+        elements = table.stored_weight_elements[i] * table.count[i]
+        work = sharding.share(rule).work if rule.divides_weights else 1.0
+        weights[end] = weights[end] + elements * work / (platform.ep if table.is_routed[i] else 1.0)
+        divided = table.count[i] * sharding.parts[rule.stored]
+        cached = table.stored_kv_elements_per_token[i] * platform.kv_bytes
+        token_bytes = token_bytes + divided * (cached + table.stored_bytes_per_token[i])
+        request_bytes = request_bytes + divided * table.stored_bytes_per_request[i]
+    return RankStorage(
+        weights["layers"], weights["embedding"], weights["lm_head"], token_bytes, request_bytes
+    )
+
+
+def footprint(sharding: Sharding, cached: CachedTokens) -> DeviceFootprint:
     """Weights, KV cache and states of the fullest device when the last token is generated.
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
     """
     model, platform = sharding.model, sharding.platform
     layers = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    in_layers, embedding, head = _weights(sharding, table)
-    tied = 0.0 if model.tie_word_embeddings else head
-    ends = np.where(platform.pp > 1, np.maximum(embedding, head), embedding + tied)
-    weights = (in_layers * layers + ends) * platform.weight_bytes
+    stored = rank_storage(sharding)
+    ends = np.where(
+        platform.pp > 1,
+        np.maximum(stored.embedding, stored.head),
+        stored.embedding + stored.head,
+    )
+    weights = (stored.layers * layers + ends) * platform.weight_bytes
     per_request = cached.of_prompt + cached.beams * cached.of_beam
     requests = platform.own_requests(platform.batch)
     held = per_request * requests + cached.of_prompt * cached.next_prompts
-    per_token = kv_elements_per_token(model) * sharding.kv * platform.kv_bytes
-    kv = held * (per_token + index_bytes_per_token(model)) * layers / platform.sp
-    if model.n_linear_layers:
-        # Every beam has a state of its own.
-        states = requests * cached.beams + cached.next_prompts
-        kv = kv + states * state_bytes(model) * state_part(model, platform.attention_ranks) * layers
+    # Every beam has a state of its own.
+    states = requests * cached.beams + cached.next_prompts
+    kv = (held * stored.token_bytes / platform.sp + states * stored.request_bytes) * layers
     return DeviceFootprint(weights, kv, platform.fast_capacity)
-
-
-def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Elements in the layers, in the embedding and in the LM head, of one device's part."""
-    model, platform = sharding.model, sharding.platform
-    layers = zero = np.zeros_like(platform.tp)
-    for i in np.flatnonzero(table.is_in_layers):
-        held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
-        rule = table.rules[i]
-        part = sharding.share(rule).work if rule.divides_weights else np.ones_like(zero)
-        routed = platform.ep if table.is_routed[i] else 1.0
-        layers = layers + held * part / routed
-    words = model.vocab_size * model.embedding_width
-    vocabulary = sharding.parts["vocabulary"] * words
-    embedding = vocabulary + (parameters_by_part(model)["embedding"] - words)
-    return layers, embedding, vocabulary
 
 
 def excess(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> FloatArray:

@@ -81,7 +81,7 @@ from codesign.models.machines.device.scan import (
     scan_time_s,
 )
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operator_rules import state_part
+from codesign.models.workload.operator_rules import largest_parts
 
 _WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""
@@ -452,7 +452,7 @@ def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     stream = group[0].stream
     assert stream is not None  # a state belongs to a request
     sequences = platform.own_requests(stream.requests)
-    share = state_part(kernels.model, platform.attention_ranks)
+    share = largest_parts(kernels.model, platform.attention_ranks)["value_heads"]
     tokens = stream.table.tokens_per_request / (platform.sp if stream.is_prefill else 1.0)
     convolution = Convolution(
         sequences=sequences,

@@ -14,8 +14,8 @@ from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
-from codesign.models.workload.model_size import index_bytes_per_token, kv_elements_per_token
 from codesign.models.workload.precision import bits_per_element
+from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
 
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take: vLLM's default until version 0.27."""
@@ -78,7 +78,7 @@ def cache_link(
         bandwidth_bytes_per_s = device.network_bandwidth * machine.n_devices
     kv_bytes = bits_per_element(str(machine.design.get("kv_format", "bf16"))) / 8.0
     return CacheLink(
-        bytes_per_token=kv_elements_per_token(model) * kv_bytes + index_bytes_per_token(model),
+        bytes_per_token=kv_elements_per_token(model) * kv_bytes + state_bytes_per_token(model),
         bandwidth_bytes_per_s=bandwidth_bytes_per_s,
         latency_s=latency_s,
         n_layers=model.num_hidden_layers,

@@ -19,8 +19,8 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import kv_elements_per_token
 from codesign.models.workload.operator_rules import Collective
+from codesign.models.workload.storage import kv_elements_per_token
 
 _PURPOSES: dict[Collective, str] = {"all_reduce": "sum", "all_gather": "gather"}
 """What a message is called after the operator whose outputs it sends."""
@@ -87,7 +87,9 @@ def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
     for stream in streams:
         if stream.is_prefill:
             # Every rank of a sequence gathers the keys and values of all its tokens.
-            wide = _cache_width(model) * sharding.kv * stream.table.tokens_per_request
+            wide = (
+                _cache_width(model) * sharding.parts["kv_heads"] * stream.table.tokens_per_request
+            )
             elements, kind = wide * platform.own_requests(stream.requests), "all_gather"
         else:
             # The ranks' partial sums, with maximum and denominator of each row's softmax.

@@ -135,7 +135,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         moved, kept = np.zeros_like(moved), kept + moved
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
-    kept_elements = table.kv_read_elements_per_request[i] * sharding.kv
+    kept_elements = table.kv_read_elements_per_request[i] * sharding.parts["kv_heads"]
     keys_bytes = float(table.state_read_bytes_per_request[i])
     ones = np.ones_like(moved)
     heads = np.maximum(table.products_per_request[i] * share.work, 1.0)

@@ -12,8 +12,8 @@ from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.serving_rules import rules_of
-from codesign.models.workload.model_size import sliding_share
 from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.storage import sliding_share
 
 
 @dataclass(frozen=True)

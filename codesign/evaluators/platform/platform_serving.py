@@ -73,8 +73,8 @@ class PlatformServing:
         return self._footprint(self.passes.decode(self.micro_batch))
 
     def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
-        table, cached = self.passes.prompts[0].table, self.passes.cached
-        return self.rules.footprint(self.sharding, table, cached, lambda: self.work(streams))
+        cached = self.passes.cached
+        return self.rules.footprint(self.sharding, cached, lambda: self.work(streams))
 
     @cached_property
     def prefill_passes(self) -> list[tuple[int, TimedPass]]:

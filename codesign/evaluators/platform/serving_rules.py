@@ -121,19 +121,17 @@ class ServingRules:
     def footprint(
         self,
         sharding: Sharding,
-        table: OperatorTable,
         cached: CachedTokens,
         list_pass: Callable[[], Sequence[DeviceWork]],
     ) -> DeviceFootprint:
-        """What a device keeps, of the operators of a table and the tokens in the cache.
+        """The bytes that a device stores, weights and cached tokens.
 
         Args:
             sharding: A rank's parts of the operators.
-            table: Operators of a prefill, which have all weights.
             cached: Tokens in the cache when the last is generated.
             list_pass: Lists a device's work in the pass that is looked at.
         """
-        return footprint(sharding, table, cached)
+        return footprint(sharding, cached)
 
     @property
     def slow_efficiency(self) -> float:

@@ -27,6 +27,7 @@ import numpy as np
 from codesign.base.columns import FloatArray, column_of, design_columns
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
+from codesign.evaluators.platform.device_memory import rank_storage
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -37,12 +38,6 @@ from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.models.deployments.queueing import EngineLimits, EngineStep
 from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.models.deployments.queueing.token_grid import place_on, token_grid
-from codesign.models.workload.model_size import (
-    index_bytes_per_token,
-    kv_elements_per_token,
-    state_bytes,
-)
-from codesign.models.workload.operator_rules import state_part
 
 _GRID_RATIO = 2.0**0.5
 """From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""
@@ -270,7 +265,7 @@ def cache_tokens(
     _check(evaluator, design)
     columns = design_columns({**design, "batch_size": 1})
     serving = evaluator.serving(columns)
-    platform, model = serving.platform, serving.model
+    platform = serving.platform
     broken = describe_limits(serving, besides="memory")
     if broken:
         raise InputError(broken)
@@ -278,12 +273,9 @@ def cache_tokens(
     weights = float(serving.decode_footprint.weight_bytes[0])
     room = float(platform.fast_capacity[0]) * memory_fraction - weights - reserved_bytes
     sequences = -(-limits.max_sequences // groups)
-    if model.n_linear_layers:
-        part = float(np.asarray(state_part(model, platform.attention_ranks))[0])
-        room -= sequences * state_bytes(model) * part
-    share = float(serving.sharding.kv[0] * platform.kv_bytes[0])
-    per_token = kv_elements_per_token(model) * share + index_bytes_per_token(model)
-    tokens = int(room // per_token) if room > 0 else 0
+    stored = rank_storage(serving.sharding)
+    room -= sequences * float(stored.request_bytes[0])
+    tokens = int(room // float(stored.token_bytes[0])) if room > 0 else 0
     if tokens < BLOCK_TOKENS:
         raise InputError(
             f"memory: weights of {format_engineering(weights, 'B')} leave no room for a cache in "

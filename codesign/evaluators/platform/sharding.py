@@ -19,7 +19,6 @@ from codesign.models.workload.operator_rules import (
     Dimension,
     OperatorRule,
     Role,
-    kept_part,
     largest_parts,
 )
 
@@ -54,7 +53,6 @@ class Sharding:
         self.model, self.platform = model, platform
         ranks, tp = platform.attention_ranks, platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
-        self.kv = kept_part(model, ranks)
         by_tensor = largest_parts(model, tp)
         self.parts = largest_parts(model, ranks) | {
             name: by_tensor[name] for name in _TENSOR_PARALLEL if name in by_tensor

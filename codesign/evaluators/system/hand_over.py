@@ -8,8 +8,8 @@ from codesign.base.columns import Columns, FloatArray
 from codesign.base.metrics import EXCHANGED, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.models.workload.model_size import kv_elements, state_bytes
 from codesign.models.workload.precision import bits_per_element
+from codesign.models.workload.storage import kv_elements, state_bytes
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 """What a request waits for in a phase: its first token, or each of the next ones."""

@@ -100,4 +100,5 @@ def spread_experts(table: OperatorTable, model: LanguageModel, n_groups: int) ->
         input_elements_per_request=table.input_elements_per_request * load,
         output_elements_per_request=table.output_elements_per_request * load,
         vector_ops_per_request=table.vector_ops_per_request * load,
+        stored_weight_elements=table.stored_weight_elements * np.where(routed, share, 1.0),
     )

@@ -21,16 +21,14 @@ from codesign.models.deployments.expert_parallelism import exchange_steps, sprea
 from codesign.models.deployments.messages import Messages
 from codesign.models.deployments.parallelism import Parallelism
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import parameters_by_part
 from codesign.models.workload.operator_rules import (
     Axis,
     Collective,
-    kept_part,
     largest_parts,
-    state_part,
 )
 from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.request import Request
+from codesign.models.workload.storage import stored_kv_elements, stored_state_bytes
 
 
 @dataclass(frozen=True)
@@ -85,20 +83,27 @@ class ModelPart:
 def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
     """What one device holds and does of a request's model."""
     table, model = request.operators(), request.language_model
-    weights, kept = float(request.weight_elements), float(request.kv_elements_per_request)
-    state = float(request.state_bytes_per_request)
-    if parallelism.n_devices > 1:
-        cut = cut_operators(table, model, parallelism.tensor)
-        cut = spread_experts(cut, model, parallelism.expert)
-        stage = _stage(cut, model, parallelism.pipeline)
-        held = _layer_share(model, parallelism.pipeline) * parallelism.pipeline
-        ranks = np.array(float(parallelism.tensor))
-        weights = _held_weights(stage, model, parallelism)
-        kept *= held * float(kept_part(model, ranks))
-        state *= held * float(state_part(model, ranks))
-        messages = _messages(table, model, parallelism)
-        return ModelPart(parallelism, stage, weights, kept, state, messages)
-    return ModelPart(parallelism, table, weights, kept, state, _messages(table, model, parallelism))
+    messages = _messages(table, model, parallelism)
+    if parallelism.n_devices == 1:
+        return ModelPart(
+            parallelism,
+            table,
+            float(request.weight_elements),
+            float(request.kv_elements_per_request),
+            float(request.state_bytes_per_request),
+            messages,
+        )
+    cut = cut_operators(table, model, parallelism.tensor)
+    cut = spread_experts(cut, model, parallelism.expert)
+    held = _layer_share(model, parallelism.pipeline) * parallelism.pipeline
+    return ModelPart(
+        parallelism,
+        _stage(cut, model, parallelism.pipeline),
+        _held_weights(cut, model, parallelism),
+        float(stored_kv_elements(cut, request.total_tokens).sum()) * held,
+        float(stored_state_bytes(cut, request.total_tokens).sum()) * held,
+        messages,
+    )
 
 
 def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> OperatorTable:
@@ -115,7 +120,7 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     is_attention = table.is_attention
     # Keys and values, or states: a device has whole heads of them.
     queries = np.array([rule.dimension == "query_heads" for rule in rules])
-    own = np.where(queries | is_cut("columns"), float(kept_part(model, ranks)), part)
+    own = np.where(queries | is_cut("columns"), float(parts["kv_heads"]), part)
     own = np.where(is_cut("replicated"), 1.0, own)
     # One product per head that is cut; of heads that share keys, rows instead.
     per_head = table.products_per_request == model.num_attention_heads
@@ -126,7 +131,8 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     matrices = np.where(heads & has_matrices & (table.n_experts > 1), part, 1.0)
     # Of a matrix for each head, a device has fewer; of one weight for each, a part.
     divides = np.array([rule.divides_weights for rule in rules])
-    weights = np.where(divides, part, 1.0) / matrices
+    stored_weights = np.where(divides, part, 1.0)
+    stored = np.array([float(parts[rule.stored]) for rule in rules])
     written = table.kv_written_elements_per_request
     outputs = table.output_elements_per_request
     outputs = np.where(
@@ -140,7 +146,7 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
         products_per_request=table.products_per_request * np.where(heads, products, 1.0),
         n_experts=table.n_experts * matrices,
         experts_per_token=table.experts_per_token * matrices,
-        weight_elements=table.weight_elements * weights,
+        weight_elements=table.weight_elements * stored_weights / matrices,
         lookup_elements_per_request=table.lookup_elements_per_request * np.where(rows, part, 1.0),
         input_elements_per_request=table.input_elements_per_request
         * np.where(rows | heads, part, 1.0),
@@ -152,6 +158,11 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
         state_read_bytes_per_request=table.state_read_bytes_per_request * own,
         state_written_bytes_per_request=table.state_written_bytes_per_request * own,
         vector_ops_per_request=table.vector_ops_per_request * narrower,
+        kv_reused_elements_per_request=table.kv_reused_elements_per_request * own,
+        stored_weight_elements=table.stored_weight_elements * stored_weights,
+        stored_kv_elements_per_token=table.stored_kv_elements_per_token * stored,
+        stored_bytes_per_token=table.stored_bytes_per_token * stored,
+        stored_bytes_per_request=table.stored_bytes_per_request * stored,
     )
 
 
@@ -169,20 +180,13 @@ def _stage(table: OperatorTable, model: LanguageModel, n_stages: int) -> Operato
     return replace(table, count=table.count * share)
 
 
-def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> float:
-    """Elements that the device keeps that holds most: its layers, and what is at the ends."""
-    stored = stage.weight_elements * stage.n_experts * stage.count
-    vocabulary = largest_parts(model, np.array(float(parallelism.tensor)))["vocabulary"]
-    if "lm_head" not in stage.groups:  # the part of the layers that has no attention
-        return float(stored.sum())
-    by_part = parameters_by_part(model)
-    embedding = by_part["embedding"] * float(vocabulary)
-    head = model.vocab_size * model.embedding_width * float(vocabulary)
-    if parallelism.pipeline > 1:
-        ends = max(embedding, head)
-    else:
-        ends = embedding + (head if by_part["lm_head"] else 0.0)
-    return float(stored[stage.is_in_layers].sum()) + ends
+def _held_weights(cut: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> float:
+    """Elements that the device stores that has most: its layers, and the larger of the ends."""
+    stored = cut.stored_weight_elements * cut.count
+    groups = np.array(cut.groups)
+    ends = [float(stored[groups == end].sum()) for end in ("embedding", "lm_head")]
+    in_layers = float(stored[cut.is_in_layers].sum()) * _layer_share(model, parallelism.pipeline)
+    return in_layers + (max(ends) if parallelism.pipeline > 1 else sum(ends))
 
 
 def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:

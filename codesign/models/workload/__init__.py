@@ -4,14 +4,6 @@ from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.lowering import lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import list_models, load_model, summary
-from codesign.models.workload.model_size import (
-    active_parameter_count,
-    kv_elements_per_token,
-    parameter_count,
-    parameters_by_part,
-    state_bytes,
-    weight_elements,
-)
 from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.precision import (
     FORMATS,
@@ -22,6 +14,13 @@ from codesign.models.workload.precision import (
     weight_multiply_bits,
 )
 from codesign.models.workload.request import Request
+from codesign.models.workload.storage import (
+    active_parameter_count,
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+    state_bytes,
+)
 from codesign.models.workload.traces import list_traces, load_trace
 
 __all__ = [
@@ -44,7 +43,6 @@ __all__ = [
     "parameters_by_part",
     "state_bytes",
     "summary",
-    "weight_elements",
     "weight_groups",
     "weight_multiply_bits",
 ]

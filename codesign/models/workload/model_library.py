@@ -20,13 +20,13 @@ from codesign.base.schema import (
 )
 from codesign.models.workload.hugging_face import from_config, is_config
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_size import (
+from codesign.models.workload.storage import (
     active_parameter_count,
-    index_bytes_per_token,
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
     state_bytes,
+    state_bytes_per_token,
 )
 
 _logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "kv_elements_per_token": kv,
         "kv_bytes_per_token_16_bit": 2 * kv,
         "state_bytes_per_request": state_bytes(model),
-        "index_bytes_per_token": index_bytes_per_token(model),
+        "index_bytes_per_token": state_bytes_per_token(model),
         "is_diffusion": model.is_diffusion,
         "published_parameters": model.parameters.count if model.parameters else None,
         "counted": model.parameters.counted if model.parameters else None,

@@ -217,7 +217,9 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
         [0.25, 0.075]
     """
     queries = _part(model.num_attention_heads, n_ranks)
-    keys = kept_part(model, n_ranks)
+    # Whole heads, at least one; a latent serves all heads.
+    keys = np.ones_like(queries) if model.is_latent else _part(model.num_key_value_heads, n_ranks)
+    states = model.linear_dims.n_value_heads if model.n_linear_layers else 1
     parts: dict[Dimension, FloatArray] = {
         "all": np.ones_like(queries),
         "vocabulary": _part(model.vocab_size, n_ranks),
@@ -225,6 +227,7 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
         "query_heads": queries,
         "query_key_value": _query_key_value(model, queries, keys),
         "kv_heads": keys,
+        "value_heads": _part(states, n_ranks),
         "latent": _latent(model, queries),
     }
     if model.n_linear_layers:
@@ -235,20 +238,6 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
         parts["expert"] = _part(width, n_ranks)
         parts["shared"] = _part(mixture.shared_width or width, n_ranks)
     return parts
-
-
-def kept_part(model: LanguageModel, n_ranks: FloatArray) -> FloatArray:
-    """Share of the KV cache that one of ``n_ranks`` devices keeps: whole heads, at least one; all
-    of a latent."""
-    if model.is_latent:
-        return np.ones_like(np.asarray(n_ranks, dtype=np.float64))
-    return _part(model.num_key_value_heads, n_ranks)
-
-
-def state_part(model: LanguageModel, n_ranks: FloatArray) -> FloatArray:
-    """Share of the state of linear attention that one of ``n_ranks`` devices keeps."""
-    heads = model.linear_dims.n_value_heads if model.n_linear_layers else 1
-    return _part(heads, n_ranks)
 
 
 def _part(size: int, n_ranks: FloatArray) -> FloatArray:
@@ -284,7 +273,6 @@ def _linear(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, FloatA
     convolved = 2 * dims.key_width * form.convolves_keys
     projected = 2 * dims.key_width * form.projects_keys
     return {
-        "value_heads": values,
         "linear_convolution": _mean((convolved, keys), (dims.value_width, values)),
         "linear_projection": _mean((projected, keys), (dims.value_width + dims.gate_width, values)),
     }

@@ -14,16 +14,19 @@ from codesign.base.schema import Positive, Record, checked
 from codesign.models.workload.lowering import Embedding, Logits, Phase, lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
-from codesign.models.workload.model_size import kv_elements, parameters_by_part, state_bytes
 from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.precision import Convention
+from codesign.models.workload.storage import (
+    stored_kv_elements,
+    stored_operators,
+    stored_state_bytes,
+)
 from codesign.models.workload.traces import Trace, load_trace
 
 BatchRule: TypeAlias = Literal["best", "capacity"]
 LayerPart: TypeAlias = Literal["all", "attention", "ffn"]
 
 _FFN_GROUPS = ("mlp", "moe")
-_FFN_PARAMETERS = ("mlp", "experts", "shared_experts", "router")
 
 
 def _known_model(name: object) -> object:
@@ -136,11 +139,16 @@ class Request(Record):
         is_prefill = self.phase == "prefill"
         return self.tokens.prompt_tokens if is_prefill else self.tokens.generated_tokens
 
+    @cached_property
+    def stored_operators(self) -> OperatorTable:
+        """The operators of one token, of the layers that the machine has: what they store."""
+        return self._served(stored_operators(self.language_model))
+
     @property
     def weight_elements(self) -> int:
         """Elements of all weights, held once whatever the batch."""
-        by_part = parameters_by_part(self.language_model)
-        return sum(by_part[name] for name in by_part if self._has(name in _FFN_PARAMETERS))
+        table = self.stored_operators
+        return round(float((table.count * table.stored_weight_elements).sum()))
 
     @property
     def kv_elements_per_request(self) -> int:
@@ -149,20 +157,17 @@ class Request(Record):
         For a diffusion model these are the keys and values of one pass over all layers, as
         MemExplorer counts them in Table 7; an execution that keeps one layer's needs less.
         """
-        return kv_elements(self.language_model, self._length) if self._has(False) else 0
+        return round(float(stored_kv_elements(self.stored_operators, self.total_tokens).sum()))
 
     @property
     def state_bytes_per_request(self) -> int:
         """Bytes that one request keeps in formats of the model's own when it ends."""
-        return state_bytes(self.language_model, self._length) if self._has(False) else 0
+        return round(float(stored_state_bytes(self.stored_operators, self.total_tokens).sum()))
 
     @property
-    def _length(self) -> int:
+    def total_tokens(self) -> int:
+        """Tokens of a request when its last token is generated."""
         return self.tokens.prompt_tokens + self.tokens.generated_tokens
-
-    def _has(self, is_ffn: bool) -> bool:
-        """Whether the machine has what belongs to the feed-forward layers, or all else."""
-        return self.layers == "all" or (self.layers == "ffn") == is_ffn
 
     def operators(self, context: float | None = None) -> OperatorTable:
         """The operators of one pass (see :func:`codesign.models.workload.lowering.lower`).
@@ -181,7 +186,11 @@ class Request(Record):
             diffusion_steps=self.diffusion_steps,
             context=context,
         )
+        return self._served(table)
+
+    def _served(self, table: OperatorTable) -> OperatorTable:
+        """The operators of the layers that the machine has."""
         if self.layers == "all":
             return table
-        own = [self._has(group in _FFN_GROUPS) for group in table.groups]
-        return table.take(np.flatnonzero(own))
+        is_ffn = np.array([group in _FFN_GROUPS for group in table.groups])
+        return table.take(np.flatnonzero(is_ffn == (self.layers == "ffn")))

@@ -35,7 +35,7 @@ from codesign.evaluators.economics.sustained_device import (
 from codesign.models.accounts.ownership import Ownership
 from codesign.models.workload import list_models, load_model
 from codesign.models.workload.model import describe_unlike_attention
-from codesign.models.workload.model_size import (
+from codesign.models.workload.storage import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,

@@ -38,7 +38,7 @@ from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.engine import EngineConstants
 from codesign.models.workload import load_model, parameter_count
 from codesign.models.workload.expert_routing import partners
-from codesign.models.workload.model_size import kv_elements_per_token
+from codesign.models.workload.storage import kv_elements_per_token
 from codesign.testing import check_evaluator
 from tests.laws import is_at_most, never_falls, never_rises
 

@@ -12,7 +12,7 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.models.deployments.queueing import EngineLimits, EngineStep, PromptChunk
 from codesign.models.workload import load_model
-from codesign.models.workload.model_size import kv_elements_per_token
+from codesign.models.workload.storage import kv_elements_per_token
 
 LIMITS = EngineLimits(max_sequences=128, max_batched_tokens=1024)
 INTERPOLATION_ERROR = 0.005

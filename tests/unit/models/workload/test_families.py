@@ -25,8 +25,8 @@ from codesign.models.workload import (
 )
 from codesign.models.workload.families import FAMILIES, known_types
 from codesign.models.workload.model import describe_unlike_attention
-from codesign.models.workload.model_size import kv_elements
 from codesign.models.workload.operator_rules import largest_parts
+from codesign.models.workload.storage import kv_elements
 
 _TABLE = Path(__file__).parents[3] / "golden" / "tables" / "models_families.yaml"
 ROWS: list[dict[str, Any]] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]

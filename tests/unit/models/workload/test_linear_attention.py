@@ -15,7 +15,7 @@ from codesign.models.workload import (
     parameter_count,
     state_bytes,
 )
-from codesign.models.workload.model_size import kv_elements
+from codesign.models.workload.storage import kv_elements
 
 HYBRIDS = ("qwen3-next-80b-a3b", "qwen3.5-397b-a17b")
 # Unlike in every dimension, so that none is taken for another.

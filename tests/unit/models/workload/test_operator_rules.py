@@ -7,12 +7,7 @@ import pytest
 
 from codesign.base.errors import UnknownNameError
 from codesign.models.workload import Request, list_models, load_model
-from codesign.models.workload.operator_rules import (
-    kept_part,
-    largest_parts,
-    operator_rule,
-    state_part,
-)
+from codesign.models.workload.operator_rules import largest_parts, operator_rule
 from codesign.models.workload.operators import Operator, to_table
 
 
@@ -46,16 +41,16 @@ def test_parts_are_those_of_the_device_with_most_heads():
     model = load_model("llama-3.3-70b")  # 64 query heads, 8 KV heads
     parts = largest_parts(model, np.array([1.0, 3.0, 64.0]))
     np.testing.assert_allclose(parts["query_heads"], [1, 22 / 64, 1 / 64])
-    np.testing.assert_allclose(kept_part(model, np.array([1.0, 3.0, 64.0])), [1, 3 / 8, 1 / 8])
+    np.testing.assert_allclose(parts["kv_heads"], [1, 3 / 8, 1 / 8])
     # (22 + 2 x 3) of (64 + 2 x 8) heads
     np.testing.assert_allclose(parts["query_key_value"], [1, 28 / 80, 3 / 80])
 
 
 def test_every_device_keeps_all_of_a_latent_and_a_part_of_a_recurrent_state():
-    assert kept_part(load_model("deepseek-v3"), np.array(8.0)) == 1
+    assert largest_parts(load_model("deepseek-v3"), np.array(8.0))["kv_heads"] == 1
     hybrid = load_model("qwen3-next-80b-a3b")  # 32 value heads, 2 KV heads
-    assert state_part(hybrid, np.array(8.0)) == 1 / 8
-    assert kept_part(hybrid, np.array(8.0)) == 1 / 2
+    parts = largest_parts(hybrid, np.array(8.0))
+    assert parts["value_heads"] == 1 / 8 and parts["kv_heads"] == 1 / 2
 
 
 def test_feed_forward_layers_have_the_same_roles_whoever_shares_them():

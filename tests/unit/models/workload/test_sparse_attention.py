@@ -9,7 +9,7 @@ import pytest
 from codesign.base.errors import InputError
 from codesign.base.schema import Document, to_record
 from codesign.models.workload import LanguageModel, OperatorTable, load_model, lower
-from codesign.models.workload.model_size import index_bytes_per_token
+from codesign.models.workload.storage import state_bytes_per_token
 
 DENSE, SPARSE = load_model("deepseek-v3"), load_model("deepseek-v3.2")
 TOP = 2048
@@ -69,7 +69,7 @@ def test_a_decode_of_few_tokens_is_that_of_dense_attention_and_the_indexer() -> 
 def test_layers_that_share_a_choice_have_no_indexer() -> None:
     types = ["full"] * 11 + ["shared"] * 50
     model = changed(indexer_types=types)
-    assert index_bytes_per_token(model) == 11 * 132
+    assert state_bytes_per_token(model) == 11 * 132
     table = lower(model, "decode", 1, 1, context=32768)
     assert column(table, "index_scores", "count") == 11
     assert column(table, "attention_qk", "count") == 61

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.models.workload import load_model, parameter_count
-from codesign.models.workload.model_size import kv_elements_per_token
+from codesign.models.workload.storage import kv_elements_per_token
 from validation.studies import distserve, spad, splitwise, systems
 from validation.studies.device_pools import (
     DEVICE_FILES,

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from codesign.cli import main
+from validation.__main__ import main as run_validation
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 HOW_TO = FOLDER.parent / "how-to"
@@ -34,10 +35,11 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def run(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    program, *arguments = shlex.split(command, comments=True)
-    assert program == "codesign", f"only codesign is run here: {command}"
+    words = shlex.split(command, comments=True)
+    is_validation = words[:3] == ["python", "-m", "validation"]
+    assert is_validation or words[0] == "codesign", f"only codesign is run here: {command}"
     capsys.readouterr()
-    code = main(arguments)
+    code = run_validation(words[3:]) if is_validation else main(words[1:])
     output, errors = capsys.readouterr()
     printed = output if code == 0 else errors
     assert code == 0 or "error:" in expected, f"{command}\n{errors}"

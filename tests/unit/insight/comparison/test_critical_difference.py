@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.unit.analysis.comparison.test_ranking import DEMSAR_RANKS
 
 from codesign.insight.comparison.critical_difference import critical_difference
 from codesign.insight.comparison.ranking import ranking
+from tests.unit.insight.comparison.test_ranking import DEMSAR_RANKS
 
 
 def _ranked(scores):

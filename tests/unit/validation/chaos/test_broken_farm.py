@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from codesign.search.execution.parsl_farm import _give_up_unreached
-from validation import broken_farm
+from validation.chaos import broken_farm
 from validation.chaos.broken_farm import Relay
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from validation import kills
+from validation.chaos import kills
 
 
 @pytest.mark.parametrize("campaign", kills.TARGETS)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from validation.studies.timeline import Timeline, block_timeline, occupancy, save_trace
 
 from codesign.evaluators.npu import operator_times
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.models.hardware.array import ORGANIZATIONS
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
+from codesign.report.block_timeline import Timeline, block_timeline, occupancy, save_trace
 from codesign.report.figures import save_occupancy
 from codesign.space import load_space
 from validation.studies import simulated

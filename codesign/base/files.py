@@ -1,14 +1,22 @@
-"""Files that appear whole or not at all."""
+"""Files that appear complete or not at all.
+
+A path may be a symbolic link, which stays one, or no plain file: a pipe, a terminal, ``/dev/null``.
+Such a place is never replaced; the finished content is copied into it.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from codesign.base.errors import InputError
+
+_STANDARD_OUTPUT_DESCRIPTOR = 1
 
 
 def ending_of(path: Path) -> str:
@@ -22,7 +30,7 @@ def ending_of(path: Path) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file next to ``path`` to write to, which takes its place only if the block succeeds.
+    """A file to write to, which takes the place of ``path`` only if the block succeeds.
 
     Folders are made as needed. A reader of ``path`` sees the old content or the new, never a
     part of it.
@@ -30,15 +38,24 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         InputError: The place cannot be written.
     """
-    unfinished = _beside(path, "part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    finally:
-        _discard(unfinished)
+    with _explained(path):
+        place = _plain_place(path)
+        if place is None:
+            with tempfile.TemporaryDirectory(prefix="codesign-") as folder:
+                yield (unfinished := Path(folder, "content"))
+                _copy_into(unfinished, path)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = _beside(place, "part")
+        try:
+            yield unfinished
+            if place.exists():
+                shutil.copymode(place, unfinished)
+            with unfinished.open("rb") as file:
+                os.fsync(file.fileno())  # or a power cut might leave an empty file in its place
+            unfinished.replace(place)
+        finally:
+            _discard(unfinished)
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -54,10 +71,10 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def replacing_together(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """As :func:`replacing`, for files that belong together: all take their places, or none.
+    """Files as of :func:`replacing` that belong together: all take their places, or none.
 
-    A file system renames one file at a time, the first of ``paths`` last: who finds it new finds
-    the others new. If a renaming fails, those before it are undone.
+    A file system renames one file at a time, the first of ``paths`` last: a reader who finds it
+    new finds the others new. If a renaming fails, those before it are undone.
 
     Raises:
         InputError: A place cannot be written.
@@ -68,48 +85,92 @@ def replacing_together(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
         yield tuple(stack.enter_context(replacing(path)) for path in paths)
 
 
-@contextmanager
-def _restoring(path: Path) -> Iterator[None]:
-    """What was at ``path`` is there again if the block fails."""
-    kept = _beside(path, "old")
-    try:
-        existed = path.is_file()
-        if existed:
-            shutil.copy2(path, kept)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        yield
-    except BaseException:
-        if existed:
-            kept.replace(path)
-        else:
-            _discard(path)
-        raise
-    finally:
-        _discard(kept)
-
-
-def _beside(path: Path, ending: str) -> Path:
-    check_place(path)
-    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
-
-
 def check_place(path: Path) -> None:
-    """Refuse a folder as a file to write, before anything is worked out for it.
+    """Refuse a place that is no file to write, before anything is computed for it.
 
     Raises:
-        InputError: It is one, or nobody can tell.
+        InputError: It is a folder, a socket or a disk, or cannot be looked at.
+    """
+    with _explained(path):
+        _plain_place(path)
+
+
+@contextmanager
+def _restoring(path: Path) -> Iterator[None]:
+    """The content at ``path`` is there again if the block fails."""
+    with _explained(path):
+        place = _plain_place(path)
+        if place is None:
+            yield
+            return
+        backup = _beside(place, "old") if place.exists() else None
+        try:
+            if backup is not None:
+                shutil.copy2(place, backup)
+            try:
+                yield
+            except BaseException:
+                if backup is not None:
+                    backup.replace(place)
+                else:
+                    _discard(place)
+                raise
+        finally:
+            if backup is not None:
+                _discard(backup)
+
+
+def _plain_place(path: Path) -> Path | None:
+    """The plain file that a path leads to, which need not exist; None if nothing may replace it.
+
+    Raises:
+        InputError: Nothing can be written there.
     """
     try:
-        if path.is_dir():  # ".", too, which is what an empty name means
-            raise InputError("is a folder, expected a file to write", str(path))
+        status = path.stat()
+    except FileNotFoundError:
+        return Path(os.path.realpath(path))  # a link may lead to a file that is not there yet
+    if stat.S_ISREG(status.st_mode):
+        return None if _is_standard_output(status) else Path(os.path.realpath(path))
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode):
+        return None
+    if stat.S_ISDIR(status.st_mode):  # ".", too, which is what an empty name means
+        raise InputError("is a folder, expected a file to write", str(path))
+    raise InputError("is a socket or a disk, expected a file to write", str(path))
+
+
+def _is_standard_output(status: os.stat_result) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(status, os.fstat(_STANDARD_OUTPUT_DESCRIPTOR))
+    return False
+
+
+def _copy_into(content: Path, path: Path) -> None:
+    """Copy a file into a place that is no plain file."""
+    is_standard_output = _is_standard_output(path.stat())
+    target = (
+        os.dup(_STANDARD_OUTPUT_DESCRIPTOR) if is_standard_output else os.open(path, os.O_WRONLY)
+    )
+    with content.open("rb") as source, os.fdopen(target, "wb") as file:
+        shutil.copyfileobj(source, file)
+
+
+def _beside(place: Path, ending: str) -> Path:
+    """A new file of this process beside a place: whoever made one of its name loses it."""
+    path = place.with_name(f".{place.name}.{os.getpid()}.{ending}")
+    _discard(path)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return path
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # the reader has seen enough
+        raise
     except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    return InputError(f"cannot be written: {error.strerror or error}", str(path))
+        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from error
 
 
 def _discard(path: Path) -> None:

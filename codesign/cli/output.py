@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
@@ -33,6 +35,10 @@ AsJson: TypeAlias = Annotated[
 
 
 _stdout: ContextVar[TextIO | None] = ContextVar("stdout", default=None)
+_STANDARD_OUTPUT = Path("-")
+_ENDINGS = {"enumerate": "csv", "explain-front": "md", "export": None, "figure": "pdf",
+            "report": "html"}  # fmt: skip
+"""Commands whose ``--output`` is one file, and its ending if no ``--format`` says another."""
 
 
 def reports_only(command: Callable[..., None]) -> Callable[..., None]:
@@ -47,12 +53,43 @@ def reports_only(command: Callable[..., None]) -> Callable[..., None]:
         token = _stdout.set(sys.stdout)
         name = command.__name__.replace("_", "-").strip("-")
         try:
-            with redirect_stdout(sys.stderr), heartbeat(name, say):
+            with redirect_stdout(sys.stderr), heartbeat(name, say), _to_stdout(name, options):
                 command(*arguments, **options)
         finally:
             _stdout.reset(token)
 
     return quiet
+
+
+@contextmanager
+def _to_stdout(name: str, options: dict[str, Any]) -> Iterator[None]:
+    """Let a command with ``--output -`` write a file, and copy that to standard output.
+
+    The report of the command then goes to stderr.
+
+    Raises:
+        InputError: The command has no single file to write, or standard output has another use.
+    """
+    if options.get("output") != _STANDARD_OUTPUT:
+        yield
+        return
+    ending = options.get("form") or _ENDINGS.get(name)
+    if name not in _ENDINGS or options.get("as_json"):
+        use = "--json prints there" if name in _ENDINGS else "it is no standard output"
+        raise InputError(f"expected a file or folder, got '-': {use}", "--output")
+    if ending is None:
+        raise InputError("expected --format beside '-'", "--output")
+    stream = report_stream()
+    with TemporaryDirectory(prefix="codesign-") as folder:
+        options["output"] = place = Path(folder, f"output.{ending}")
+        _stdout.set(lines := StringIO())
+        yield
+        if list(Path(folder).rglob("*")) != [place]:
+            raise InputError("expected a folder or file: several are written", "--output")
+        print(lines.getvalue().replace(str(place), "-"), end="", file=sys.stderr)
+        stream.flush()
+        stream.buffer.write(place.read_bytes())
+        stream.flush()
 
 
 def report_stream() -> TextIO:

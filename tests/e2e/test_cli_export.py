@@ -614,3 +614,32 @@ def test_the_json_of_an_export_lists_files_and_notes(tmp_path, capsys):
         "p1.cfg", "p1_gemm.csv", "p1_layout.csv",
     ]  # fmt: skip
     assert any("systolic" in note for note in document["notes"])
+
+
+def test_a_dash_is_standard_output_and_the_report_goes_to_stderr(capfdbinary, tmp_path):
+    expected = _export(tmp_path, "front.csv").read_bytes()
+    capfdbinary.readouterr()
+    assert main(["export", "trial", "--output", "-", "--format", "csv"]) == 0
+    assert capfdbinary.readouterr().out == expected
+    assert main(["figure", "front", "trial", "--output", "-", "--format", "svg"]) == 0
+    written = capfdbinary.readouterr()
+    assert ElementTree.fromstring(written.out).tag.endswith("svg")
+    assert b"wrote -" in written.err
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("export trial --output -", "expected --format beside '-'"),
+        ("export trial --output - --format csv --json", "--json prints there"),
+        ("figure trial --output -", "several are written"),
+        ("quantize --model . --text . --output -", "it is no standard output"),
+    ],
+)
+def test_a_dash_that_cannot_be_standard_output_is_refused(capsys, words, message):
+    assert main(words.split()) == 2
+    seen = capsys.readouterr()
+    assert message in seen.err
+    assert not seen.out
+    assert not Path("-").exists()

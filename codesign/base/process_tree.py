@@ -2,6 +2,7 @@
 
 A program may leave its process group and its parent (``setsid``, a double fork). It stays a
 descendant of the nearest process that collects orphans: ``PR_SET_CHILD_SUBREAPER`` of prctl(2).
+If that one is killed itself, its descendants are found by a variable of their environment.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -64,14 +66,24 @@ def descendants(pid: int) -> list[int]:
     return [number for number in numbers if number not in dead]
 
 
-def end_descendants() -> None:
-    """Kill all that this process started, and what that starts meanwhile."""
+def marked(mark: str) -> list[int]:
+    """Processes of this user that inherited ``NAME=VALUE`` in their environment."""
+    pids = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile, or belongs to somebody else
+                if mark.encode() in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    pids.append(int(entry.name))
+    return pids
+
+
+def end_all(find: Callable[[], list[int]]) -> None:
+    """Kill the processes that a function finds, and what they start meanwhile."""
     deadline = time.monotonic() + _PATIENCE_S
-    while (pids := descendants(os.getpid())) and time.monotonic() < deadline:
+    while (pids := find()) and time.monotonic() < deadline:
         # Stopped first, so that none of them starts another one while the rest are killed.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             _send(pids, number)
-        _collect()
         time.sleep(_PAUSE_S)
 
 
@@ -94,7 +106,7 @@ def _watch(child: int) -> NoReturn:
                 break
             is_terminating = True
             _send(descendants(os.getpid()), signal.SIGTERM)
-    end_descendants()
+    end_all(lambda: descendants(os.getpid()))
     status = _collect().get(child, status)
     if status is not None and os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left its own

@@ -20,8 +20,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from codesign.base.process_tree import CAN_SUPERVISE, TERMINATE, supervise
+from codesign.base.process_tree import CAN_SUPERVISE, TERMINATE, end_all, marked, supervise
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -33,6 +34,8 @@ ONE_THREAD = {
 }
 """One process per core leaves no core for a second thread."""
 
+WORKER = "CODESIGN_WORKER"
+"""Environment variable of a worker and of all that it starts, by which they are found."""
 _LOOK_S, _PAUSE_S = 0.5, 0.02
 """Time between two looks whether a process lives, and whether those to be ended have ended."""
 
@@ -71,7 +74,7 @@ class WorkerProcess:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.connection, theirs = Pipe()
-        self.is_alive = True
+        self.is_alive, self._mark = True, uuid4().hex
         path = json.dumps([path or str(Path.cwd()) for path in sys.path])
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOTSTRAP, path, module, str(theirs.fileno())],
@@ -80,7 +83,7 @@ class WorkerProcess:
             stdout=2 if output is None else output,
             stderr=output,
             pass_fds=[theirs.fileno()],
-            env={**os.environ, **ONE_THREAD, **(environment or {})},
+            env={**os.environ, **ONE_THREAD, **(environment or {}), WORKER: self._mark},
             # Ctrl-C is for the parent to handle.
             start_new_session=True,
         )
@@ -143,7 +146,8 @@ class WorkerProcess:
         # Its process number is not given to another one before it is waited for.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        if self._process.wait() == -signal.SIGKILL and CAN_SUPERVISE:  # the supervisor, perhaps
+            end_all(lambda: marked(f"{WORKER}={self._mark}"))
         self.connection.close()
 
     def kill(self) -> None:

@@ -1,6 +1,7 @@
 """A worker ends with its parent, whatever it is doing."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -57,7 +58,8 @@ def main(connection):
                 os._exit(0)
         os.write(writes, str(os.getpid()).encode())
         os.closerange(3, 256)
-        os.execve("/bin/sleep", ["sleep", "600"], {})
+        environment = dict(os.environ) if "KEEP" in os.environ else {}
+        os.execve("/bin/sleep", ["sleep", "600"], environment)
     connection.send(int(os.read(reads, 100)))
     if connection.recv() == "crash":
         os.abort()
@@ -88,6 +90,19 @@ def test_a_program_that_detached_itself_ends_when_its_worker_crashes(detaching, 
     with pytest.raises(EOFError):
         worker.receive()
     assert worker.death() == "was killed by signal 6 (SIGABRT)"
+    await_ends([pid])
+
+
+def test_a_program_that_detached_itself_ends_when_the_supervisor_is_killed(
+    tmp_path, monkeypatch, await_ends
+):
+    (tmp_path / "worker_that_detaches.py").write_text(DETACHING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    worker = WorkerProcess("worker_that_detaches", environment={"KEEP": ""})
+    pid = worker.receive()
+    os.kill(worker._process.pid, signal.SIGKILL)
+    assert worker.death() == "was killed by signal 9 (SIGKILL)"
+    worker.stop()
     await_ends([pid])
 
 

@@ -2,7 +2,8 @@
 
 Everything registers through entry points, the built-in parts too, in the groups
 ``codesign.evaluators``, ``codesign.conventions`` (``EVALUATOR.PROFILE``, see
-``codesign/evaluators/profiles.py``), ``codesign.optimizers``, ``codesign.exports`` (of a campaign),
+``codesign/evaluators/profiles.py``), ``codesign.blocks`` (of language models),
+``codesign.optimizers``, ``codesign.exports`` (of a campaign),
 ``codesign.design_exports`` (of one design), ``codesign.executors`` (where tasks run) and
 ``codesign.catalogs`` (named things with attributes that a design space may choose from).
 """
@@ -21,7 +22,14 @@ from typing import Any, Literal, TypeAlias, get_args
 from codesign.base.errors import CodesignError, InputError, check_known
 
 Group: TypeAlias = Literal[
-    "evaluators", "conventions", "optimizers", "exports", "design_exports", "executors", "catalogs"
+    "evaluators",
+    "conventions",
+    "blocks",
+    "optimizers",
+    "exports",
+    "design_exports",
+    "executors",
+    "catalogs",
 ]
 
 

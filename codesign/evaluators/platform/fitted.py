@@ -80,8 +80,8 @@ from codesign.models.machines.device.scan import (
     convolution_time_s,
     scan_time_s,
 )
+from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operator_rules import largest_parts
 
 _WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""
@@ -500,8 +500,8 @@ def _rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 
 def _stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """A look-up of rows in a table."""
-    moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes
+    """A look-up of rows in a table, or an operator that streams its weights and a state."""
+    moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes + group[0].kv_bytes
     return kernels.by_class(
         "elementwise", ElementwiseConstants,
         lambda constants: stream_time_s(
@@ -541,6 +541,7 @@ _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = 
     "rowwise": _rows_s,
     "residual": _residual_s,
     "lookup": _stream_s,
+    "stream": _stream_s,
 }
 
 

@@ -38,9 +38,9 @@ def list_work(
     for stream in streams:
         for i, name in enumerate(stream.table.names):
             rule = stream.table.rules[i]
-            if rule.kernel == "scan":
+            if rule.kernel in ("scan", "stream"):
                 if stream.has_products:
-                    operators.append(_part_of_scan(sharding, stream, i))
+                    operators.append(_stateful(sharding, stream, i))
             elif stream.table.kinds[i] == "vector" and not rules.has_vector_kernels:
                 continue
             elif rule.has_keys:
@@ -83,8 +83,8 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
     )
 
 
-def _part_of_scan(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
-    """An operator of linear attention: its products, its weights, and what moves of its state.
+def _stateful(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
+    """An operator with a state of every request: its products, weights and traffic of the state.
 
     Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
     has the state; the states of all requests are in the model's own format.

@@ -14,13 +14,9 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
+from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operator_rules import (
-    Dimension,
-    OperatorRule,
-    Role,
-    largest_parts,
-)
+from codesign.models.workload.operator_rules import Dimension, OperatorRule, Role
 
 _TENSOR_PARALLEL: tuple[Dimension, ...] = ("mlp", "shared", "expert")
 """Dimensions that expert parallelism does not divide."""

@@ -20,12 +20,9 @@ from codesign.base.columns import BoolArray, FloatArray
 from codesign.models.deployments.expert_parallelism import exchange_steps, spread_experts
 from codesign.models.deployments.messages import Messages
 from codesign.models.deployments.parallelism import Parallelism
+from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operator_rules import (
-    Axis,
-    Collective,
-    largest_parts,
-)
+from codesign.models.workload.operator_rules import Axis, Collective
 from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.request import Request
 from codesign.models.workload.storage import stored_kv_elements, stored_state_bytes

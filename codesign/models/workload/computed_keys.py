@@ -221,6 +221,20 @@ def gemma3n_keys(config: Config) -> dict[str, Any]:
     }
 
 
+def gemma_blocks(config: Config) -> dict[str, Any]:
+    """Blocks that only Gemma 3n and Gemma 4 have."""
+    blocks: list[dict[str, Any]] = []
+    if width := config["hidden_size_per_layer_input"]:
+        rows = config["vocab_size_per_layer_input"]
+        blocks.append({"name": "layer-inputs", "hidden_size_per_layer_input": width,
+                       "vocab_size_per_layer_input": rows})  # fmt: skip
+    if (copies := config.get("altup_num_inputs", 1)) > 1:
+        blocks.append({"name": "altup", "altup_num_inputs": copies})
+    if rank := config.get("laurel_rank"):
+        blocks.append({"name": "laurel", "laurel_rank": rank})
+    return {"blocks": blocks}
+
+
 def gemma4_keys(config: Config) -> dict[str, Any]:
     """Wider and perhaps fewer heads where attention is full, wider MLPs where keys are shared.
 

@@ -32,6 +32,7 @@ from codesign.models.workload.computed_keys import (
     four_times_width,
     gemma3n_keys,
     gemma4_keys,
+    gemma_blocks,
     gpt_bigcode_keys,
     gpt_neo_keys,
     gpt_neox_keys,
@@ -259,27 +260,25 @@ _GEMMA3 = replace(
 )
 _GEMMA3N = replace(
     _GEMMA3,
-    keys=(*_DENSE, "hidden_size_per_layer_input", "vocab_size_per_layer_input",
-          "altup_num_inputs", "laurel_rank"),
     defaults=_GEMMA3_DEFAULTS | {
         "vocab_size": 262400, "hidden_size": 2048, "intermediate_size": 16384,
         "num_hidden_layers": 35, "num_key_value_heads": 2, "sliding_window": 512,
         "num_kv_shared_layers": 15, "hidden_size_per_layer_input": 256,
         "vocab_size_per_layer_input": 262144, "altup_num_inputs": 4, "laurel_rank": 64,
     },
-    derive=joined(sliding_but_every(5), gemma3n_keys),
+    derive=joined(sliding_but_every(5), gemma3n_keys, gemma_blocks),
     notes=("AltUp's elementwise work and the sparse activation of Gemma 3n are not modeled",),
 )  # fmt: skip
 _GEMMA4 = replace(
     _GEMMA3,
-    keys=(*_DENSE, *EXPERTS, "hidden_size_per_layer_input", "vocab_size_per_layer_input"),
+    keys=(*_DENSE, *EXPERTS),
     defaults=_GEMMA3_DEFAULTS | {
         "vocab_size": 262144, "num_hidden_layers": 30,
         "sliding_window": 512, "hidden_size_per_layer_input": 256, "num_kv_shared_layers": 0,
         "vocab_size_per_layer_input": 262144, "attention_k_eq_v": False,
         "use_double_wide_mlp": False, "enable_moe_block": False,
     },
-    derive=gemma4_keys,
+    derive=joined(gemma4_keys, gemma_blocks),
 )  # fmt: skip
 _MAMBA = Family(
     required=("hidden_size", "num_hidden_layers", "vocab_size"),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import Literal, TypeAlias
+
+Embedding: TypeAlias = Literal["lookup", "dense"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class LayerPass:
         logit_tokens: Tokens that go through the LM head.
         is_prefill: Whether keys and values of the whole context are computed in this pass.
         has_past: Whether there are tokens before those of the pass.
+        embedding: Whether rows of the embedding are looked up, or multiplied with one-hot rows.
     """
 
     tokens: float
@@ -58,3 +62,4 @@ class LayerPass:
     logit_tokens: float
     is_prefill: bool
     has_past: bool
+    embedding: Embedding = "lookup"

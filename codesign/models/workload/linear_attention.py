@@ -43,6 +43,7 @@ Operations of the vector unit:
 from __future__ import annotations
 
 from codesign.models.workload.layer_dims import LinearKind
+from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.linear_layer import LinearLayer
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import Operator, elementwise
@@ -55,23 +56,20 @@ SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
 """Operations per element; the module's text says what is counted."""
 
 
-def lower_linear_attention(
-    model: LanguageModel, tokens: float, *, is_prefill: bool, has_past: bool
-) -> list[Operator]:
+def lower_linear_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """The operators of all layers with linear attention in one pass; none without such layers.
 
-    Args:
-        tokens: Tokens that a request brings; of a decode step, 1.
-        is_prefill: Whether the pass scans a prompt in chunks; a single step otherwise.
-        has_past: Whether a state is there before the pass.
+    A prefill scans the prompt in chunks.
     """
     if not model.n_linear_layers:
         return []
     dims = model.linear_dims
-    layer = _LAYERS[dims.kind](model, model.n_linear_layers, dims, tokens, has_past)
+    layer = _LAYERS[dims.kind](
+        model, model.n_linear_layers, dims, layer_pass.tokens, layer_pass.has_past
+    )
     return [
         *layer.inputs(),
-        *(layer.scan() if is_prefill else layer.step()),
+        *(layer.scan() if layer_pass.is_prefill else layer.step()),
         *layer.outputs(),
     ]
 

@@ -27,9 +27,14 @@ from dataclasses import replace
 from math import inf
 from typing import Literal, TypeAlias
 
-from codesign.models.workload.layer_pass import LayerPass, Span
+import numpy as np
+
+from codesign.base.errors import InputError
+from codesign.models.workload.dimension_parts import largest_parts
+from codesign.models.workload.layer_pass import Embedding, LayerPass, Span
 from codesign.models.workload.linear_attention import lower_linear_attention
-from codesign.models.workload.model import HeadKey, LanguageModel, LayerType
+from codesign.models.workload.model import Block, HeadKey, LanguageModel, LayerType
+from codesign.models.workload.operator_rules import operator_rule
 from codesign.models.workload.operators import (
     Group,
     Operator,
@@ -52,7 +57,6 @@ from codesign.models.workload.vector_ops import (
 
 Phase: TypeAlias = Literal["prefill", "decode"]
 Logits: TypeAlias = Literal["last", "all"]
-Embedding: TypeAlias = Literal["lookup", "dense"]
 
 
 def lower(
@@ -101,24 +105,38 @@ def lower(
         past_tokens,
     )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
-    operators = [
-        _embedding(model, layer_pass, embedding),
-        *_embedding_projections(model, layer_pass.tokens),
-        _norm(model, layer_pass),
-        *(
-            lower_latent_attention(model, layer_pass)
-            if model.is_latent
-            else lower_softmax_attention(model, layer_pass)
-        ),
-        *lower_linear_attention(
-            model, layer_pass.tokens, is_prefill=layer_pass.is_prefill, has_past=layer_pass.has_past
-        ),
-        _residual(model, layer_pass),
-        *_dense_mlp(model, layer_pass),
-        *_experts(model, layer_pass),
-        _lm_head(model, layer_pass),
-    ]
-    return to_table(operators, layer_pass.tokens, 1 if phase == "prefill" else steps)
+    layer_pass = replace(layer_pass, embedding=embedding)
+    operators = [operator for lower_block in _BLOCKS for operator in lower_block(model, layer_pass)]
+    for block in model.blocks:
+        operators += _checked(block, model, block.lower(model, layer_pass))
+    return to_table(
+        [*operators, _lm_head(model, layer_pass)],
+        layer_pass.tokens,
+        1 if phase == "prefill" else steps,
+    )
+
+
+def _checked(block: Block, model: LanguageModel, operators: list[Operator]) -> list[Operator]:
+    """The operators of a block, if every machine can take them."""
+    parts = largest_parts(model, np.ones(()))
+    for operator in operators:
+        rule = operator.rule or operator_rule(operator.name)
+        moves_state = (
+            operator.state_read_bytes_per_request + operator.state_written_bytes_per_request
+        )
+        problem = None
+        if rule.kernel not in _BLOCK_KERNELS:
+            problem = f"a kernel among {', '.join(_BLOCK_KERNELS)}, got {rule.kernel}"
+        elif operator.kv_read_elements_per_request or operator.stored_kv_elements_per_token:
+            problem = "a state of bytes, got elements of the KV cache, which is of attention alone"
+        elif moves_state and rule.kernel != "stream":
+            problem = f"the kernel stream, since it moves a state, got {rule.kernel}"
+        elif not {rule.dimension, rule.stored} <= parts.keys():
+            problem = f"dimensions among {', '.join(parts)}, got {rule.dimension}, {rule.stored}"
+        if problem:
+            where = f"block {block.name}, operator {operator.name}"
+            raise InputError(f"expected {problem}", where)
+    return operators
 
 
 def _pass(
@@ -207,22 +225,20 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
     return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
 
 
-def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding) -> Operator:
+def _embedding(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     width = layer_pass.tokens * model.embedding_width
     positions = layer_pass.tokens * model.hidden_size if model.position == "learned" else 0
-    more = layer_pass.tokens * model.layer_inputs_width
     stored = model.vocab_size * model.embedding_width
     if model.position == "learned":
         stored += (model.max_position_embeddings or 0) * model.hidden_size
-    stored += model.vocab_size_per_layer_input * model.layer_inputs_width
-    if embedding == "lookup":
+    if layer_pass.embedding == "lookup":
         return Operator(
             "embedding",
             "gather",
             "embedding",
             1,
-            lookup_elements_per_request=width + positions + more,
-            output_elements_per_request=width + more,
+            lookup_elements_per_request=width + positions,
+            output_elements_per_request=width,
             vector_ops_per_request=positions,
             stored_weight_elements=stored,
         )
@@ -235,63 +251,50 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
         k=model.vocab_size,
         n=model.embedding_width,
         weight_elements=model.vocab_size * model.embedding_width,
-        lookup_elements_per_request=positions + more,
+        lookup_elements_per_request=positions,
         input_elements_per_request=layer_pass.tokens * model.vocab_size,
-        output_elements_per_request=width + more,
+        output_elements_per_request=width,
         vector_ops_per_request=positions,
         stored_weight_elements=stored,
     )
 
 
-def _embedding_projections(model: LanguageModel, tokens: float) -> list[Operator]:
-    """Matrices from and to an embedding of another width; those that only Gemma 3n has."""
-    hidden, per_layer = model.hidden_size, model.hidden_size_per_layer_input
-    operators = []
-    if model.word_embed_proj_dim is not None:
-        width = model.word_embed_proj_dim
-        operators.append(projection("embedding_projection", "embedding", 2, tokens, width, hidden))
-    copies, rank, layers = model.altup_num_inputs - 1, model.laurel_rank, model.num_hidden_layers
-    if copies:
-        operators.append(
-            projection("altup_projection", "embedding", 2 * copies, tokens, hidden, hidden)
-        )
-    if rank:
-        operators += [
-            projection("laurel_projection", "mlp", layers, tokens, hidden, rank),
-            projection("laurel_output", "mlp", layers, tokens, rank, hidden),
-        ]
-    if per_layer:
-        operators += [
-            projection("layer_input_projection", "mlp", layers, tokens, hidden, per_layer),
-            projection("layer_input_gate", "mlp", layers, tokens, hidden, per_layer),
-            projection("layer_input_output", "mlp", layers, tokens, per_layer, hidden),
-        ]
-    return operators
+def _embeddings(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Rows of the table, and the matrices from and to a table of another width."""
+    table = _embedding(model, layer_pass)
+    if model.word_embed_proj_dim is None:
+        return [table]
+    width, hidden = model.word_embed_proj_dim, model.hidden_size
+    return [
+        table,
+        projection("embedding_projection", "embedding", 2, layer_pass.tokens, width, hidden),
+    ]
 
 
-def _norm(model: LanguageModel, layer_pass: LayerPass) -> Operator:
+def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    lower_kind = lower_latent_attention if model.is_latent else lower_softmax_attention
+    return lower_kind(model, layer_pass)
+
+
+def _norm(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     weights = model.hidden_size * model.n_norm_vectors
-    return elementwise(
-        "norm",
-        "norm",
-        model.n_norms,
-        layer_pass.tokens * model.hidden_size,
-        NORM_OPS[model.norm],
-        weights,
-    )
+    elements, ops = layer_pass.tokens * model.hidden_size, NORM_OPS[model.norm]
+    return [elementwise("norm", "norm", model.n_norms, elements, ops, weights)]
 
 
-def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
+def _residual(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     width = layer_pass.tokens * model.hidden_size
-    return Operator(
-        "residual",
-        "vector",
-        "residual",
-        model.n_blocks,
-        input_elements_per_request=2 * width,
-        output_elements_per_request=width,
-        vector_ops_per_request=width,
-    )
+    return [
+        Operator(
+            "residual",
+            "vector",
+            "residual",
+            model.n_blocks,
+            input_elements_per_request=2 * width,
+            output_elements_per_request=width,
+            vector_ops_per_request=width,
+        )
+    ]
 
 
 def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
@@ -410,3 +413,11 @@ def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) 
         output_elements_per_request=tokens * moe.num_experts_per_tok * n,
         vector_ops_per_request=tokens * moe.num_experts_per_tok * n if model.mlp_bias else 0,
     )
+
+
+_BLOCKS: tuple[Callable[[LanguageModel, LayerPass], list[Operator]], ...] = (
+    _embeddings, _norm, _attention, lower_linear_attention, _residual, _dense_mlp, _experts,
+)  # fmt: skip
+"""Blocks that the keys of a model imply; one that a model does not have gives no operators."""
+_BLOCK_KERNELS = ("gemm", "rowwise", "residual", "lookup", "stream")
+"""Kernels whose laws look at nothing but the operator; those of others look at the model's keys."""

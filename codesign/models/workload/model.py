@@ -8,10 +8,19 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
-from codesign.base.errors import KeyedValueError, describe_unknown
-from codesign.base.schema import Natural, Positive, Record, unstored_at
+from codesign.base.errors import InputError, KeyedValueError, describe_unknown
+from codesign.base.plugins import load
+from codesign.base.schema import (
+    Document,
+    Natural,
+    Positive,
+    Record,
+    checked,
+    to_record,
+    unstored_at,
+)
 from codesign.models.workload.layer_dims import (
     IndexDims,
     LatentDims,
@@ -20,6 +29,8 @@ from codesign.models.workload.layer_dims import (
     MixtureDims,
     StateFormat,
 )
+from codesign.models.workload.layer_pass import LayerPass
+from codesign.models.workload.operators import Operator
 
 LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
@@ -74,6 +85,36 @@ class PublishedCount(Record):
     """The published number's last digit counts this many; 1 if it is exact."""
 
 
+class Block(Record):
+    """A part of a model that lowers itself, beside those that the keys of a model imply.
+
+    It is registered in the entry-point group ``codesign.blocks``; a model's file lists it under
+    ``blocks`` with its ``name`` and its own keys.
+    """
+
+    name: str
+    """Name under which the block is registered."""
+
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+        """The operators of the block in one pass, the same storage in every pass.
+
+        An operator whose name has no row in ``operator_rules.py`` has a ``rule`` of its own. One
+        that reads or writes a state has the rule ``STREAMED_STATE``, perhaps divided.
+        """
+        raise NotImplementedError
+
+
+def _read_block(value: object) -> Block:
+    if isinstance(value, Block):
+        return value
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise InputError(f"expected a mapping with 'name', got {value!r}")
+    block = load("blocks", value["name"])
+    if not (isinstance(block, type) and issubclass(block, Block)):
+        raise InputError(f"expected a class derived from Block, got {block!r}")
+    return to_record(Document("", value, {}), block)
+
+
 class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
 
@@ -102,14 +143,10 @@ class LanguageModel(Record):
     """Rows of the embedding table."""
     word_embed_proj_dim: Positive | None = None
     """Width of the embedding table if matrices lead from and to it; None: the model's."""
-    hidden_size_per_layer_input: Natural = 0
-    """Width of what a second embedding table adds to every layer (Gemma 3n)."""
-    vocab_size_per_layer_input: Natural = 0
-    """Rows of that table."""
-    altup_num_inputs: Positive = 1
-    """Copies of the residual stream, to and from all but one of which a matrix leads (Gemma 3n)."""
-    laurel_rank: Natural = 0
-    """Rank of the matrices beside every layer's attention (Gemma 3n)."""
+    blocks: Annotated[
+        tuple[Annotated[SerializeAsAny[Block], checked(_read_block)], ...], unstored_at(())
+    ] = ()
+    """Further parts, each registered under its ``name`` and with keys of its own."""
     tie_word_embeddings: bool = False
     """Whether the LM head is the embedding table."""
     hidden_act: Literal["silu", "gelu", "relu", "relu2"] = "silu"
@@ -630,11 +667,6 @@ class LanguageModel(Record):
         return self.word_embed_proj_dim or self.hidden_size
 
     @property
-    def layer_inputs_width(self) -> int:
-        """Width of what the second embedding table holds of a token, for all layers."""
-        return self.num_hidden_layers * self.hidden_size_per_layer_input
-
-    @property
     def n_up_matrices(self) -> int:
         """Up projections of an MLP: 2 with a gate."""
         return 2 if self.is_gated else 1
@@ -672,6 +704,8 @@ def describe_unlike_attention(
         return f"expected a model whose layers have the same heads, got {unlike}"
     if model.value_head_dim is not None:
         return f"expected values as wide as keys, got value_head_dim {model.value_head_dim}"
+    if model.blocks:
+        return f"expected a model without further blocks, got {model.blocks[0].name}"
     if model.attn_output_gate:
         return "expected a model without a gate on the attention's output, got attn_output_gate"
     return None

@@ -24,16 +24,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-import numpy as np
-
-from codesign.base.columns import FloatArray
 from codesign.base.errors import check_known
-from codesign.models.workload.model import LanguageModel
 
 Axis: TypeAlias = Literal["columns", "rows", "heads", "replicated"]
 Collective: TypeAlias = Literal["all_reduce", "all_gather"]
 Kernel: TypeAlias = Literal[
     "gemm", "absorption", "attention", "index", "experts", "scan", "rowwise", "residual", "lookup",
+    "stream",
 ]  # fmt: skip
 Dimension: TypeAlias = Literal[
     "query_heads", "query_key_value", "kv_heads", "latent", "value_heads", "linear_projection",
@@ -58,7 +55,7 @@ class OperatorRule:
         kernel: Kernel that runs it: a matrix product, or one for each head; attention, the choice
             of its tokens by an index, experts or a scan of linear attention, of which it is a part;
             a kernel that works row by row; an addition that the next norm does on its way; a
-            look-up in a table.
+            look-up in a table; a kernel that streams a state of every request.
         collective: What the devices send one another afterwards: the operator's output, added up
             (``all_reduce``) or put together (``all_gather``); None if nothing.
         role: What it does in its layer, the same for dense, shared and routed feed-forward layers:
@@ -93,7 +90,10 @@ class OperatorRule:
         return self.kernel != "rowwise"
 
 
-_REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
+REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
+"""A product that every device does with all of its weights."""
+STREAMED_STATE = OperatorRule("replicated", "all", "stream", scope="phase")
+"""An operator that reads and writes a state of every request, which every device stores."""
 _ATTENTION = OperatorRule(
     "heads", "query_heads", "attention", scope="phase", access="paged", stored="kv_heads"
 )
@@ -107,13 +107,7 @@ _RULES: dict[str, OperatorRule] = {
     "embedding": OperatorRule(
         "rows", "vocabulary", "lookup", "all_reduce", role="embedding", access="gathered"
     ),
-    "embedding_projection": _REPLICATED_PRODUCT,
-    "altup_projection": _REPLICATED_PRODUCT,
-    "laurel_projection": _REPLICATED_PRODUCT,
-    "laurel_output": _REPLICATED_PRODUCT,
-    "layer_input_projection": _REPLICATED_PRODUCT,
-    "layer_input_gate": _REPLICATED_PRODUCT,
-    "layer_input_output": _REPLICATED_PRODUCT,
+    "embedding_projection": REPLICATED_PRODUCT,
     "norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
     "residual": OperatorRule("replicated", "all", "residual", role="residual"),
     "lm_head": OperatorRule(
@@ -143,8 +137,8 @@ _RULES: dict[str, OperatorRule] = {
     "query_absorption": _ABSORPTION,
     "value_absorption": _ABSORPTION,
     # The indexer of sparse latent attention, which every device has.
-    "index_projection": _REPLICATED_PRODUCT,
-    "index_query_projection": _REPLICATED_PRODUCT,
+    "index_projection": REPLICATED_PRODUCT,
+    "index_query_projection": REPLICATED_PRODUCT,
     "index_norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
     "index_scores": _INDEX,
     "index_selection": _INDEX,
@@ -172,13 +166,13 @@ _RULES: dict[str, OperatorRule] = {
     "up_projection": OperatorRule("columns", "mlp", "gemm", role="up"),
     "activation": OperatorRule("heads", "mlp", "rowwise", role="activation"),
     "down_projection": OperatorRule("rows", "mlp", "gemm", "all_reduce", role="down"),
-    "router": replace(_REPLICATED_PRODUCT, role="router"),
+    "router": replace(REPLICATED_PRODUCT, role="router"),
     "shared_gate_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
     "shared_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
     "shared_activation": OperatorRule("heads", "shared", "rowwise", role="activation"),
     "shared_down_projection": OperatorRule("rows", "shared", "gemm", role="down"),
-    "expert_latent_projection": _REPLICATED_PRODUCT,
-    "expert_latent_output": _REPLICATED_PRODUCT,
+    "expert_latent_projection": REPLICATED_PRODUCT,
+    "expert_latent_output": REPLICATED_PRODUCT,
     "expert_gate_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
     "expert_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
     "expert_activation": OperatorRule("heads", "expert", "experts", role="activation"),
@@ -197,82 +191,3 @@ def operator_rule(operator: str) -> OperatorRule:
     """
     check_known("operator", operator, _RULES)
     return _RULES[operator]
-
-
-def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, FloatArray]:
-    """The largest part of each dimension that one of ``n_ranks`` devices has, as a share.
-
-    Args:
-        n_ranks: (...) devices over which the dimensions are cut.
-
-    Returns:
-        (...) shares by dimension, of those that the model has.
-
-    Examples:
-        >>> from codesign.models.workload import load_model
-        >>> parts = largest_parts(load_model("llama-3.3-70b"), np.array([4.0, 16.0]))
-        >>> parts["query_heads"].tolist()
-        [0.25, 0.0625]
-        >>> parts["query_key_value"].tolist()  # 8 KV heads: each of 16 devices has a whole one
-        [0.25, 0.075]
-    """
-    queries = _part(model.num_attention_heads, n_ranks)
-    # Whole heads, at least one; a latent serves all heads.
-    keys = np.ones_like(queries) if model.is_latent else _part(model.num_key_value_heads, n_ranks)
-    states = model.linear_dims.n_value_heads if model.n_linear_layers else 1
-    parts: dict[Dimension, FloatArray] = {
-        "all": np.ones_like(queries),
-        "vocabulary": _part(model.vocab_size, n_ranks),
-        "mlp": _part(model.intermediate_size, n_ranks),
-        "query_heads": queries,
-        "query_key_value": _query_key_value(model, queries, keys),
-        "kv_heads": keys,
-        "value_heads": _part(states, n_ranks),
-        "latent": _latent(model, queries),
-    }
-    if model.n_linear_layers:
-        parts |= _linear(model, n_ranks)
-    if model.is_mixture:
-        mixture = model.moe_dims
-        width = mixture.moe_intermediate_size
-        parts["expert"] = _part(width, n_ranks)
-        parts["shared"] = _part(mixture.shared_width or width, n_ranks)
-    return parts
-
-
-def _part(size: int, n_ranks: FloatArray) -> FloatArray:
-    return np.asarray(np.ceil(size / np.asarray(n_ranks, dtype=np.float64)) / size)
-
-
-def _mean(*weighted: tuple[float, FloatArray]) -> FloatArray:
-    """Share of the sum of several widths, each with a share of its own."""
-    total = sum(width for width, _ in weighted)
-    return np.asarray(sum(width * part for width, part in weighted) / total)
-
-
-def _query_key_value(model: LanguageModel, queries: FloatArray, keys: FloatArray) -> FloatArray:
-    gated, width = 2 if model.attn_output_gate else 1, model.head_dim
-    cached = model.num_key_value_heads * (width + (model.value_head_dim or width))
-    return _mean((gated * model.num_attention_heads * width, queries), (cached, keys))
-
-
-def _latent(model: LanguageModel, queries: FloatArray) -> FloatArray:
-    """The down projections of MLA: queries are cut only where they have no latent."""
-    if not model.is_latent or model.latent_dims.q_lora_rank is not None:
-        return np.ones_like(queries)
-    dims = model.latent_dims
-    query = model.num_attention_heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim)
-    rest = dims.kv_lora_rank + dims.qk_rope_head_dim
-    return _mean((query, queries), (rest, np.ones_like(queries)))
-
-
-def _linear(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, FloatArray]:
-    dims = model.linear_dims
-    keys, values = _part(dims.n_key_heads, n_ranks), _part(dims.n_value_heads, n_ranks)
-    form = dims.form
-    convolved = 2 * dims.key_width * form.convolves_keys
-    projected = 2 * dims.key_width * form.projects_keys
-    return {
-        "linear_convolution": _mean((convolved, keys), (dims.value_width, values)),
-        "linear_projection": _mean((projected, keys), (dims.value_width + dims.gate_width, values)),
-    }

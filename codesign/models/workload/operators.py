@@ -264,6 +264,7 @@ def projection(
     *,
     has_bias: bool = False,
     cached: float = 0.0,
+    rule: OperatorRule | None = None,
 ) -> Operator:
     """A product with shared weights; ``cached`` of its ``n`` columns go to the KV cache."""
     return Operator(
@@ -279,6 +280,7 @@ def projection(
         output_elements_per_request=rows * (n - cached),
         kv_written_elements_per_request=rows * cached,
         vector_ops_per_request=rows * n if has_bias else 0,
+        rule=rule,
     )
 
 

@@ -11,7 +11,8 @@ from pydantic import model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Positive, Record, checked
-from codesign.models.workload.lowering import Embedding, Logits, Phase, lower
+from codesign.models.workload.layer_pass import Embedding
+from codesign.models.workload.lowering import Logits, Phase, lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
 from codesign.models.workload.operators import OperatorTable

@@ -23,9 +23,9 @@ from codesign.models.workload import (
     parameters_by_part,
     state_bytes,
 )
+from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.families import FAMILIES, known_types
 from codesign.models.workload.model import describe_unlike_attention
-from codesign.models.workload.operator_rules import largest_parts
 from codesign.models.workload.storage import kv_elements
 
 _TABLE = Path(__file__).parents[3] / "golden" / "tables" / "models_families.yaml"

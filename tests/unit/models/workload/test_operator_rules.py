@@ -7,7 +7,8 @@ import pytest
 
 from codesign.base.errors import UnknownNameError
 from codesign.models.workload import Request, list_models, load_model
-from codesign.models.workload.operator_rules import largest_parts, operator_rule
+from codesign.models.workload.dimension_parts import largest_parts
+from codesign.models.workload.operator_rules import operator_rule
 from codesign.models.workload.operators import Operator, to_table
 
 

@@ -1,0 +1,74 @@
+"""Blocks that only Gemma 3n and Gemma 4 have beside attention and MLPs.
+
+AltUp's elementwise work is not modeled.
+"""
+
+from __future__ import annotations
+
+from codesign.base.schema import Positive
+from codesign.models.workload.layer_pass import LayerPass
+from codesign.models.workload.model import Block, LanguageModel
+from codesign.models.workload.operator_rules import REPLICATED_PRODUCT, operator_rule
+from codesign.models.workload.operators import Group, Operator, projection
+
+
+def _products(
+    group: Group, count: int, tokens: float, shapes: dict[str, tuple[int, int]]
+) -> list[Operator]:
+    return [
+        projection(name, group, count, tokens, k, n, rule=REPLICATED_PRODUCT)
+        for name, (k, n) in shapes.items()
+    ]
+
+
+class LayerInputs(Block):
+    """A second embedding table, of which every layer adds a part through a gate."""
+
+    hidden_size_per_layer_input: Positive
+    """Width that the table adds to every layer."""
+    vocab_size_per_layer_input: Positive
+    """Rows of the table."""
+
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+        """The look-up, and three products in every layer."""
+        layers, width = model.num_hidden_layers, self.hidden_size_per_layer_input
+        hidden, looked_up = model.hidden_size, layer_pass.tokens * layers * width
+        table = Operator(
+            "layer_input_embedding",
+            "gather",
+            "embedding",
+            1,
+            lookup_elements_per_request=looked_up,
+            output_elements_per_request=looked_up,
+            stored_weight_elements=self.vocab_size_per_layer_input * layers * width,
+            rule=operator_rule("embedding"),
+        )
+        shapes = {"layer_input_projection": (hidden, width), "layer_input_gate": (hidden, width),
+                  "layer_input_output": (width, hidden)}  # fmt: skip
+        return [table, *_products("mlp", layers, layer_pass.tokens, shapes)]
+
+
+class AlternatingUpdates(Block):
+    """Copies of the residual stream, to and from all but one of which a matrix leads (AltUp)."""
+
+    altup_num_inputs: Positive
+    """Copies, the residual stream itself included."""
+
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+        """The matrices to and from the copies."""
+        shapes = {"altup_projection": (model.hidden_size, model.hidden_size)}
+        count = 2 * (self.altup_num_inputs - 1)
+        return _products("embedding", count, layer_pass.tokens, shapes)
+
+
+class LearnedResidual(Block):
+    """Two matrices of low rank beside every layer's attention (LAuReL)."""
+
+    laurel_rank: Positive
+    """Rank of the matrices."""
+
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+        """The two products of every layer."""
+        hidden, rank = model.hidden_size, self.laurel_rank
+        shapes = {"laurel_projection": (hidden, rank), "laurel_output": (rank, hidden)}
+        return _products("mlp", model.num_hidden_layers, layer_pass.tokens, shapes)

@@ -722,6 +722,26 @@ _VERDICT = """([feasible, best, ratio]) => badges({ verdicts: [{ reading: "profi
   feasible, best, ratios: { tdp_watts: ratio } }] }, null).map(([text]) => text)"""
 
 
+_PRICES = """
+const color = String, picks = [{ key: "frugal", id: 0 }, { key: "fastest", id: 1 }];
+const priced = { title: "array", usd: 100 }, unpriced = { title: "tier 1", usd: null };
+const accounts = [{ costs: [priced, unpriced] }, { costs: [priced, { ...unpriced, usd: 50 }] }];
+const D = { picks, palette: { parts: {} } }, accountOf = (id) => accounts[id];
+"""
+
+
+def test_a_part_without_a_price_gives_no_total(browser):
+    static = Path(html_page.__file__).parent / "static"
+    names = ("format.js", "cards.js", "why.js")
+    source = "".join((static / name).read_text("utf-8") for name in names)
+    page = browser.new_page()
+    program = f"() => {{ {_PRICES} {source}; return partsHtml(MEASURES[3]); }}"
+    unknown, known, _ = page.evaluate(program).rpartition('class="total"')[2].split("</td>")
+    assert "not known" in unknown
+    assert "150 USD" in known
+    page.close()
+
+
 @pytest.mark.parametrize(
     ("feasible", "best", "ratio", "badge"),
     [

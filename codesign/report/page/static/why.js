@@ -13,11 +13,12 @@ const MEASURES = [
   ["Cost", "USD", "usd", (account) => (account.costs || []).map((row) => [row.title, row.usd, row.component]), "parts"],
 ];
 const MOST_PARTS = 6;
-// Machines of a pool add up, but in the time that they work side by side.
+// Machines of a pool add up, but in the time that they work side by side. An amount that is not known is
+// NaN, and so is every sum with it.
 function partsOf(account, amounts, isShared, roleOf) {
   const sums = new Map();
   const add = (own, prefix, count) => amounts(own).forEach(([title, amount, role]) => {
-    if (amount > 0) sums.set(prefix + title, (sums.get(prefix + title) || 0) + count * amount);
+    if (amount === null || amount > 0) sums.set(prefix + title, (sums.get(prefix + title) || 0) + (amount === null ? NaN : count * amount));
     roleOf.set(prefix + title, role);
   });
   if (account.system) account.system.machines.forEach((item) => add(item.account, `${item.name}: `, isShared ? 1 : item.count));
@@ -31,16 +32,18 @@ function partsHtml([title, unit, , amounts, roles]) {
   const isTime = roles === "bounds", accounts = columns.map(([pick]) => accountOf(pick.id)), isPass = isTime && accounts.every((account) => account.pass);
   const totals = columns.map(([, sums], k) => (isPass ? accounts[k].pass.pass_s : [...sums.values()].reduce((a, b) => a + b, 0)));
   const names = [...new Set(columns.flatMap(([, sums]) => [...sums.keys()]))];
-  const largest = (name) => Math.max(...columns.map(([, sums], k) => (sums.get(name) || 0) / totals[k]));
-  names.sort((a, b) => largest(b) - largest(a));
+  const known = (sums) => [...sums.values()].filter((amount) => amount > 0), knownTotals = columns.map(([, sums], k) => (totals[k] > 0 ? totals[k] : known(sums).reduce((a, b) => a + b, 0)));
+  const amountOf = (sums, name) => (sums.has(name) ? sums.get(name) : 0);
+  const largest = (name) => Math.max(...columns.map(([, sums], k) => (Number.isNaN(amountOf(sums, name)) ? Infinity : amountOf(sums, name) / knownTotals[k])));
+  names.sort((a, b) => (largest(a) === largest(b) ? 0 : largest(b) - largest(a)));
   const shown = names.slice(0, MOST_PARTS), rest = names.slice(MOST_PARTS);
-  const top = Math.max(...columns.flatMap(([, sums]) => [...sums.values()]));
-  const cell = (amount, name) => `<td class="number bar" style="--share: ${plainNumber((100 * amount) / top, 3)}%; --hue: ${color(D.palette[roles][roleOf.get(name)] || "gray")}">${amount > 0 ? withUnit(amount, unit) : "–"}</td>`;
+  const top = Math.max(...columns.flatMap(([, sums]) => known(sums)));
+  const cell = (amount, name) => `<td class="number bar" style="--share: ${amount > 0 ? plainNumber((100 * amount) / top, 3) : 0}%; --hue: ${color(D.palette[roles][roleOf.get(name)] || "gray")}">${amount > 0 ? withUnit(amount, unit) : Number.isNaN(amount) ? "not known" : "–"}</td>`;
   const row = (name, list) => `<tr><th scope="row">${escapeHtml(name)}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
-  const others = rest.length ? `<tr><th scope="row">${rest.length} other${rest.length === 1 ? "" : "s"}</th>${columns.map(([, sums]) => cell(rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0), "")).join("")}</tr>` : "";
+  const others = rest.length ? `<tr><th scope="row">${rest.length} other${rest.length === 1 ? "" : "s"}</th>${columns.map(([, sums]) => cell(rest.reduce((sum, name) => sum + amountOf(sums, name), 0), "")).join("")}</tr>` : "";
   const [by, first, sum] = isPass ? ["of each unit in one pass", "unit", "one pass"] : isTime ? ["by what bounds it, all operators", "bound", "sum of operators"] : ["by part", "part", "all"];
   const hint = isPass ? (accounts.some((account) => account.pass.is_side_by_side) ? "Array and memories work beside the vector unit, so a pass takes as long as the slower of the two." : "Array and memories and the vector unit work one after the other.") : isTime ? "Where units work at the same time, a pass takes less than this sum." : "";
-  return `<div class="tile"><h3>${title} <span class="quiet">${by}</span></h3><table class="parts"><thead><tr><th scope="col">${first}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => sums.get(name) || 0))).join("")}${others}<tr class="total"><th scope="row">${sum}</th>${totals.map((total) => `<td class="number">${withUnit(total, unit)}</td>`).join("")}</tr></tbody></table>${hint ? `<p class="hint">${hint}</p>` : ""}</div>`;
+  return `<div class="tile"><h3>${title} <span class="quiet">${by}</span></h3><table class="parts"><thead><tr><th scope="col">${first}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => amountOf(sums, name)))).join("")}${others}<tr class="total"><th scope="row">${sum}</th>${totals.map((total) => `<td class="number">${Number.isNaN(total) ? "not known" : withUnit(total, unit)}</td>`).join("")}</tr></tbody></table>${hint ? `<p class="hint">${hint}</p>` : ""}</div>`;
 }
 const withUnit = (amount, unit) => (["s", "W"].includes(unit) ? withPrefix(amount, unit, 3) : `${plainNumber(amount, 3)} ${unit}`);
 

@@ -20,7 +20,7 @@ from codesign.base.units import parse_unit
 from codesign.space import Expression, parse_expression
 from codesign.space.expression_tokens import KEYWORDS
 from codesign.space.expressions import describe_unit
-from codesign.space.intervals import Interval, interval_of
+from codesign.space.intervals import Interval, interval_of, trend_of
 
 _FAR = 1e300
 """What stands for no bound: with infinity, the relative excess over a limit would be undefined."""
@@ -88,6 +88,19 @@ class DerivedMetric:
         end = self._in_unit(high if self.metric.sense == "maximize" else low)
         minimized = np.fmax(self.metric.flipped(end), -_FAR)
         return np.broadcast_to(self.metric.flipped(minimized), n)
+
+    def follows(self, metrics: Sequence[Metric]) -> bool:
+        """True if it never gets worse while none of its sources does.
+
+        Args:
+            metrics: Those of the evaluator.
+        """
+        trends = {
+            metric.name: (1 if metric.sense == "maximize" else -1, metric in AMOUNTS)
+            for metric in metrics
+        }
+        trend, _ = trend_of(self.expression.node, trends)
+        return trend in (0, 1 if self.metric.sense == "maximize" else -1)
 
     def reason(self, metrics: Mapping[str, FloatArray], position: int) -> str:
         """From what one value is computed, in words."""

@@ -89,3 +89,43 @@ def _corners(values: Sequence[FloatArray]) -> Interval:
 def _with_order(low: FloatArray, high: FloatArray) -> Interval:
     """The interval; what is undefined may be anything."""
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+Trend: TypeAlias = tuple[int | None, bool]
+"""How a number changes, and whether it is certainly not negative.
+
+1: it never falls; -1: it never grows; 0: it stays; None: it is not certain.
+"""
+
+
+def trend_of(node: Node, names: Mapping[str, Trend]) -> Trend:
+    """The trend of an expression whose names all change at once, each by its own trend.
+
+    Examples:
+        >>> ratio = Product(((False, Name("tokens")), (True, Name("watts"))))
+        >>> trend_of(ratio, {"tokens": (1, True), "watts": (-1, True)})
+        (1, True)
+    """
+    if isinstance(node, Constant):
+        return 0, node.value >= 0
+    if isinstance(node, Name):
+        return names[node.key]
+    parts = [trend_of(operand, names) for operand in node.operands]
+    are_amounts = all(is_amount for _, is_amount in parts)
+    if isinstance(node, Sum):
+        are_added = [sign > 0 for sign, _ in node.terms]
+        return _joint(parts, are_added), are_amounts and all(are_added)
+    if isinstance(node, FoldedCall):
+        return _joint(parts, [True] * len(parts)), are_amounts
+    if isinstance(node, Product) and are_amounts:
+        return _joint(parts, [not is_divisor for is_divisor, _ in node.factors]), True
+    return None, False
+
+
+def _joint(parts: Sequence[Trend], are_upright: Sequence[bool]) -> int | None:
+    """The one trend of all operands, some of them turned round; None if they differ."""
+    trends = {
+        None if trend is None else trend if is_upright else -trend
+        for (trend, _), is_upright in zip(parts, are_upright, strict=True)
+    } - {0}
+    return trends.pop() if len(trends) == 1 else None if trends else 0

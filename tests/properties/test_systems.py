@@ -16,6 +16,7 @@ from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
+from codesign.search.derived_metrics import MetricDefinition
 from codesign.search.enumeration.composition import compose_front, pool_problem
 from codesign.search.enumeration.decomposition import Decomposition, Part
 from codesign.search.enumeration.enumerate import enumerate_front
@@ -38,6 +39,7 @@ OBJECTIVES = (
     (PRICE, TDP, "minimize time_to_second_token_s"),
     (THROUGHPUT, CARBON),
     (CARBON, "minimize embodied_kgco2e", TDP),
+    ("maximize efficiency", THROUGHPUT),
 )
 LIMITED = (
     (),
@@ -47,8 +49,17 @@ LIMITED = (
     ("time_to_second_token_s", "tdp_watts"),
     ("usd_per_million_tokens",),
     ("kgco2e_per_million_tokens", "embodied_kgco2e"),
+    ("work",),
 )
 """Metrics of which the better half is allowed."""
+DERIVED = {
+    "efficiency": MetricDefinition(
+        value="throughput_tokens_per_s / tdp_watts", sense="maximize", unit="token/J"
+    ),
+    "work": MetricDefinition(
+        value="request_latency_s * (unit_cost_usd + 1000 USD)", sense="minimize", unit="s*USD"
+    ),
+}
 OPEN = ("vector_length", "sram_3d_layers", "kv_format", "dataflow", "tier1_stacks", "pe_array")
 LINKS = {"fast": ["20 MB/s", "450 GB/s"], "slow": ["5 MB/s", "20 MB/s"]}
 PORTS = {"fast": {}, "slow": {"ports": [1, 2], "port_price": "900 USD"}}
@@ -143,13 +154,14 @@ def assert_composition_is_exact(seed, roles=("prefill", "decode")):
     objectives = OBJECTIVES[seed % len(OBJECTIVES)]
     limited = LIMITED[seed % len(LIMITED)]
     token = ("prefill", "decode")[seed // 2 % 2]
-    problem = build_problem(space, evaluator(token), objectives, (), "system")
+    case = (space, evaluator(token), objectives)
+    problem = build_problem(*case, (), "system", metrics=DERIVED)
     rows = every_system(problem)
     if limited and len(rows):
         metrics = problem.evaluate(rows).metrics
         limits = [f"{name} <= {float(np.median(metrics[name]))!r}" for name in limited]
         limits += [f"{roles[0]}_machines + 2 <= 5"] if seed % 3 == 0 else []
-        problem = build_problem(space, evaluator(token), objectives, limits, "system")
+        problem = build_problem(*case, limits, "system", metrics=DERIVED)
     expected = brute_force_front(problem)
     try:
         front = composed_front(problem)

@@ -1,7 +1,8 @@
 """Exact fronts of systems from exact fronts of their pools.
 
 Every objective and limit of such a problem never gets worse if a pool's metrics get better, numbers
-of machines and links being equal (``Composed.monotone_metrics``). So a system with a design that
+of machines and links being equal (``Composed.monotone_metrics``, and metrics derived from these that
+get better with each of them). So a system with a design that
 another one dominates within its pool can be replaced by a system that is at least as good, and the
 front's points are all among the systems of non-dominated designs. These are not visited one by one
 either: each pool's designs are halved again and again, and a combination of halves is left out if
@@ -89,10 +90,15 @@ def _checked(problem: Problem) -> Composed:
     """The evaluator, if the problem's front can be composed."""
     evaluator = problem.evaluator
     assert isinstance(evaluator, Composed)  # as the caller has found
-    known = evaluator.monotone_metrics
-    listed = ", ".join(sorted(known))
+    listed = ", ".join(sorted(evaluator.monotone_metrics))
+    known = evaluator.monotone_metrics | {
+        item.metric.name
+        for item in problem.derived
+        if item.sources <= evaluator.monotone_metrics and item.follows(evaluator.metrics)
+    }
     problems = [
-        f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense: "
+        f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense, or a "
+        "metric of these that gets better with each of them: "
         "the exact front of systems follows from those of their pools for these alone, as only "
         "they never get worse if a machine gets better"
         for item in problem.objectives
@@ -100,7 +106,7 @@ def _checked(problem: Problem) -> Composed:
     ]
     problems += [
         f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
-        "from its bad side, as only they never get worse if a machine gets better"
+        "or on a metric of these that gets better with each of them, from its bad side, as only they never get worse if a machine gets better"
         for item in problem.constraints
         if not item.is_known and not (item.is_limit and item.expression.names <= known)
     ]
@@ -141,7 +147,8 @@ def _deciding_metrics(problem: Problem, evaluator: Composed) -> list[str]:
     """Metrics of systems that decide on the front once every pool keeps its own limits."""
     objectives = set(problem.objective_names)
     settled = evaluator.kept_by_pools - objectives
-    return [name for name in problem.deciding_metrics if name not in settled]
+    deciding = [name for name in problem.deciding_metrics if name not in settled]
+    return list(problem.sources_of(deciding))
 
 
 def _open_limits(problem: Problem, evaluator: Composed) -> list[Constraint]:
@@ -343,12 +350,13 @@ class SystemSearch:
     def _composed(
         self, shared: IntArray, values: Sequence[FloatArray], names: Sequence[str]
     ) -> Mapping[str, FloatArray]:
-        """(n,) metrics of systems by name."""
+        """(n,) metrics of systems by name, and those that are derived from them."""
         natural = {
             pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
         }
         settings = {name: numbers[shared] for name, numbers in self._shared.items()}
-        return self._evaluator.compose(natural, settings, names)
+        composed = self._evaluator.compose(natural, settings, self._problem.sources_of(names))
+        return self._problem.with_derived(dict(composed))
 
     def _first_systems(self) -> FloatArray:
         """Objectives of feasible systems, none of which dominates another."""
@@ -362,10 +370,18 @@ class SystemSearch:
     def evaluate(
         self, shared: IntArray, values: Sequence[FloatArray]
     ) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        """(n, m) minimized objectives, and (n,) whether the limits are kept."""
+        """(n, m) minimized objectives, and (n,) whether the limits are kept.
+
+        A derived metric that is undefined has a value that no finite one beats.
+        """
         deciding = _deciding_metrics(self._problem, self._evaluator)
         names = [name for name in deciding if name not in self._shared]
-        metrics = self._composed(shared, values, names)
+        metrics = dict(self._composed(shared, values, names))
+        for derived in self._problem.derived:
+            name = derived.metric.name
+            if name in metrics and np.isnan(metrics[name]).any():
+                bound = derived.best_case(metrics, self._problem.evaluator.metrics, len(shared))
+                metrics[name] = np.where(np.isnan(metrics[name]), bound, metrics[name])
         objectives = [
             item.minimized(metrics[item.metric.name]) for item in self._problem.objectives
         ]

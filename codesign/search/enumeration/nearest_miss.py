@@ -56,7 +56,7 @@ def _best_of_pools(problem: Problem, pools: Sequence[PoolFront], metric: str) ->
     """What decides on a metric of systems, at its best in each pool."""
     evaluator = problem.evaluator
     assert isinstance(evaluator, Composed)  # see _checked
-    decisive = evaluator.pool_metrics([metric])
+    decisive = evaluator.pool_metrics(problem.sources_of([metric]))
     parts = []
     for pool in pools:
         natural = pool.natural(pool.values.min(axis=0)[None])

@@ -5,7 +5,7 @@ import pytest
 
 from codesign.base.units import parse_unit
 from codesign.space import parse_expression
-from codesign.space.intervals import interval_of
+from codesign.space.intervals import interval_of, trend_of
 
 NAMES = ("a", "b", "c")
 OPERATORS = np.array(["+", "-", "*", "/"])
@@ -72,3 +72,28 @@ def test_intervals_are_as_narrow_as_those_of_the_names_say(text, ends):
         "c": (np.asarray(0.0), np.asarray(np.inf)),
     }
     assert tuple(float(end) for end in interval_of(parsed(text).node, names)) == ends
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_value_follows_the_trend_of_its_expression(seed):
+    rng = np.random.default_rng(seed)
+    expression = parsed(random_expression(rng))
+    directions = dict(zip(NAMES, rng.choice([-1, 1], len(NAMES)).tolist(), strict=True))
+    trend, is_amount = trend_of(expression.node, {k: (v, True) for k, v in directions.items()})
+    first = {name: rng.uniform(0.5, 2.0, 200) for name in NAMES}
+    steps = {name: directions[name] * rng.uniform(0.0, 0.4, 200) for name in NAMES}
+    before = np.broadcast_to(expression.evaluate(first), 200)
+    after = expression.evaluate({name: first[name] + steps[name] for name in NAMES})
+    assert not is_amount or (before >= 0).all()
+    change = 0.0 if trend is None else trend * (after - before)
+    assert np.min(change) >= 0.0
+    assert trend != 0 or (after == before).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "trend"),
+    [("a / b", 1), ("a * 2 - b", 1), ("a + b", None), ("max(a, 3) / b", 1), ("3 * 2", 0),
+     ("(a - b) * a", None), ("b / a", -1)],
+)  # fmt: skip
+def test_the_trend_of_simple_expressions_is_found(text, trend):
+    assert trend_of(parsed(text).node, {"a": (1, True), "b": (-1, True)})[0] == trend

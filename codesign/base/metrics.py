@@ -260,14 +260,18 @@ _POOL = (
            "layers"),
     Metric("exchange_bytes_per_token", "minimize", "B/token",
            "activations of one token, likewise"),
+    Metric("handover_requests", "minimize", "",
+           "requests of a machine whose KV caches are handed over together"),
 )  # fmt: skip
 
 POOL_METRICS: dict[str, Metric] = {metric.name: metric for metric in _POOL}
 """What a system needs to know of a machine besides its other metrics, by name."""
 EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
 """Those of machines that have a part of every layer."""
-FOR_POOLS = frozenset(POOL_METRICS) - frozenset(EXCHANGED)
-"""Those that an evaluator reports of one machine; the others follow from the pool's place."""
+OF_PLACE = (*EXCHANGED, "handover_requests")
+"""Those that follow from the place of the machine's pool."""
+FOR_POOLS = frozenset(POOL_METRICS) - frozenset(OF_PLACE)
+"""Those that an evaluator reports of one machine."""
 
 _SYSTEM = (
     METRICS["throughput_tokens_per_s"],
@@ -298,7 +302,7 @@ _SYSTEM = (
     Metric("handover_bytes", "minimize", "B",
            "bytes that a request hands over between pools"),
     Metric("handover_s", "minimize", "s",
-           "time of a request's hand-overs alone on their links"),
+           "time of a request's hand-overs on their links, with requests of the same batch"),
     Metric("handover_exposed_s", "minimize", "s",
            "part of it that no computation hides"),
 )  # fmt: skip

@@ -127,9 +127,10 @@ def random_system(rng, roles=("prefill", "decode"), link="fast"):
 
 
 @cache
-def evaluator(first_token="prefill", phases=("prefill", "decode")):
+def evaluator(first_token="prefill", phases=("prefill", "decode"), setup_s=0.008):
     workload = SystemWorkload(model="llama-3.3-70b", trace="osworld", phases=phases)
-    return SystemEvaluator(workload, SystemOptions(first_token=first_token))
+    options = SystemOptions(first_token=first_token, handover_setup=f"{setup_s} s")
+    return SystemEvaluator(workload, options)
 
 
 def every_system(problem):
@@ -272,8 +273,8 @@ def test_twice_the_machines_have_twice_the_rate():
         np.testing.assert_allclose(many[name], few[name], rtol=1e-12)
 
 
-def test_an_infinite_link_is_no_hand_over():
-    problem, rows = systems(50)
+def test_an_infinite_link_without_a_setup_is_no_hand_over():
+    problem, rows = systems(50, setup_s=0)
     columns = dict(problem.space.columns(rows))
     shared = problem.evaluator.shared_values(columns)
     names = [metric.name for metric in problem.evaluator.metrics]
@@ -334,7 +335,7 @@ def test_the_exposed_part_of_a_hand_over_is_that_of_layers_sent_one_by_one():
             free_s = 0.0
             for layer in range(1, layers + 1):
                 free_s = max(free_s, prefill_s * layer / layers) + part_s
-            expected = free_s - prefill_s + float(link.latency_s[i])
+            expected = free_s - prefill_s + float(link.fixed_s[i])
             assert float(slow.exposed_s[i]) == pytest.approx(expected, rel=1e-9)
 
 

@@ -251,6 +251,6 @@ def handover_rows() -> Iterator[dict[str, Any]]:
             parse_quantity(link["exposed"], "s"),
             float(exposed[0]),
             "section 6.1, about 8 and about 5 ms, whatever the prompt",
-            "one layer's part on the link is all that we expose; what it measured beyond, the same "
-            "for every prompt, starts and ends messages for blocks of the cache and semaphores",
+            "one layer's part on the link, and the setup of a hand-over, whose 8 ms are those of "
+            "the A100 here: messages for blocks of the cache and semaphores",
         )

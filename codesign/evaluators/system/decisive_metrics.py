@@ -75,6 +75,7 @@ def metrics_of_pool(
         ("wear_kgco2e_per_token", _CARBON in names),
         *_rules_of_machines(names),
         ("handover_bytes", is_sender and is_crossing),
+        ("handover_requests", is_sender and bool(names & (latencies | OF_HAND_OVER))),
         ("held_requests", holds and is_rate),
         ("exchange_bytes", is_split and is_time),
         ("exchange_bytes_per_token", is_split and is_rate),

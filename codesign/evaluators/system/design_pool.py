@@ -177,6 +177,8 @@ class DesignPool:
         own: dict[str, FloatArray] = {}
         if "handover_bytes" in names:
             own["handover_bytes"] = self._hand_over.of(designs, n)
+        if "handover_requests" in names:  # prompts are prefilled one by one; answers end one by one
+            own["handover_requests"] = np.ones(n)
         if "n_devices" in names:
             degrees = [
                 designs[name].lookup(float, 1.0) for name in REPLICA_DEGREES if name in designs

@@ -131,6 +131,9 @@ class DevicePool:
         is_prefill = self._stage.phase == "prefill"
         if name == "handover_bytes":
             return self._hand_over.of(designs, len(serving.platform.tp))
+        if name == "handover_requests":  # prompts of a batch end together, answers one by one
+            batch = serving.platform.batch * serving.platform.dp
+            return batch if is_prefill else np.ones_like(batch)
         if name == "throughput_tokens_per_s" and is_prefill:
             return serving.prefill_requests_per_s * float(self._stage.tokens)
         if name == "energy_joules_per_token" and is_prefill:

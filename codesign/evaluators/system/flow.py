@@ -233,7 +233,7 @@ class SystemFlow:
 
     @property
     def handover_s(self) -> FloatArray:
-        return self._of_links("transfer_s") + self._of_links("latency_s")
+        return self._of_links("transfer_s") + self._of_links("fixed_s")
 
     @property
     def handover_exposed_s(self) -> FloatArray:

@@ -1,30 +1,30 @@
-"""What machines of a pool report besides the metrics of their own evaluators."""
+"""Metrics of a pool's machines besides those of their evaluators."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from codesign.base.columns import Columns, FloatArray
-from codesign.base.metrics import EXCHANGED, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
+from codesign.base.metrics import OF_PLACE, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload.precision import bits_per_element
 from codesign.models.workload.storage import kv_elements, state_bytes
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
-"""What a request waits for in a phase: its first token, or each of the next ones."""
+"""Waiting time of a request in a phase: until its first token, or for each of the next ones."""
 WIDE_FORMAT = "bf16"
 """Format of a cache where no parameter says one."""
 OWN_METRICS = {
     "handover_bytes": SYSTEM_METRICS["handover_bytes"],
     "n_devices": PLATFORM_METRICS["n_devices"],
-    **{name: POOL_METRICS[name] for name in EXCHANGED},
+    **{name: POOL_METRICS[name] for name in OF_PLACE},
 }
-"""What evaluators of one machine do not report themselves."""
+"""Metrics of machines that evaluators of one machine do not report."""
 
 
 class HandOverBytes:
-    """What a request takes along when it leaves a stage."""
+    """Bytes that a request takes along when it leaves a stage."""
 
     def __init__(self, stage: StageRequest, workload: SystemWorkload) -> None:
         model = workload.language_model

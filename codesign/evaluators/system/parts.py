@@ -1,8 +1,8 @@
 """Parts of a system as requests flow through them: pools, the stages that they make, links.
 
 A link has ports at every machine, so pairs of machines send side by side. A prefill sends the
-cache of a layer as soon as it is computed; between two decode stages it is sent at once, and
-nothing hides it. A cache is sent in the format of the pool that made it; a change of format happens
+cache of a layer as soon as it is computed, of all requests of its batch; between two decode stages
+it is sent at once, and nothing hides it. A cache is sent in the format of the pool that made it; a change of format happens
 where it arrives, beside the machines' work.
 """
 
@@ -212,6 +212,7 @@ class HandOverFlow:
 
     Attributes:
         n_layers: Layers of the model, each of which has a part of the cache.
+        setup_s: Time of a hand-over besides its bytes and the link's latency.
     """
 
     name: str
@@ -219,6 +220,7 @@ class HandOverFlow:
     receiver: StageFlow
     n_layers: int
     rates: PoolLinkRates
+    setup_s: float
 
     @property
     def sending_pool(self) -> PoolFlow:
@@ -232,19 +234,20 @@ class HandOverFlow:
 
     @property
     def transfer_s(self) -> FloatArray:
-        """Time of one request's cache alone on its link, latency apart."""
-        return self.request_bytes / self.rates.bandwidth_bytes_per_s
+        """Time of a batch's caches on their link, ``fixed_s`` apart."""
+        batch_bytes = self.request_bytes * self.sender.first.metrics["handover_requests"]
+        return batch_bytes / self.rates.bandwidth_bytes_per_s
 
     @property
-    def latency_s(self) -> FloatArray:
-        """Time of a message that carries nothing."""
-        return self.rates.latency_s
+    def fixed_s(self) -> FloatArray:
+        """Time of a hand-over that carries nothing."""
+        return self.rates.latency_s + self.setup_s
 
     @property
     def exposed_s(self) -> FloatArray:
         """Time from the end of the sender's work to the arrival of all that it made."""
         hiding_s = self.sender.stage_s if self.sender.request.phase == "prefill" else 0.0
-        return exposed_s(self.transfer_s, hiding_s, self.n_layers) + self.latency_s
+        return exposed_s(self.transfer_s, hiding_s, self.n_layers) + self.fixed_s
 
     @property
     def requests_per_s(self) -> FloatArray:

@@ -312,6 +312,7 @@ class SystemEvaluator:
                 stages[link.receiver],
                 n_layers,
                 link_rates(link, shared),
+                self.options.handover_setup,
             )
             for link in self._links
         ]

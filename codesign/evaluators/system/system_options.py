@@ -1,4 +1,4 @@
-"""How a system is modelled: how its machines are read, and who gives the first token."""
+"""Options of systems: the evaluators of their machines, hand-overs, and the first token."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from codesign.base.errors import InputError
-from codesign.base.schema import Document, Record, checked, to_record, unstored_at
+from codesign.base.schema import Document, Record, checked, quantity, to_record, unstored_at
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -72,6 +72,13 @@ class SystemOptions(MachineOptions):
     first_token: Literal["prefill", "decode"] = "prefill"
     """The pool that gives the first token. If the prefill pool does, the hand-over delays the
     second token; if the decode pool does, the first."""
+
+    handover_setup: Annotated[
+        float, quantity("ms"), Field(ge=0, allow_inf_nan=False), unstored_at(0.008)
+    ] = 0.008
+    """Time of every hand-over besides its bytes and the link's latency: 8 ms, what Splitwise
+    measured of transfers beside the prompt on A100s, and 5 ms on H100s (ISCA 2024, section VI.A).
+    It delays a request and takes nothing of the link's rate."""
 
     def of(self, pool: str) -> MachineOptions:
         """The options of a pool."""

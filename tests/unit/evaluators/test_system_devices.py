@@ -186,9 +186,12 @@ def test_a_system_of_devices_by_hand():
     joules = joules + prefill["handover_bytes"] * 7e-10
     np.testing.assert_allclose(metrics["energy_joules_per_request"], joules, rtol=1e-12)
     np.testing.assert_allclose(metrics["tdp_watts"], prefill["tdp_watts"] * 2, rtol=1e-12)
-    transfer_s = prefill["handover_bytes"] / 50e9
+    batch = columns()["batch_size"].lookup(float)
+    np.testing.assert_array_equal(prefill["handover_requests"], batch)
+    assert batch.max() > 1
+    transfer_s = prefill["handover_bytes"] * batch / 50e9
     first_s = prefill["time_to_first_token_s"]
-    exposed_s = np.maximum(transfer_s / 80, transfer_s - first_s * 79 / 80) + 5e-6
+    exposed_s = np.maximum(transfer_s / 80, transfer_s - first_s * 79 / 80) + 5e-6 + 8e-3
     np.testing.assert_allclose(metrics["handover_exposed_s"], exposed_s, rtol=1e-12)
 
 

@@ -95,10 +95,10 @@ def test_clusters_of_the_coding_trace_come_out_as_provisioned() -> None:
     assert sum(h100) == 40 and abs(h100[0] - 35) <= 2
 
 
-def test_the_exposed_hand_over_is_one_layer_of_the_cache() -> None:
-    """1,500 tokens of 327,680 bytes in 80 parts, on 25 and on 50 GB/s, and 5 us."""
+def test_the_exposed_hand_over_is_one_layer_of_the_cache_and_its_setup() -> None:
+    """1,500 tokens of 327,680 bytes in 80 parts, on 25 and on 50 GB/s, 5 us and 8 ms."""
     for row, bandwidth in zip(rows_of(splitwise.handover_rows), (25e9, 50e9), strict=True):
-        assert row["ours"] == pytest.approx(1500 * 327_680 / 80 / bandwidth + 5e-6)
+        assert row["ours"] == pytest.approx(1500 * 327_680 / 80 / bandwidth + 5e-6 + 8e-3)
         assert row["reference"] in (8e-3, 5e-3)
 
 

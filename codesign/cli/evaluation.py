@@ -208,7 +208,9 @@ def _say_what_moved(settings: Mapping[str, str], design: Mapping[str, Any]) -> N
     from codesign.report.labels import format_setting
 
     for name, text in settings.items():
-        setting = format_setting(design.get(name))
+        if name not in design:  # a pool, whose machine has been written out
+            continue
+        setting = format_setting(design[name])
         # A list such as [2048, 64] is printed as 2048x64.
         written = "x".join(text.strip("[] ").replace(",", " ").split())
         if text != "none" and setting not in (text, written) and not _is_number(text):

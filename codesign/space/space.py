@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from codesign.base.columns import BoolArray, Column, FloatArray, IntArray, Value
-from codesign.base.errors import InputError, ProblemList, describe_unknown
+from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
 from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
 from codesign.space.expression_parser import parse_expression
@@ -321,12 +321,17 @@ class DesignSpace:
         """(1, d) the canonical row of a design given by parameter name.
 
         What has one value only may be left out, and so may what can be absent. Values may be
-        written as in a file: ``1 GHz``, ``[64, 128]`` or ``64x128``. Constraints are not
-        looked at: see :meth:`contains`.
+        written as in a file: ``1 GHz``, ``[64, 128]`` or ``64x128``. The name of a pool stands for
+        all parameters of its machine and takes a named design of the pool's space. Constraints are
+        not looked at: see :meth:`contains`.
 
         Raises:
             InputError: Unknown names or values (the nearest is offered), or one that is missing.
         """
+        machines = {name: design[name] for name in self.pools if name in design}
+        if machines:
+            rest = {name: value for name, value in design.items() if name not in machines}
+            design = self._machine_values(machines, where) | rest
         problems = ProblemList(
             describe_unknown(f"parameter of {self.name}", name, self.names)
             for name in design
@@ -345,6 +350,18 @@ class DesignSpace:
         problems += [] if problems else self._lacking(canonical)
         problems.raise_any(where)
         return canonical
+
+    def _machine_values(
+        self, machines: Mapping[str, object], where: str | None
+    ) -> dict[str, object]:
+        """Values of pools' parameters from the names of their machines' designs."""
+        values: dict[str, object] = {}
+        for name, machine in machines.items():
+            pool = self.pools[name]
+            check_known(f"design of pool {name}", str(machine), pool.space.designs, where)
+            named = pool.space.designs[str(machine)]
+            values |= {pool.full_name(key): value for key, value in named.items()}
+        return values
 
     def _lacking(self, canonical: IntArray) -> list[str]:
         if self.structure.is_complete(canonical)[0]:

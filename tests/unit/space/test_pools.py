@@ -86,6 +86,16 @@ def test_a_design_of_the_system_may_name_those_of_its_pools():
     assert (design["decode_stacks"], design["prefill_machines"]) == (1, 2)
 
 
+def test_a_mapping_may_name_the_designs_of_pools_and_overrides_them():
+    space = read(SYSTEM)
+    named = {"prefill": "tall", "decode": "small", "prefill_machines": 2, "decode_machines": 1}
+    assert space.decode(space.encode(named))[0] == space.designs["both"]
+    changed = space.decode(space.encode({**named, "prefill_stacks": 2}))[0]
+    assert changed == {**space.designs["both"], "prefill_stacks": 2}
+    with pytest.raises(InputError, match="unknown design of pool prefill 'smal'. Did you mean"):
+        space.encode({**named, "prefill": "smal"})
+
+
 def test_what_is_fixed_in_the_system_is_fixed_in_its_pools():
     space = read(SYSTEM).fix({"decode_width": 4, "decode_machines": 2})
     assert {x.name: x.values for x in space.pools["decode"].space.parameters}["width"] == (4,)

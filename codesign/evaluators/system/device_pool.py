@@ -129,17 +129,20 @@ class DevicePool:
 
     def _value(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
         is_prefill = self._stage.phase == "prefill"
+        batch = serving.platform.batch * serving.platform.dp
+        direct: dict[str, FloatArray] = {
+            "batch_size": batch,
+            # Prompts of a batch end together, answers one by one.
+            "handover_requests": batch if is_prefill else np.ones_like(batch),
+        }
+        if name in direct:
+            return direct[name]
         if name == "handover_bytes":
             return self._hand_over.of(designs, len(serving.platform.tp))
-        if name == "handover_requests":  # prompts of a batch end together, answers one by one
-            batch = serving.platform.batch * serving.platform.dp
-            return batch if is_prefill else np.ones_like(batch)
         if name == "throughput_tokens_per_s" and is_prefill:
             return serving.prefill_requests_per_s * float(self._stage.tokens)
         if name == "energy_joules_per_token" and is_prefill:
             return serving.prefill_energy_joules_per_token
-        if name == "batch_size":
-            return serving.platform.batch * serving.platform.dp
         if name == "tdp_watts":
             return serving.board_power_watts
         if name in (*_OF_SILICON, *_CARBON, _STANDING, _WEAR, _PRICE):

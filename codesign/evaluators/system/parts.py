@@ -2,8 +2,8 @@
 
 A link has ports at every machine, so pairs of machines send side by side. A prefill sends the
 cache of a layer as soon as it is computed, of all requests of its batch; between two decode stages
-it is sent at once, and nothing hides it. A cache is sent in the format of the pool that made it; a change of format happens
-where it arrives, beside the machines' work.
+it is sent at once, and nothing hides it. A cache is sent in the format of the pool that made it; a
+change of format happens where it arrives, beside the machines' work.
 """
 
 from __future__ import annotations

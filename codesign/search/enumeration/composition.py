@@ -1,10 +1,9 @@
 """Exact fronts of systems from exact fronts of their pools.
 
 Every objective and limit of such a problem never gets worse if a pool's metrics get better, numbers
-of machines and links being equal (``Composed.monotone_metrics``, and metrics derived from these that
-get better with each of them). So a system with a design that
-another one dominates within its pool can be replaced by a system that is at least as good, and the
-front's points are all among the systems of non-dominated designs. These are not visited one by one
+of machines and links being equal (``Composed.monotone_metrics``, and metrics derived from these
+that get better with each of them). So a system with a design that another one dominates within its
+pool can be replaced by a system that is at least as good, and the front's points are all among the systems of non-dominated designs. These are not visited one by one
 either: each pool's designs are halved again and again, and a combination of halves is left out if
 the system of their ideal points breaks a limit or is dominated. See docs/exact-fronts.md.
 
@@ -106,7 +105,8 @@ def _checked(problem: Problem) -> Composed:
     ]
     problems += [
         f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
-        "or on a metric of these that gets better with each of them, from its bad side, as only they never get worse if a machine gets better"
+        "or on a metric of these that gets better with each of them, from its bad side, as only "
+        "they never get worse if a machine gets better"
         for item in problem.constraints
         if not item.is_known and not (item.is_limit and item.expression.names <= known)
     ]

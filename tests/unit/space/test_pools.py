@@ -92,7 +92,7 @@ def test_a_mapping_may_name_the_designs_of_pools_and_overrides_them():
     assert space.decode(space.encode(named))[0] == space.designs["both"]
     changed = space.decode(space.encode({**named, "prefill_stacks": 2}))[0]
     assert changed == {**space.designs["both"], "prefill_stacks": 2}
-    with pytest.raises(InputError, match="unknown design of pool prefill 'smal'. Did you mean"):
+    with pytest.raises(InputError, match=r"unknown design of pool prefill 'smal'\. Did you mean"):
         space.encode({**named, "prefill": "smal"})
 
 

@@ -3,9 +3,10 @@
 Every objective and limit of such a problem never gets worse if a pool's metrics get better, numbers
 of machines and links being equal (``Composed.monotone_metrics``, and metrics derived from these
 that get better with each of them). So a system with a design that another one dominates within its
-pool can be replaced by a system that is at least as good, and the front's points are all among the systems of non-dominated designs. These are not visited one by one
-either: each pool's designs are halved again and again, and a combination of halves is left out if
-the system of their ideal points breaks a limit or is dominated. See docs/exact-fronts.md.
+pool can be replaced by a system that is at least as good, and the front's points are all among the
+systems of non-dominated designs. These are not visited one by one either: each pool's designs are
+halved again and again, and a combination of halves is left out if the system of their ideal points
+breaks a limit or is dominated. See docs/exact-fronts.md.
 
 Limiting assumption: nothing but numbers of machines and links joins the pools. Of systems with
 equal objectives those are counted and listed whose designs are all non-dominated in their pools.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,8 @@ def accuracy(
             for item in choices
         )
     measured = None if table is None else read_measured_table(table)
-    outcome = tables.AccuracyReport(model, _n_parameters(model), choices, measured)
+    n_parameters, vocab_size = _sizes(model)
+    outcome = tables.AccuracyReport(model, n_parameters, choices, measured, vocab_size)
     outcome.estimates()  # a wrong name is an error before anything is printed
     report(
         "accuracy",
@@ -45,8 +47,10 @@ def accuracy(
     )
 
 
-def _n_parameters(model: str) -> float:
-    """Of a model with published scores, or of any that can be loaded.
+def _sizes(model: str) -> tuple[float, float]:
+    """Parameters and vocabulary of a model that can be loaded or has published scores.
+
+    The vocabulary is infinite where only scores are known.
 
     Raises:
         UnknownNameError: Nobody knows it.
@@ -56,7 +60,8 @@ def _n_parameters(model: str) -> float:
     from codesign.models.workload import list_models, load_model, parameter_count
 
     if model in list_models() or "/" in model:
-        return float(parameter_count(load_model(model)))
+        loaded = load_model(model)
+        return float(parameter_count(loaded)), float(loaded.vocab_size)
     if model_key(model) in scored_models():
-        return n_parameters_of(model)
+        return n_parameters_of(model), math.inf
     raise UnknownNameError("language model", model, {*list_models(), *scored_models()})

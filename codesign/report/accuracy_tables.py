@@ -55,12 +55,14 @@ class AccuracyReport:
         model: Name.
         choices: Combinations of formats that are of interest.
         table: What was measured of it; None: nothing.
+        vocab_size: Its vocabulary, where no estimate of a perplexity is larger.
     """
 
     model: str
     n_parameters: float
     choices: Sequence[FormatChoice]
     table: MeasuredTable | None = None
+    vocab_size: float = math.inf
 
     @property
     def scores(self) -> tuple[PublishedScore, ...]:
@@ -86,10 +88,13 @@ class AccuracyReport:
     def estimates(self) -> list[tuple[FormatChoice, str, ScoreEstimate]]:
         """Each choice with each measure."""
         return [
-            (choice, measure, estimate(choice, self.model, self.n_parameters, measure))
+            (choice, measure, self._estimate(choice, measure))
             for choice in self.choices
             for measure in MEASURES
         ]
+
+    def _estimate(self, choice: FormatChoice, measure: Measure) -> ScoreEstimate:
+        return estimate(choice, self.model, self.n_parameters, measure, self.vocab_size)
 
     def measured(self) -> list[dict[str, Any]]:
         """Each row of the table, then each choice that it lacks, beside what others have of it.
@@ -333,7 +338,8 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
         )
     for measure in MEASURES:
         try:
-            result = estimate(choice, model.name, float(parameter_count(model)), measure)
+            size = float(parameter_count(model))
+            result = estimate(choice, model.name, size, measure, model.vocab_size)
         except InputError as error:
             lines.append((f"{measure} over 16 bits", "not known", "", "", str(error)))
             continue

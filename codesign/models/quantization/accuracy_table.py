@@ -86,7 +86,7 @@ def measure_table(
         InputError: Model, text or output cannot be used; nothing is written.
     """
     device = usable_device(settings.device)
-    decoder = load_checkpoint(settings.model, device, settings.context_length)
+    decoder = load_checkpoint(settings.model, device)
     sequences = split_text(
         read_tokens(settings.model, settings.text),
         settings.context_length,

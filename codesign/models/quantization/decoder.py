@@ -50,6 +50,9 @@ class DecoderShape:
     """Of Llama 3.1: factor, low_freq_factor, high_freq_factor, original context; None: no
     scaling."""
     tie_word_embeddings: bool = False
+    windows: tuple[int | None, ...] = ()
+    """Tokens back to which each layer attends, its own among them; None: to all. Empty: all of
+    all layers."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Decoder:
         """(b, s, hidden) behind a layer."""
         prefix = layer_prefix(layer)
         normed = self._normed(hidden, f"{prefix}input_layernorm.weight")
-        hidden = hidden + self._attention(prefix, normed, observe)
+        hidden = hidden + self._attention(layer, normed, observe)
         normed = self._normed(hidden, f"{prefix}post_attention_layernorm.weight")
         gate = self._product(f"{prefix}mlp.gate_proj", normed, observe)
         inner = functional.silu(gate) * self._product(f"{prefix}mlp.up_proj", normed, observe)
@@ -132,8 +135,8 @@ class Decoder:
         bias = self.weights.get(f"{name}.bias")
         return functional.linear(inputs, self.weights[f"{name}.weight"], bias)
 
-    def _attention(self, prefix: str, normed: Tensor, observe: Observer | None) -> Tensor:
-        shape, in_flight = self.shape, self.in_flight
+    def _attention(self, layer: int, normed: Tensor, observe: Observer | None) -> Tensor:
+        shape, in_flight, prefix = self.shape, self.in_flight, layer_prefix(layer)
         queries = self._heads(prefix, "q", normed, observe, shape.num_attention_heads)
         keys = self._heads(prefix, "k", normed, observe, shape.num_key_value_heads)
         values = self._heads(prefix, "v", normed, observe, shape.num_key_value_heads)
@@ -144,11 +147,20 @@ class Decoder:
             keys = keys @ in_flight.rotation_of_heads
         if in_flight.kv_cache is not None:
             keys, values = quantize(keys, in_flight.kv_cache), quantize(values, in_flight.kv_cache)
+        mask = self._window_mask(layer, normed.shape[1])
         mixed = functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=True, enable_gqa=True
+            queries, keys, values, mask, is_causal=mask is None, enable_gqa=True
         )
         joined = mixed.transpose(1, 2).flatten(2)
         return self._product(f"{prefix}self_attn.o_proj", joined, observe)
+
+    def _window_mask(self, layer: int, length: int) -> Tensor | None:
+        """(s, s) true where a token is within the window of a later one; None: all are."""
+        window = self.shape.windows[layer] if self.shape.windows else None
+        if window is None or length <= window:
+            return None
+        square = torch.ones(length, length, dtype=torch.bool, device=self.device)
+        return square.tril().triu(1 - window)
 
     def _heads(
         self, prefix: str, letter: str, normed: Tensor, observe: Observer | None, n_heads: int

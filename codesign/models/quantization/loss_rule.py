@@ -266,13 +266,18 @@ def bounded(unbounded_loss: float, worst: float) -> float:
 
 
 def estimate(
-    formats: FormatChoice, model: str, n_parameters: float, measure: Measure = "accuracy"
+    formats: FormatChoice,
+    model: str,
+    n_parameters: float,
+    measure: Measure = "accuracy",
+    vocab_size: float = math.inf,
 ) -> ScoreEstimate:
-    """What is known or estimated of a model in these formats.
+    """Published or estimated score of a model in some formats.
 
     Args:
         model: Name; published scores of exactly these formats are looked up.
         measure: ``accuracy`` or ``perplexity``.
+        vocab_size: Perplexity of guessing among all tokens, which no estimate exceeds.
 
     Raises:
         UnknownNameError: No such format, or an algorithm that the rule does not know.
@@ -287,11 +292,15 @@ def estimate(
         sources = "; ".join(dict.fromkeys(score.source for score in same))
         mean = sum(values) / len(values)
         return ScoreEstimate(mean, min(values), max(values), "published", sources)
-    return estimate_by_rule(formats, model, n_parameters, measure)
+    return estimate_by_rule(formats, model, n_parameters, measure, vocab_size)
 
 
 def estimate_by_rule(
-    formats: FormatChoice, model: str, n_parameters: float, measure: Measure = "accuracy"
+    formats: FormatChoice,
+    model: str,
+    n_parameters: float,
+    measure: Measure = "accuracy",
+    vocab_size: float = math.inf,
 ) -> ScoreEstimate:
     """The same by the rule alone, also where a score is published.
 
@@ -316,6 +325,8 @@ def estimate_by_rule(
         kinds.append("mixtures")
         width = max(width, rule.mixtures.error)
     low, high = interval(value, width, constants.floor)
+    if measure == "perplexity":  # a model without error has a perplexity of 1
+        low, value, high = (min(x, math.log(vocab_size)) for x in (low, value, high))
     lower, upper = sorted(_ratio(end, measure) for end in (low, high))
     source = f"80 % of withheld {' and '.join(kinds)} are within these ends"
     return ScoreEstimate(_ratio(value, measure), lower, upper, "estimated", source)

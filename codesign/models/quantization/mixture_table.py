@@ -79,7 +79,7 @@ def mixture_table(
     """
     _check(settings, average_bits, divergence_nats)
     device = usable_device(settings.device)
-    decoder = load_checkpoint(settings.model, device, settings.context_length)
+    decoder = load_checkpoint(settings.model, device)
     n_sequences = settings.n_sequences
     split = split_text(
         read_tokens(settings.model, settings.text),

@@ -53,27 +53,14 @@ class _Constants(Record):
     rope_theta: Annotated[float, Field(ge=1, strict=True, allow_inf_nan=False)] = 10000.0
 
 
-def load_checkpoint(
-    folder: Path, device: str = "cpu", context_length: int | None = None
-) -> Decoder:
+def load_checkpoint(folder: Path, device: str = "cpu") -> Decoder:
     """The decoder of a folder, in float32.
-
-    Args:
-        context_length: Tokens of the longest sequence that the caller runs. The decoder attends
-            to all of them, so a model with a shorter window is refused.
 
     Raises:
         InputError: The folder lacks a file, or has a layout or a weight that cannot be used.
         MissingExtraError: The library that reads weights is not installed.
     """
     model, document = _read_config(folder)
-    window = model.sliding_window
-    if window is not None and (context_length or 0) > window:
-        raise InputError(
-            f"expected sequences of at most {window:,} tokens, the model's window, got "
-            f"{context_length:,}",
-            document.where("sliding_window"),
-        )
     shape = _decoder_shape(model, document)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
@@ -230,6 +217,10 @@ def _decoder_shape(model: LanguageModel, document: Document) -> DecoderShape:
         rope_theta=constants.rope_theta,
         rope_scaling=scaling,
         tie_word_embeddings=model.tie_word_embeddings,
+        windows=tuple(
+            model.sliding_window if kind == "sliding_attention" else None
+            for kind in model.attention_kinds()
+        ),
     )
 
 

@@ -420,7 +420,7 @@ class LanguageModel(Record):
         if self.sliding_window is not None and not slides:
             raise KeyedValueError("sliding_window", "no layer has sliding_attention")
         heads = zip(self._by_layer("num_attention_heads"), self._by_layer("num_key_value_heads"),
-                    self._kinds(), strict=True)  # fmt: skip
+                    self.attention_kinds(), strict=True)  # fmt: skip
         for queries, keys, kind in heads:
             if kind in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
                 raise KeyedValueError(
@@ -547,10 +547,11 @@ class LanguageModel(Record):
     @property
     def layers_by_type(self) -> dict[LayerType, int]:
         """Layers of each kind of attention that the model has."""
-        kinds = self._kinds()
+        kinds = self.attention_kinds()
         return {kind: kinds.count(kind) for kind in get_args(LayerType) if kind in kinds}
 
-    def _kinds(self) -> tuple[LayerType, ...]:
+    def attention_kinds(self) -> tuple[LayerType, ...]:
+        """The kind of attention of each layer."""
         if self.layer_types is not None:
             return self.layer_types
         if self.full_attention_interval is not None:
@@ -590,7 +591,7 @@ class LanguageModel(Record):
                 share them.
         """
         layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
-        rows = zip(self._kinds()[:layers], *map(self._by_layer, factors), strict=False)
+        rows = zip(self.attention_kinds()[:layers], *map(self._by_layer, factors), strict=False)
         return sum(prod(numbers) for kind, *numbers in rows if kind in kinds)
 
     def _by_layer(self, key: HeadKey) -> tuple[int, ...]:

@@ -28,6 +28,15 @@ from codesign.models.quantization.published import (
 from validation.studies.fit_accuracy import ConcentrationFit, LossFit, usable_scores
 
 
+def test_no_estimate_of_a_perplexity_is_beyond_the_vocabulary() -> None:
+    formats = FormatChoice("int3-g128", "mxint4", "mxint4")
+    free = estimate(formats, "llama-3-70b", 70.6e9, "perplexity")
+    ends = estimate(formats, "llama-3-70b", 70.6e9, "perplexity", 128_256)
+    assert ends.high == pytest.approx(128_256)
+    assert free.high > 1e6
+    assert ends.low == free.low <= ends.ratio <= ends.high
+
+
 def test_every_score_has_a_source_and_its_ratio_is_that_of_its_numbers() -> None:
     scores = published_scores()
     assert len({score.identifier for score in scores}) == len(scores) > 150

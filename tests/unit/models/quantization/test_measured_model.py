@@ -250,6 +250,21 @@ def changed_folder(folder: Path, **keys: Any) -> Path:
     return folder
 
 
+def test_a_token_attends_to_its_window_alone(tmp_path: Path) -> None:
+    decoder = load_checkpoint(
+        changed_folder(tmp_path / "m", sliding_window=8, model_type="mistral")
+    )
+    assert set(decoder.shape.windows) == {8}
+    shape = replace(decoder.shape, num_hidden_layers=1)
+    tokens = torch.randint(0, 256, (2, 24), generator=torch.Generator().manual_seed(0))
+    # Positions are relative, so that a layer sees a window as it would the sequence alone.
+    full = Decoder(replace(shape, windows=()), decoder.weights)
+    alone = [full.logits(tokens[:, max(end - 8, 0) : end])[:, -1] for end in range(1, 25)]
+    windowed = Decoder(shape, decoder.weights).logits(tokens)
+    assert torch.allclose(windowed, torch.stack(alone, dim=1), atol=1e-4)
+    assert not torch.allclose(windowed, full.logits(tokens), atol=1e-2)
+
+
 def test_what_cannot_be_used_is_refused_in_a_line(tmp_path: Path, held_out: Path) -> None:
     with pytest.raises(InputError, match=r"expected a folder with config\.json"):
         load_checkpoint(tmp_path)
@@ -297,14 +312,13 @@ def test_what_cannot_be_used_is_refused_in_a_line(tmp_path: Path, held_out: Path
         ({"num_attention_heads": 0}, r"num_attention_heads"),
         ({"num_key_value_heads": 3}, r"num_key_value_heads"),
         ({"hidden_act": "gelu"}, r"hidden_act: .*silu"),
-        ({"sliding_window": 100, "model_type": "mistral"}, r"at most 100 tokens, .*got 128"),
     ],
 )
 def test_a_configuration_out_of_bounds_is_refused_at_its_key(
     tmp_path: Path, keys: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        load_checkpoint(changed_folder(tmp_path / "model", **keys), context_length=128)
+        load_checkpoint(changed_folder(tmp_path / "model", **keys))
 
 
 @pytest.mark.parametrize(
@@ -474,7 +488,7 @@ FAMILIES = {
             },
         },
     ),
-    "mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": None}),
+    "mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": 16}),
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {"head_dim": 32}),
 }

@@ -159,7 +159,7 @@ def _follows(body: list[ast.stmt], position: int) -> bool:
 
 MODULES = sorted(
     path.relative_to(PACKAGE).as_posix()
-    for part in ("models", "evaluators")
+    for part in ("models/hardware", "models/memtech", "models/workload", "evaluators")
     for path in (PACKAGE / part).rglob("*.py")
 )
 

@@ -13,15 +13,14 @@ import codesign
 from codesign.base.metrics import METRICS, flipped, flipped_columns
 
 ROOT = Path(codesign.__file__).parent
-OWNER = "metrics.py"
+OWNER = "base/metrics.py"
 """The module that flips signs."""
 OF_SOMETHING_ELSE = {
-    "analysis/uncertainty.py": "either end of a range, of every metric",
-    "optimizers/acquisition.py": "of all values of an objective, before their logarithm",
-    "optimizers/prediction.py": "of all values of an objective, before their logarithm",
-    "quantization/transformations.py": "random, of a matrix",
+    "insight/uncertainty/uncertainty.py": "either end of a range, of every metric",
+    "search/optimizers/acquisition.py": "of all values of an objective, before their logarithm",
+    "search/optimizers/prediction.py": "of all values of an objective, before their logarithm",
+    "models/quantization/transformations.py": "random, of a matrix",
     "report/accuracy_tables.py": "of what a score measures: accuracy, or perplexity",
-    "studies/validation/fit_accuracy.py": "of what a score measures: accuracy, or perplexity",
 }
 """Where a sign that multiplies is not that of an objective, and of what it is."""
 SENSES = {"minimize", "maximize"}

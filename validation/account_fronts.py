@@ -5,7 +5,7 @@ account in its place, and against TDP within limits: with every constant typical
 and all of them high. A memory appears on a front if a point of it has a design with that memory. A
 point of the typical front stays if one of its designs is on the other two fronts; it keeps its
 limits if one of its designs does with every constant at the end that is worst for it
-(``insight/uncertainty/limits_over_ranges.py``). Of a point with more designs than a front lists, only those
+(``insight.uncertainty``). Of a point with more designs than a front lists, only those
 that are listed count. MemExplorer's designs are priced at both ends of all ranges.
 """
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codesign import __version__, api, problems, testing
+from codesign.answers.answer import answers, schema_of
 from codesign.base import metrics, plugins
 from codesign.base.schema import Record, meanings
-from codesign.cli import documents
 from codesign.cli.app import command_tree
 from codesign.models.memtech.technology import MemoryTechnology
 from codesign.models.workload.model import LanguageModel
@@ -175,10 +175,9 @@ def _schemas() -> Iterator[str]:
         "# JSON Schemas\n\nThe keys of each document that `--json` prints. "
         "[Documents of `--json`](../json.md) says which command prints it.\n\n"
     )
-    for label, file in documents.published().items():
-        schema = documents.read_schema(file)
-        place = f"../../codesign/answers/schemas/{file.path.name}"
-        yield f"## {label}\n\n{schema['title']}. [The schema]({place}).\n\n"
+    for record in answers().values():
+        schema = schema_of(record)
+        yield f"## {record.schema_label()}\n\n{schema['title']}.\n\n"
         rows: list[tuple[object, ...]] = []
         for key, value in schema.get("properties", {}).items():
             required = "" if key in schema.get("required", ()) else "optional"

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from codesign.cli import documents
+from codesign.answers import answer, json_values
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
+
+    from codesign.answers.answer import Answer
 
 # A busy machine may take long over any example: time is no property that a test asserts.
 settings.register_profile("any machine", deadline=None)
@@ -47,17 +49,9 @@ def await_ends() -> Callable[[Iterable[int]], None]:
 @cache
 def _validator(label: str) -> Draft202012Validator:
     from jsonschema import Draft202012Validator
-    from referencing import Registry, Resource
 
-    def resource(path: Path) -> tuple[str, Resource]:
-        contents = json.loads(path.read_text(encoding="utf-8"))
-        return contents["$id"], Resource.from_contents(contents)
-
-    # Read once here, the common parts are not searched for at every reference.
-    common = map(resource, documents.FOLDER.glob("common.v*.json"))
-    registry = Registry().with_resources(common).crawl()
-    schema = documents.read_schema(documents.published()[label])
-    return Draft202012Validator(schema, registry=registry)
+    records = {record.schema_label(): record for record in answer.answers().values()}
+    return Draft202012Validator(answer.schema_of(records[label]))
 
 
 def _check(document: Any) -> None:
@@ -76,13 +70,13 @@ def check_document() -> Callable[[Any], None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _documents_follow_their_schemas() -> Iterator[None]:
-    stamped = documents.stamped
+    stamped = json_values.stamped
 
-    def checked(name: str, document: Any) -> dict[str, Any]:
-        result = stamped(name, document)
-        _check(result)
+    def checked(record: Answer) -> dict[str, Any]:
+        result = stamped(record)
+        _check(json.loads(json_values.to_json_text(result)))
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "stamped", checked)
+        patch.setattr(json_values, "stamped", checked)
         yield

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -306,7 +306,6 @@ def study_report(fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any
         if own:
             page += [f"## MemExplorer's designs, {phase}", _design_table(own)]
     return StudyReport(
-        document={"fronts": list(map(asdict, fronts)), "designs": list(designs)},
         title="What the accounts change",
         introduction=(
             "The exact front of throughput for OSWorld (Llama-3.3-70B, 8-bit formats, profile "

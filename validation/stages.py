@@ -8,7 +8,7 @@ choose alike, which says whether stages converge or want machines of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -236,7 +236,6 @@ def study_report(answers: Sequence[StageAnswer]) -> StudyReport:
         page += [f"## {answer.campaign}", described, *read]
         terminal += read
     return StudyReport(
-        document={"answers": list(map(asdict, answers))},
         title="Machines for stages",
         introduction=(
             "Exact fronts of throughput against TDP of systems whose stages have machines of "

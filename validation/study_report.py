@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.report.tables import text_line
 from validation.findings import Finding, Part
@@ -18,14 +18,12 @@ class StudyReport:
     """A finished study.
 
     Attributes:
-        document: All results, as plain values.
         title: Of the page.
         introduction: First paragraph of the page.
         page: Rest of the page.
         terminal: Parts that a terminal shows.
     """
 
-    document: Mapping[str, Any]
     title: str
     introduction: str
     page: Sequence[Part]

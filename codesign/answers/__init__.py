@@ -1,1 +1,1 @@
-"""Schemas of the JSON documents."""
+"""Typed answers of commands, from which documents and schemas are made."""

@@ -6,7 +6,9 @@ draws or prints the rows of any evaluator knows these.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Required, TypedDict
+from typing import Required
+
+from typing_extensions import TypedDict
 
 
 class OperatorRow(TypedDict, total=False):

@@ -64,7 +64,7 @@ def meanings(record: type) -> dict[str, str]:
     """The text below each field of a record, those of base classes first."""
     texts = {}
     for kind in reversed(record.__mro__):
-        if kind in (object, BaseModel, Record):
+        if kind in (object, dict, BaseModel, Record):
             continue
         definition: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
         for field, text in pairwise(definition.body):

@@ -23,6 +23,7 @@ def accuracy(
     as_json: AsJson = False,
 ) -> None:
     """Show what formats cost a model in accuracy: published, measured, and estimates as such."""
+    from codesign.answers.accuracy import AccuracyAnswer
     from codesign.models.quantization.measured import read_measured_table
     from codesign.models.quantization.published import FormatChoice
     from codesign.report import accuracy_tables as tables
@@ -37,14 +38,8 @@ def accuracy(
         )
     measured = None if table is None else read_measured_table(table)
     n_parameters, vocab_size = _sizes(model)
-    outcome = tables.AccuracyReport(model, n_parameters, choices, measured, vocab_size)
-    outcome.estimates()  # a wrong name is an error before anything is printed
-    report(
-        "accuracy",
-        as_json,
-        lambda: tables.accuracy_document(outcome),
-        lambda: tables.accuracy_tables(outcome),
-    )
+    answer = AccuracyAnswer.describe(model, n_parameters, choices, measured, vocab_size)
+    report(as_json, lambda: answer, lambda: tables.accuracy_tables(answer, measured))
 
 
 def _sizes(model: str) -> tuple[float, float]:

@@ -18,6 +18,8 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.answers.answer import Answer
+    from codesign.answers.campaigns import ParetoAnswer, RunAnswer
     from codesign.insight.uncertainty.uncertainty_results import RobustFront
     from codesign.search.campaign import Campaign, CampaignStatus, Results
     from codesign.search.campaign.execution_settings import Execution
@@ -117,6 +119,7 @@ def run(
     from codesign.search.campaign import Campaign
 
     campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
+    from codesign.answers.campaigns import RunAnswer
     from codesign.cli.progress import CampaignBars
 
     execution = execution_of(
@@ -130,7 +133,7 @@ def run(
     results = campaign.results()
     front = campaign.front_results(results)
     written = [campaign.store_path, *_write_all(results, front, campaign.folder)]
-    _report_results("run", campaign, results, front, written, None, share(tolerance), as_json)
+    _report_results(RunAnswer, campaign, results, front, written, None, share(tolerance), as_json)
 
 
 def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
@@ -159,7 +162,7 @@ def front_to_draw(results: Results, front: Results) -> Results:
 
 
 def _report_results(
-    command: str,
+    record: type[RunAnswer | ParetoAnswer],
     campaign: Campaign,
     results: Results,
     front: Results,
@@ -177,14 +180,13 @@ def _report_results(
 
     paths = [shown_path(path) for path in written]
 
-    def document() -> dict[str, Any]:
-        files = {"files": paths} if paths else {}
-        more = (
-            {"uncertainty": uncertainty_tables.front_document(robust, front, limit)}
-            if robust
-            else {}
-        )
-        return results_report.front_document(results, front, limit, tolerance) | files | more
+    def answer() -> Answer:
+        from codesign.answers.campaigns import FrontUncertainty
+
+        more: dict[str, Any] = {"files": paths} if paths else {}
+        if robust:
+            more["uncertainty"] = FrontUncertainty.describe(robust, front, limit)
+        return record.describe_front(results, front, limit, tolerance, **more)
 
     def tables() -> list[RenderableType]:
         optimizers = [] if results.is_enumerated else [results_report.optimizers_table(results)]
@@ -195,7 +197,7 @@ def _report_results(
         )
         return parts + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
 
-    report(command, as_json, document, tables)
+    report(as_json, answer, tables)
     if as_json:  # a table says it below itself
         for words in reference_warnings(results):
             say(f"Warning: {words}.")
@@ -256,6 +258,7 @@ def pareto(
 
     The table folds plateaus; the JSON document has every design and says which are folded.
     """
+    from codesign.answers.campaigns import ParetoAnswer
     from codesign.search.campaign import Campaign
 
     draws = sampling("--robust", robust, samples, seed)
@@ -269,7 +272,15 @@ def pareto(
         robust_analysis = robust_front(front, **draws)
     listed = limit_of(limit, show_all)
     _report_results(
-        "pareto", campaign, results, front, [], listed, share(tolerance), as_json, robust_analysis
+        ParetoAnswer,
+        campaign,
+        results,
+        front,
+        [],
+        listed,
+        share(tolerance),
+        as_json,
+        robust_analysis,
     )
 
 
@@ -285,13 +296,13 @@ def status(
     from codesign.search.campaign import Campaign
 
     campaign = Campaign.load(name, folder)
+    from codesign.answers.campaigns import StatusAnswer
     from codesign.report import progress_tables
 
     campaign_status, reading = campaign.status(), campaign.reading
     report(
-        "status",
         as_json,
-        lambda: progress_tables.document(campaign_status) | {"evaluator": reading},
+        lambda: StatusAnswer.describe(campaign_status, evaluator=reading),
         lambda: progress_tables.status_tables(campaign_status, reading),
     )
     if verify:
@@ -310,6 +321,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the campaigns, also those not yet started."""
+    from codesign.answers.campaigns import CampaignProgress, RunsAnswer
     from codesign.report import progress_tables
     from codesign.search.campaign import list_campaigns
 
@@ -317,9 +329,8 @@ def runs(
     campaigns = [item for item in listed if show_all or not _is_unused_problem(item)]
     n_hidden = len(listed) - len(campaigns)
     report(
-        "runs",
         as_json,
-        lambda: {"campaigns": [progress_tables.document(campaign) for campaign in listed]},
+        lambda: RunsAnswer(campaigns=[CampaignProgress.describe(status) for status in listed]),
         lambda: progress_tables.campaigns_tables(campaigns, n_hidden),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,7 @@ from codesign.cli.output import AsJson, report, say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.answers.comparisons import CompareAnswer
     from codesign.insight.comparison import Comparison, Outcome
 
 
@@ -108,15 +109,16 @@ def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None
 def _report_outcome(
     comparison: Comparison, outcome: Outcome, written: list[Path], as_json: bool
 ) -> None:
-    from codesign.report.comparison_document import evaluators_line, outcome_document
+    from codesign.report.comparison_document import evaluators_line
     from codesign.report.comparison_tables import shown_tables
-    from codesign.report.comparison_wall_time import wall_time_document
     from codesign.report.tables import spaced, text_line
 
     paths = [shown_path(path) for path in written]
 
-    def document() -> dict[str, Any]:
-        return outcome_document(outcome) | wall_time_document(outcome) | {"files": paths}
+    def answer() -> CompareAnswer:
+        from codesign.answers.comparisons import CompareAnswer
+
+        return CompareAnswer.describe_all(outcome, paths)
 
     def tables() -> list[RenderableType]:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
@@ -126,4 +128,4 @@ def _report_outcome(
         wrote = text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")
         return spaced(text_line(head, "bold"), *noted, [*notes, wrote])
 
-    report("compare", as_json, document, tables)
+    report(as_json, answer, tables)

@@ -33,12 +33,12 @@ from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import LimitFlags, Model
 
 if TYPE_CHECKING:
+    from codesign.answers.economics import EconomicsReport
     from codesign.evaluators.economics.decoding import RequestTokens
     from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.frontier import Grid, Points
     from codesign.evaluators.economics.serving_offer import DeviceServing, Formats, Offer
     from codesign.models.hardware.accelerator import AcceleratorBatch
-    from codesign.report.economics_tables import EconomicsReport
 
 _FITTED = "fitted"
 _ROOFLINE_OPTIONS = (
@@ -70,9 +70,10 @@ def economics(
     as_json: AsJson = False,
 ) -> None:
     """Price a model: dollars per million tokens against speed, fastest and best-value points."""
+    from codesign.answers.economics import EconomicsAnswer
     from codesign.evaluators.economics.frontier import Grid
     from codesign.evaluators.economics.serving_offer import serve
-    from codesign.report.economics_tables import to_document, to_tables
+    from codesign.report.economics_tables import to_tables
 
     tried = Grid(**filled_keys(largest))
     check_numbers(alpha, instance, tried)
@@ -105,9 +106,8 @@ def economics(
     economics_report = study.report(points.within(*limits), alpha)
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
-        "economics",
         as_json,
-        lambda: to_document(economics_report),
+        lambda: EconomicsAnswer.describe(economics_report),
         lambda: to_tables(economics_report, rows),
     )
 
@@ -151,10 +151,10 @@ class _Study:
 
     def report(self, points: Points, alpha: float) -> EconomicsReport:
         """What the points say, and what their numbers rest on."""
+        from codesign.answers.economics import EconomicsReport
         from codesign.models.hardware.device import load_device
         from codesign.models.machines.device.expected_error import energy_range
         from codesign.report import economics_words as words
-        from codesign.report.economics_tables import EconomicsReport
 
         serving, options, model = self.serving, self.options, self.workload.model
         tokens, speculation = serving.decoding.tokens, serving.decoding.speculation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,7 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.answers.campaigns import EnumerateAnswer
     from codesign.search.campaign import Campaign
     from codesign.search.enumeration import ExactFront, KeptFront
 
@@ -121,16 +122,20 @@ def _report_front(
 
     results = campaign.exact_results(front)
 
-    def document() -> dict[str, Any]:
+    def answer() -> EnumerateAnswer:
+        from codesign.answers.campaigns import EnumerateAnswer
+
         more = {"files": files} if files else {}
-        return exact_front_tables.document(results, front, seconds, limit, tolerance, kept) | more
+        return EnumerateAnswer.describe_exact(
+            results, front, seconds, limit, tolerance, kept, **more
+        )
 
     def tables() -> list[RenderableType]:
         return exact_front_tables.tables(
             results, front, seconds, terminal_width(), limit, files, tolerance, kept
         )
 
-    report("enumerate", as_json, document, tables)
+    report(as_json, answer, tables)
 
 
 enumerate_.__name__ = "enumerate"

@@ -25,6 +25,7 @@ from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
 
 if TYPE_CHECKING:
+    from codesign.answers.designs import EvaluateAnswer
     from codesign.api import EvaluatedDesign
     from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
@@ -189,15 +190,18 @@ def _report(
 
         intervals = design_uncertainty(result, **draws)
 
-    def document() -> dict[str, Any]:
-        more = {"uncertainty": uncertainty_tables.design_document(intervals)} if intervals else {}
-        return explanation.to_document(result) | more
+    def answer() -> EvaluateAnswer:
+        from codesign.answers.campaigns import Uncertainty
+        from codesign.answers.designs import EvaluateAnswer
+
+        more = {"uncertainty": Uncertainty.describe(intervals)} if intervals else {}
+        return EvaluateAnswer.describe(result, **more)
 
     def tables() -> Any:
         parts = explanation.to_tables(title, result, make_console().width)
         return parts + (uncertainty_tables.design_tables(intervals, result) if intervals else [])
 
-    report("evaluate", as_json, document, tables)
+    report(as_json, answer, tables)
     if result.broken:
         broken = ", ".join(result.broken)
         say(f"warning: this design cannot be built or used so; it breaks {broken}")

@@ -60,6 +60,7 @@ def export(
 ) -> None:
     """Write the results, or one design, to a file that the next tool loads."""
     from codesign import api
+    from codesign.answers.campaigns import ExportAnswer
     from codesign.base import plugins
     from codesign.report.frames import check_scope
 
@@ -90,7 +91,7 @@ def export(
         notes += [f"the designs of {results.front_words}"] if scope != "all" else []
         write = plugins.load("exports", chosen)
         paths = [shown_path(write(results, output, scope))]
-    report_files("export", as_json, paths, notes)
+    report_files(ExportAnswer, as_json, paths, notes)
 
 
 def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
@@ -143,7 +144,7 @@ def check_ended(results: Results, asked_as: str, is_wanted: bool, do: str, where
     Raises:
         InputError: The campaign has not ended, and nobody asked for a part.
     """
-    from codesign.report.exports import progress_words
+    from codesign.answers.campaigns import progress_words
 
     if not results.is_partial:
         return []

@@ -66,6 +66,7 @@ def figure(
 ) -> None:
     """Draw figures for a paper: fonts embedded, the same bytes every time."""
     from codesign import api
+    from codesign.answers.campaigns import FigureAnswer
     from codesign.report.drawing import check_format
 
     output, form = drawing.output, drawing.form
@@ -106,7 +107,7 @@ def figure(
         written = [shown_path(_draw_campaign(kind, campaign, results, path, width_mm))]
     else:
         written = [shown_path(x) for x in _draw_design(kind, chosen, path, width_mm)]
-    report_files("figure", as_json, written, notes)
+    report_files(FigureAnswer, as_json, written, notes)
 
 
 def _draw_both(
@@ -114,6 +115,7 @@ def _draw_both(
 ) -> None:
     """Hypervolume against evaluations, and the front, as far as the campaign has come."""
     from codesign import api
+    from codesign.answers.campaigns import FigureAnswer
     from codesign.report import figures
     from codesign.report.drawing import check_format
 
@@ -126,7 +128,7 @@ def _draw_both(
         figures.save_convergence(results, place / f"convergence.{form}"),
         figures.save_front(front, place / f"front.{form}", api.evaluate_named(results.problem)),
     ]
-    report_files("figure", as_json, [shown_path(path) for path in written])
+    report_files(FigureAnswer, as_json, [shown_path(path) for path in written])
 
 
 def _kind_and_name(words: list[str]) -> tuple[str, str]:

@@ -30,6 +30,7 @@ from codesign.cli.platform_flags import (
 )
 
 if TYPE_CHECKING:
+    from codesign.answers.serving import PoolInputs
     from codesign.evaluators.phase_machine import PhaseMachine
     from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
     from codesign.models.deployments.queueing.service_levels import ServiceLevel
@@ -84,9 +85,10 @@ def arrivals(
     as_json: AsJson = False,
 ) -> None:
     """Serve requests that arrive: waiting, first token, output token, goodput, utilization."""
+    from codesign.answers.serving import ArrivalsAnswer
     from codesign.models.deployments.queueing import Fleet, simulate
     from codesign.models.deployments.queueing.fleet import ROUTINGS
-    from codesign.report.arrival_tables import arrivals_document, arrivals_tables
+    from codesign.report.arrival_tables import arrivals_tables
 
     limits = engine.limits()
     if routing not in ROUTINGS:
@@ -135,9 +137,8 @@ def arrivals(
         "routing": routing,
     }
     report(
-        "arrivals",
         as_json,
-        lambda: arrivals_document(inputs, rows, served, level),
+        lambda: ArrivalsAnswer.describe(inputs, rows, served, level),
         lambda: arrivals_tables(question, rows, served, level),
     )
 
@@ -306,20 +307,22 @@ def _engine(limits: EngineLimits) -> dict[str, Any]:
     }
 
 
-def _pool_row(machine: ServingMachine, role: str, n_machines: int) -> dict[str, Any]:
+def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs:
+    from codesign.answers.serving import PoolInputs
+
     watts = machine.power_watts
-    return {
-        "role": role,
-        "design": {
-            name: machine.design[name]
-            for name in machine.design
-            if name != "batch_size" and machine.design[name] is not None
+    return PoolInputs(
+        role=role,
+        design={
+            name: value
+            for name, value in machine.design.items()
+            if name != "batch_size" and value is not None
         },
-        "machines": n_machines,
-        "devices": n_machines * machine.n_devices,
-        "cache_tokens": machine.limits.cache_tokens,
-        "board_power_watts": None if watts is None else n_machines * watts,
-    }
+        machines=n_machines,
+        devices=n_machines * machine.n_devices,
+        cache_tokens=machine.limits.cache_tokens,
+        board_power_watts=None if watts is None else n_machines * watts,
+    )
 
 
 def _words(stream: Arrivals, requests: StreamFlags) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -18,11 +18,11 @@ from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import Model
 
 if TYPE_CHECKING:
+    from codesign.answers.serving import ForecastAnswer, ForecastPhase, LoraUpdate
     from codesign.evaluators.forecast import ForecastEvaluator
     from codesign.evaluators.forecast.operator_work import PassWork
     from codesign.evaluators.forecast.performance import ForecastMachine
     from codesign.report.forecast_figures import Scene
-    from codesign.report.forecast_tables import ForecastReport, PhaseForecast
 
 _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
 _RECORDS = "codesign.evaluators.forecast.forecast_options"
@@ -125,7 +125,7 @@ def forecast(
 ) -> None:
     """Forecast time to first token and per output token from peak rates alone."""
     from codesign import api
-    from codesign.report.forecast_tables import to_document, to_tables
+    from codesign.report.forecast_tables import to_tables
 
     _check_figures(figure or [], figure_format)
     options, inputs = software.options(), request.inputs(model)
@@ -134,15 +134,9 @@ def forecast(
     if rates.device is not None:
         _check_fits(evaluator, rates.device)
     scene = _scene(evaluator, _machine(evaluator, rates))
-    forecast_report = _report(evaluator, scene, timeline, heat_map)
     files = _draw(scene, figure or [], output, figure_format)
-    forecast_report = replace(forecast_report, files=files)
-    report(
-        "forecast",
-        as_json,
-        lambda: to_document(forecast_report),
-        lambda: to_tables(forecast_report, make_console().width),
-    )
+    answer = _answer(evaluator, scene, timeline, heat_map, files)
+    report(as_json, lambda: answer, lambda: to_tables(answer, make_console().width))
 
 
 def _check_figures(names: list[str], form: str) -> None:
@@ -227,14 +221,23 @@ def _scene(evaluator: ForecastEvaluator, machine: ForecastMachine) -> Scene:
     )
 
 
-def _report(
-    evaluator: ForecastEvaluator, scene: Scene, n_steps: int | None, has_ratios: bool
-) -> ForecastReport:
+def _answer(
+    evaluator: ForecastEvaluator,
+    scene: Scene,
+    n_steps: int | None,
+    has_ratios: bool,
+    files: list[str],
+) -> ForecastAnswer:
+    from codesign.answers.serving import (
+        ForecastAnswer,
+        ForecastMachineEntry,
+        ForecastRequestEntry,
+        ForecastStep,
+    )
     from codesign.base.columns import design_columns
     from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import timeline
     from codesign.report.forecast_figures import ratio_grid
-    from codesign.report.forecast_tables import ForecastReport
 
     machine, request, options = scene.machine, evaluator.workload, evaluator.options
     rates = {
@@ -243,7 +246,11 @@ def _report(
     }
     evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
-    steps = None
+    more: dict[str, Any] = {"files": files} if files else {}
+    if update := _lora_update(evaluator, scene):
+        more["lora_update"] = update
+    if has_ratios:
+        more["ratios"] = ratio_grid(scene)
     if n_steps is not None:
         steps = timeline(
             scene.inference,
@@ -253,51 +260,57 @@ def _report(
             n_steps,
             counted.batch_size,
         )
-    return ForecastReport(
+        more["timeline"] = [ForecastStep(**row) for row in steps.rows()]
+    return ForecastAnswer(
         model=request.model,
         profile=options.profile,
         variant=options.variant,
-        request={
-            "prompt_tokens": scene.prompt_tokens,
-            "generated_tokens": scene.generated_tokens,
-            "batch_size": counted.batch_size,
-            "chunk_tokens": options.chunk_tokens,
-        },
-        machine={
+        request=ForecastRequestEntry(
+            prompt_tokens=scene.prompt_tokens,
+            generated_tokens=scene.generated_tokens,
+            batch_size=counted.batch_size,
+            chunk_tokens=options.chunk_tokens,
+        ),
+        machine=ForecastMachineEntry(
             **rates,
-            "dispatch_latency_s": machine.dispatch_latency_s,
-            "compute_efficiency": options.compute_efficiency,
-            "memory_efficiency": options.memory_efficiency,
-        },
+            dispatch_latency_s=machine.dispatch_latency_s,
+            compute_efficiency=options.compute_efficiency,
+            memory_efficiency=options.memory_efficiency,
+        ),
         metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
         prefill=_phase(counted.prefill, machine),
         decode=_phase(counted.decode, machine),
         notes=notes(counted, request),
-        lora_update=_lora_update(evaluator, scene),
-        timeline=steps.rows() if steps is not None else (),
-        ratios=ratio_grid(scene) if has_ratios else {},
+        **more,
     )
 
 
-def _phase(work: PassWork, machine: ForecastMachine) -> PhaseForecast:
+def _phase(work: PassWork, machine: ForecastMachine) -> ForecastPhase:
+    from codesign.answers.serving import ForecastOperator, ForecastPhase, WorkTotals
     from codesign.evaluators.forecast.forecast_explanation import operator_rows, totals
-    from codesign.report.forecast_tables import PhaseForecast
 
-    compute, memory = machine.phase_times(work)
-    rows = operator_rows(work, machine)
-    return PhaseForecast(totals(work), float(compute), float(memory), rows)
+    compute_s, memory_s = map(float, machine.phase_times(work))
+    return ForecastPhase(
+        totals=WorkTotals(**totals(work)),
+        compute_s=compute_s,
+        memory_s=memory_s,
+        bound="compute" if compute_s > memory_s else "memory",
+        operators=[ForecastOperator(**row) for row in operator_rows(work, machine)],
+    )
 
 
-def _lora_update(evaluator: ForecastEvaluator, scene: Scene) -> dict[str, float]:
+def _lora_update(evaluator: ForecastEvaluator, scene: Scene) -> LoraUpdate | None:
     """Operations and time of merging the adapters into all layers once (LIFE Eq. 7)."""
+    from codesign.answers.serving import LoraUpdate
     from codesign.evaluators.forecast.scenarios import lora_update_ops
 
     variant, model = evaluator.options.variant, scene.model
     if variant.lora == "none" or model.is_latent or model.is_mixture:
-        return {}
+        return None
     ops = sum(lora_update_ops(model, variant.lora_rank).values()) * model.num_hidden_layers
     share = evaluator.options.efficiencies.compute.get("linear", 1.0)
-    return {"ops": ops, "time_s": ops / (float(scene.machine.peak_ops_per_s) * share)}
+    rate = float(scene.machine.peak_ops_per_s) * share
+    return LoraUpdate(ops=ops, time_s=ops / rate)
 
 
 def _draw(scene: Scene, names: list[str], folder: Path, form: str) -> list[str]:

@@ -15,6 +15,7 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.answers.front_explanation import ExplainFrontAnswer
     from codesign.insight.explanation import FrontExplanation
     from codesign.search.campaign import Campaign
 
@@ -95,7 +96,6 @@ def _report(
 ) -> None:
     from codesign.base.files import write_text
     from codesign.report import front_explanation
-    from codesign.report.front_document import document
     from codesign.report.tables import text_line
 
     name, reading = campaign.definition.name, campaign.reading
@@ -108,8 +108,13 @@ def _report(
         parts = front_explanation.tables(explanation, name, reading)
         return [*parts, *(text_line(f"wrote {file}") for file in files)]
 
-    more = {"evaluator": reading} | ({"files": files} if files else {})
-    report("explain-front", as_json, lambda: document(explanation, name) | more, tables)
+    def answer() -> ExplainFrontAnswer:
+        from codesign.answers.front_explanation import ExplainFrontAnswer
+
+        more = {"files": files} if files else {}
+        return ExplainFrontAnswer.describe(explanation, name, evaluator=reading, **more)
+
+    report(as_json, answer, tables)
 
 
 explain_front.__name__ = "explain-front"

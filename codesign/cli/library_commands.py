@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -11,6 +11,9 @@ from codesign.base.errors import InputError
 from codesign.base.resources import Kind, listed
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say
+
+if TYPE_CHECKING:
+    from codesign.answers.library import BrokenPluginEntry, PluginEntry, SpacesAnswer
 
 T = TypeVar("T")
 
@@ -25,23 +28,22 @@ def memtech(
     as_json: AsJson = False,
 ) -> None:
     """List the memory technologies, or show one with its sources."""
+    from codesign.answers.library import TechnologiesAnswer, TechnologyAnswer
     from codesign.models.memtech import load_technology
     from codesign.report import library_tables
 
     if name is None:
         technologies = _usable("memtech", load_technology)
         report(
-            "technologies",
             as_json,
-            lambda: {"technologies": dict(technologies)},
+            lambda: TechnologiesAnswer(technologies=technologies),
             lambda: [library_tables.technologies_table(technologies)],
         )
         return
     technology = load_technology(name)
     report(
-        "technology",
         as_json,
-        lambda: technology,
+        lambda: TechnologyAnswer.model_construct(**dict(technology)),
         lambda: library_tables.technology_tables(technology),
     )
 
@@ -68,14 +70,14 @@ def spaces(as_json: AsJson = False) -> None:
     catalogs = {"memtech": technologies.catalog()}
     design_spaces = _usable("spaces", lambda path: load_space(path, catalogs))
 
-    def document() -> dict[str, Any]:
-        documents = {
-            name: library_tables.space_document(design_space)
-            for name, design_space in design_spaces.items()
-        }
-        return {"spaces": documents}
+    def answer() -> SpacesAnswer:
+        from codesign.answers.library import SpaceAnswer, SpacesAnswer
 
-    report("spaces", as_json, document, lambda: [library_tables.spaces_table(design_spaces)])
+        return SpacesAnswer(
+            spaces={name: SpaceAnswer.describe(space) for name, space in design_spaces.items()}
+        )
+
+    report(as_json, answer, lambda: [library_tables.spaces_table(design_spaces)])
 
 
 def space(
@@ -89,13 +91,13 @@ def space(
 ) -> None:
     """Show a design space: parameters, constraints, size, named designs."""
     from codesign import api
+    from codesign.answers.library import SpaceAnswer
     from codesign.report import library_tables
 
     design_space = api.load_space(name)
     report(
-        "space",
         as_json,
-        lambda: library_tables.space_document(design_space),
+        lambda: SpaceAnswer.describe(design_space),
         lambda: library_tables.space_tables(design_space),
     )
 
@@ -111,81 +113,85 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List the language models, or show one with its parameters counted."""
+    from codesign.answers.library import ModelAnswer, ModelsAnswer
     from codesign.models.workload import list_models, load_model, summary
     from codesign.report import library_tables
 
     if name is None:
-        summaries = [summary(load_model(known)) for known in list_models()]
+        models = [ModelAnswer(**summary(load_model(name))) for name in list_models()]
         report(
-            "models",
             as_json,
-            lambda: {"models": summaries},
-            lambda: [library_tables.models_table(summaries)],
+            lambda: ModelsAnswer(models=models),
+            lambda: [library_tables.models_table(models)],
         )
         return
-    model = summary(load_model(name))
-    report("model", as_json, lambda: model, lambda: library_tables.model_tables(model))
+    model = ModelAnswer(**summary(load_model(name)))
+    report(as_json, lambda: model, lambda: library_tables.model_tables(model))
 
 
 def workloads(as_json: AsJson = False) -> None:
     """List the named workloads: prompt and generated tokens."""
+    from codesign.answers.library import WorkloadsAnswer
     from codesign.models.workload import list_traces, load_trace
     from codesign.report import library_tables
 
-    traces = {name: load_trace(name).model_dump() for name in list_traces()}
+    traces = {name: load_trace(name) for name in list_traces()}
     report(
-        "workloads",
         as_json,
-        lambda: {"workloads": traces},
+        lambda: WorkloadsAnswer(workloads=traces),
         lambda: [library_tables.traces_table(traces)],
     )
 
 
 def metrics(as_json: AsJson = False) -> None:
     """List the metrics of the built-in evaluators and what they mean."""
+    from codesign.answers.library import MetricsAnswer
     from codesign.base.metrics import ALL_METRICS
     from codesign.report import library_tables
 
     report(
-        "metrics",
         as_json,
-        lambda: {"metrics": ALL_METRICS},
+        lambda: MetricsAnswer(metrics=ALL_METRICS),
         lambda: [library_tables.metrics_table(ALL_METRICS.values())],
     )
 
 
 def optimizers(as_json: AsJson = False) -> None:
     """List the optimizers and their options."""
-    _list_plugins("optimizers", as_json)
+    from codesign.answers.library import OptimizersAnswer
+    from codesign.report import library_tables
+
+    plugins = _plugins("optimizers")
+    report(
+        as_json,
+        lambda: OptimizersAnswer(optimizers=plugins),
+        lambda: [library_tables.plugins_table("Optimizers", plugins)],
+    )
 
 
 def evaluators(as_json: AsJson = False) -> None:
     """List the evaluators and their options."""
-    _list_plugins("evaluators", as_json)
-
-
-def _list_plugins(group: Any, as_json: bool) -> None:
+    from codesign.answers.library import EvaluatorsAnswer
     from codesign.report import library_tables
 
-    documents = _plugins(group)
+    plugins = _plugins("evaluators")
     report(
-        group,
         as_json,
-        lambda: {group: documents},
-        lambda: [library_tables.plugins_table(group, documents)],
+        lambda: EvaluatorsAnswer(evaluators=plugins),
+        lambda: [library_tables.plugins_table("Evaluators", plugins)],
     )
 
 
-def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
+def _plugins(group: Any) -> dict[str, PluginEntry | BrokenPluginEntry]:
     """Every registered plug-in; one that cannot be imported says why instead of failing all."""
+    from codesign.answers.library import BrokenPluginEntry, PluginEntry
     from codesign.base import plugins
     from codesign.base.errors import CodesignError
-    from codesign.report.library_tables import plugin_document
 
-    documents: dict[str, Mapping[str, Any]] = {}
+    entries: dict[str, PluginEntry | BrokenPluginEntry] = {}
     for name in plugins.names(group):
         try:
-            documents[name] = plugin_document(plugins.load(group, name))
+            entries[name] = PluginEntry.describe(plugins.load(group, name))
         except CodesignError as error:
-            documents[name] = {"error": str(error)}
-    return documents
+            entries[name] = BrokenPluginEntry(error=str(error))
+    return entries

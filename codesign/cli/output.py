@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     )
     from rich.segment import Segment
 
+    from codesign.answers.answer import Answer
+    from codesign.answers.campaigns import ExportAnswer, FigureAnswer
+
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")
 ]
@@ -98,37 +101,45 @@ def report_stream() -> TextIO:
 
 
 def report(
-    name: str,
     as_json: bool,
-    document: Callable[[], Any],
+    answer: Callable[[], Answer],
     tables: Callable[[], Iterable[RenderableType]],
 ) -> None:
     """Print a command's report in the form that was asked for; only that form is made.
 
     Args:
-        name: Of the document; a schema in ``codesign/answers/schemas`` has this name.
-        as_json: Whether the document is asked for, rather than the tables.
-        document: What ``--json`` prints: a mapping, or a record.
-        tables: What is printed otherwise.
+        as_json: Print the document of the answer, rather than tables.
+        answer: Makes the answer.
+        tables: Makes the tables.
     """
     if as_json:
-        from codesign.cli.documents import stamped
-        from codesign.report.json_values import to_json_text
+        from codesign.answers import json_values
 
-        print(to_json_text(stamped(name, document())), file=report_stream())
+        document = json_values.stamped(answer())
+        print(json_values.to_json_text(document), file=report_stream())
         return
+    print_tables(tables())
+
+
+def print_tables(tables: Iterable[RenderableType]) -> None:
+    """Print tables and paragraphs to the place of reports."""
     console = make_console()
-    for table in tables():
+    for table in tables:
         console.print(table)
 
 
-def report_files(name: str, as_json: bool, files: Sequence[str], notes: Sequence[str] = ()) -> None:
+def report_files(
+    record: type[ExportAnswer | FigureAnswer],
+    as_json: bool,
+    files: Sequence[str],
+    notes: Sequence[str] = (),
+) -> None:
     """Print the report of a command that wrote files, with what is to note of them."""
     from codesign.report.tables import text_line
 
     lines = [*(f"wrote {file}" for file in files), *(f"note: {note}" for note in notes)]
-    document = {"files": files} | ({"notes": notes} if notes else {})
-    report(name, as_json, lambda: document, lambda: map(text_line, lines))
+    more = {"notes": notes} if notes else {}
+    report(as_json, lambda: record(files=files, **more), lambda: map(text_line, lines))
 
 
 def make_console(to_stderr: bool = False) -> Console:

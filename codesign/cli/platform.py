@@ -87,6 +87,7 @@ def _requests(evaluator: PlatformEvaluator | None, design: Mapping[str, Any], ba
 
 
 def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:
+    from codesign.answers.serving import PlatformAnswer
     from codesign.base.columns import design_columns
     from codesign.evaluators.platform.platform_limits import describe_limits
     from codesign.report import platform_tables
@@ -97,13 +98,13 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
         if broken:
             raise InputError(broken)
     explanation = _without_rates(evaluator, evaluator.explain(columns))
-    slo = platform_tables.slo_rows(explanation, limits_of(evaluator))
-    inputs = platform_inputs(evaluator, design)
+    answer = PlatformAnswer.describe(
+        platform_inputs(evaluator, design), explanation, limits_of(evaluator)
+    )
     report(
-        "platform",
         as_json,
-        lambda: platform_tables.platform_document(inputs, explanation, slo),
-        lambda: platform_tables.platform_tables(inputs, explanation, slo, make_console().width),
+        lambda: answer,
+        lambda: platform_tables.platform_tables(answer, make_console().width),
     )
 
 
@@ -156,6 +157,7 @@ def _report_choices(
     best: str | None,
     as_json: bool,
 ) -> None:
+    from codesign.answers.serving import PlatformChoicesAnswer
     from codesign.base.metrics import PLATFORM_METRICS
     from codesign.evaluators.platform.parallelism_choices import (
         evaluate_choices,
@@ -179,9 +181,8 @@ def _report_choices(
             raise InputError(_why_none(evaluator, design, choices, n_devices))
     title = f"{len(rows)} of {len(degrees)} ways to use {n_devices} devices keep every limit"
     report(
-        "platform-choices",
         as_json,
-        lambda: {**inputs, "tried": len(degrees), "choices": rows},
+        lambda: PlatformChoicesAnswer(**inputs, tried=len(degrees), choices=rows),
         lambda: platform_tables.choices_table(title, rows, _MOST_CHOICES, make_console().width),
     )
 

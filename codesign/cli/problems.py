@@ -76,32 +76,33 @@ def problems(
 
 
 def _list(as_json: bool) -> None:
+    from codesign.answers.problems import ProblemsAnswer
     from codesign.report import problem_set
     from codesign.search.problems.problem_records import published
 
     records = published()
     report(
-        "problems",
         as_json,
-        lambda: problem_set.list_document(records),
+        lambda: ProblemsAnswer(problems=list(records.values())),
         lambda: [problem_set.list_table(records)],
     )
 
 
 def _show(name: str, as_json: bool) -> None:
+    from codesign.answers.problems import ProblemAnswer
     from codesign.report import problem_set
     from codesign.search import problems as public
 
     problem = public.load(name)
     report(
-        "problem",
         as_json,
-        lambda: problem_set.problem_document(problem),
+        lambda: ProblemAnswer.describe(problem),
         lambda: problem_set.problem_tables(problem),
     )
 
 
 def _evaluate(name: str, file: str, as_json: bool) -> None:
+    from codesign.answers.problems import ProblemEvaluationAnswer
     from codesign.report import problem_set
     from codesign.search import problems as public
     from codesign.search.problems.designs_file import check_names, read_rows
@@ -111,14 +112,14 @@ def _evaluate(name: str, file: str, as_json: bool) -> None:
     check_names(rows, list(problem.parameters), "parameter")
     evaluated = problem.evaluate(rows.records, rows.places)
     report(
-        "problem-evaluation",
         as_json,
-        lambda: problem_set.evaluation_document(problem, rows.records, evaluated),
+        lambda: ProblemEvaluationAnswer.describe(problem, rows.records, evaluated),
         lambda: problem_set.evaluation_tables(problem, evaluated),
     )
 
 
 def _score(name: str, file: str, as_json: bool) -> None:
+    from codesign.answers.problems import ProblemScoreAnswer
     from codesign.report import problem_set
     from codesign.search import problems as public
     from codesign.search.problems.designs_file import read_rows
@@ -126,9 +127,8 @@ def _score(name: str, file: str, as_json: bool) -> None:
     problem = public.load(name)
     shares = _shares(problem, read_rows(file))
     report(
-        "problem-score",
         as_json,
-        lambda: problem_set.score_document(problem, shares),
+        lambda: ProblemScoreAnswer.describe(problem, shares),
         lambda: problem_set.score_tables(problem, shares),
     )
 
@@ -146,6 +146,7 @@ def _shares(problem: PublicProblem, rows: Rows) -> FloatArray:
 
 
 def _verify(name: str | None, as_json: bool) -> None:
+    from codesign.answers.problems import ProblemProofsAnswer
     from codesign.insight.comparison.published_problems import differences
     from codesign.report.tables import text_line
     from codesign.search.problems.problem_records import find_record, published
@@ -155,9 +156,8 @@ def _verify(name: str | None, as_json: bool) -> None:
         differing = {record.label: differences(record, Path(folder)) for record in records}
     lines = [line for several in differing.values() for line in several]
     report(
-        "problem-proofs",
         as_json,
-        lambda: {"problems": differing},
+        lambda: ProblemProofsAnswer(problems=differing),
         lambda: [
             text_line(f"{label}: proven again") for label in differing if not differing[label]
         ],

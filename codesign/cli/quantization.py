@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
 from codesign.cli.flags import numbers
 from codesign.cli.output import AsJson, report
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 
 Model: TypeAlias = Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")]
 Text: TypeAlias = Annotated[Path, typer.Option(help="Text to measure on.")]
@@ -84,14 +80,11 @@ def quantize(
     path = output or Path(f"accuracy-{model.resolve().name}.json")
     with SequenceBar() as bar:
         table = measure_table(settings, choices, path, bar.start_total, bar.advance_sequence)
-    document = {**table, "file": str(path)}
-    report("quantize", as_json, lambda: document, lambda: _tables(document))
-
-
-def _tables(document: dict[str, Any]) -> Iterable[RenderableType]:
+    from codesign.answers.accuracy import QuantizeAnswer
     from codesign.report.accuracy_tables import measured_tables
 
-    return measured_tables(document)
+    answer = QuantizeAnswer(**table, file=str(path))
+    report(as_json, lambda: answer, lambda: measured_tables(answer))
 
 
 def mix_formats(
@@ -133,11 +126,8 @@ def mix_formats(
         table = mixture_table(
             settings, limits, divergence, path, bar.start_total, bar.advance_sequence
         )
-    document = {**table, "file": str(path)}
-    report("mix-formats", as_json, lambda: document, lambda: _mixture_tables(document))
-
-
-def _mixture_tables(document: dict[str, Any]) -> Iterable[RenderableType]:
+    from codesign.answers.accuracy import MixFormatsAnswer
     from codesign.report.accuracy_tables import mixture_tables
 
-    return mixture_tables(document)
+    answer = MixFormatsAnswer(**table, file=str(path))
+    report(as_json, lambda: answer, lambda: mixture_tables(answer))

@@ -61,6 +61,7 @@ def report_page(
 ) -> None:
     """Write a campaign as one HTML page that opens offline."""
     from codesign import api
+    from codesign.answers.campaigns import ReportAnswer
     from codesign.base.files import check_place
     from codesign.report.tables import text_line
 
@@ -79,9 +80,8 @@ def report_page(
         state = write()
     written, size = shown_path(path), path.stat().st_size
     report(
-        "report",
         as_json,
-        lambda: {"files": [written], "bytes": size, "state": state},
+        lambda: ReportAnswer(files=[written], bytes=size, state=state),
         lambda: [text_line(f"wrote {written} ({size / 1e6:.1f} MB)")],
     )
 

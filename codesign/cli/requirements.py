@@ -76,6 +76,7 @@ def requirements(
     as_json: AsJson = False,
 ) -> None:
     """Size the PFLOP/s, TB/s and GB that a use case needs, and the fewest of each device."""
+    from codesign.answers.serving import RequirementLimits, RequirementsAnswer, SizedDevice
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import platform_tables
 
@@ -112,9 +113,13 @@ def requirements(
     }
     question = _question(evaluator, others, limits, users, load)
     report(
-        "requirements",
         as_json,
-        lambda: platform_tables.requirements_document(inputs, limits, needed, rows),
+        lambda: RequirementsAnswer(
+            **inputs,
+            limits=RequirementLimits(**vars(limits)),
+            requirements=needed,
+            devices=[SizedDevice(**row) for row in rows],
+        ),
         lambda: platform_tables.requirements_tables(
             question, needed, rows, users is not None, load is not None
         ),

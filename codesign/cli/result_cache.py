@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -13,6 +13,8 @@ from codesign.cli.output import AsJson, report
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from codesign.answers.library import CacheAnswer
 
 _ACTIONS = ("show", "verify", "prune")
 CacheFolder: TypeAlias = Annotated[
@@ -54,20 +56,17 @@ def cache(
         removed = store.prune(evaluator, older_than_days, max_bytes)
     holdings = store.holdings()
 
-    def document() -> dict[str, Any]:
-        return {
-            "file": str(store.path),
-            "sources": holdings,
-            "damages": damages,
-            "removed": removed,
-        }
+    def answer() -> CacheAnswer:
+        from codesign.answers.library import CacheAnswer
+
+        return CacheAnswer(file=store.path, sources=holdings, damages=damages, removed=removed)
 
     def tables() -> list[RenderableType]:
         from codesign.report.cache_tables import cache_tables
 
         return cache_tables(store.path, holdings, removed if action == "prune" else None)
 
-    report("cache", as_json, document, tables)
+    report(as_json, answer, tables)
     if damages:
         listed = [*damages[:5], *([f"and {len(damages) - 5} more"] if len(damages) > 5 else [])]
         raise InputError([f"{line}; it will be computed again" for line in listed], str(store.path))

@@ -52,6 +52,7 @@ def scaling(
     as_json: AsJson = False,
 ) -> None:
     """Vary one number of a platform and see what both phases gain (GenZ section VI)."""
+    from codesign.answers.serving import ScalingAnswer
     from codesign.evaluators.platform import scaling as platform_scaling
     from codesign.report import platform_tables
 
@@ -77,9 +78,8 @@ def scaling(
         files.append(str(save_scaling(study, title, plot)))
         say(f"wrote {files[0]}")
     report(
-        "scaling",
         as_json,
-        lambda: {**inputs, "rows": study.rows(), "files": files},
+        lambda: ScalingAnswer(**inputs, rows=study.rows(), files=files),
         lambda: platform_tables.scaling_tables(title, _question(evaluator, design, varied), study),
     )
     _warn_of_limits(study)

@@ -1,4 +1,4 @@
-"""``codesign schema``: what the documents of ``--json`` look like."""
+"""``codesign schema``: the JSON Schemas of the documents of ``--json``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from codesign.base.errors import UnknownNameError
-from codesign.cli.documents import current, published, read_schema
 from codesign.cli.output import AsJson, report, report_stream
 
 
@@ -16,36 +15,35 @@ def schema(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A document, such as evaluate, or what its key 'schema' says, such as "
+            help="A document, such as evaluate, or the value of its key 'schema', such as "
             "codesign/evaluate/2."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the documents that --json prints, or print the JSON Schema of one."""
+    from codesign.answers.answer import answers, schema_of
+    from codesign.answers.library import SchemaEntry, SchemasAnswer
+
+    records = answers()
     if name is not None:
-        files = {**current(), **published()}
-        if name not in files:
-            raise UnknownNameError("document", name, published() if "/" in name else current())
-        text = json.dumps(read_schema(files[name]), indent=2, ensure_ascii=False)
+        names = (
+            records if "/" not in name else {each.schema_label(): each for each in records.values()}
+        )
+        if name not in names:
+            raise UnknownNameError("document", name, names)
+        text = json.dumps(schema_of(names[name]), indent=2, ensure_ascii=False)
         print(text, file=report_stream())
         return
-    titles = {file.label: read_schema(file)["title"] for file in current().values()}
-
-    def document() -> dict[str, Any]:
-        return {
-            "schemas": [
-                {"name": file.name, "version": file.version, "title": titles[file.label]}
-                for file in current().values()
-            ]
-        }
+    entries = [
+        SchemaEntry(name=key, version=record.schema_version, title=record.title())
+        for key, record in records.items()
+    ]
 
     def tables() -> Any:
         from codesign.report.tables import plain_table
 
-        table = plain_table("Documents of --json", ["schema", "what it is"])
-        for label, title in titles.items():
-            table.add_row(label, title)
-        return [table]
+        rows = ((record.schema_label(), record.title()) for record in records.values())
+        return [plain_table("Documents of --json", ["schema", "content"], rows=rows)]
 
-    report("schemas", as_json, document, tables)
+    report(as_json, lambda: SchemasAnswer(schemas=entries), tables)

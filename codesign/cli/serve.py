@@ -12,7 +12,7 @@ from codesign.base.errors import InputError, needing_extra
 from codesign.cli.campaigns import Folder
 from codesign.cli.flags import naming
 from codesign.cli.heartbeat import describe_by
-from codesign.cli.output import report, say
+from codesign.cli.output import print_tables, say
 
 if TYPE_CHECKING:
     from codesign.serve.session import Session
@@ -99,4 +99,4 @@ def _report_times(session: Session, n: int) -> None:
     times = sorted(session.times_ms(n))
     places = {"median": n // 2, "99 of 100": min(n - 1, (99 * n) // 100), "slowest": n - 1}
     pairs = {name: f"{times[place]:.1f} ms" for name, place in places.items()}
-    report("serve", False, dict, lambda: [pairs_table(f"{n:,} changes answered", pairs)])
+    print_tables([pairs_table(f"{n:,} changes answered", pairs)])

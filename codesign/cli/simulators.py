@@ -19,6 +19,7 @@ def simulators(
     as_json: AsJson = False,
 ) -> None:
     """List the simulators of others that shipped campaigns run, or install one."""
+    from codesign.answers.library import SimulatorEntry, SimulatorsAnswer
     from codesign.base.errors import InputError
     from codesign.report.simulators import environments
 
@@ -30,24 +31,26 @@ def simulators(
         say(f"installing {environments.SIMULATORS[name].title}; this takes a minute or two")
         environments.install(name)
     listed = environments.SIMULATORS if name is None else [name]
-    rows: list[dict[str, Any]] = [
-        {
-            "name": item,
-            "title": environments.SIMULATORS[item].title,
-            "is_installed": environments.is_installed(item),
-            "folder": str(environments.folder_of(item)),
-            "campaign": environments.SIMULATORS[item].campaign,
-        }
-        for item in listed
-    ]
+    answer = SimulatorsAnswer(
+        simulators=[
+            SimulatorEntry(
+                name=key,
+                title=environments.SIMULATORS[key].title,
+                is_installed=environments.is_installed(key),
+                folder=str(environments.folder_of(key)),
+                campaign=environments.SIMULATORS[key].campaign,
+            )
+            for key in listed
+        ]
+    )
 
     def tables() -> Any:
         from codesign.report.tables import plain_table
 
         table = plain_table("Simulators", ["name", "title", "installed", "campaign", "folder"])
-        for row in rows:
-            installed = "yes" if row["is_installed"] else "no"
-            table.add_row(row["name"], row["title"], installed, row["campaign"], row["folder"])
+        for row in answer.simulators:
+            installed = "yes" if row.is_installed else "no"
+            table.add_row(row.name, row.title, installed, row.campaign, row.folder)
         return [table]
 
-    report("simulators", as_json, lambda: {"simulators": rows}, tables)
+    report(as_json, lambda: answer, tables)

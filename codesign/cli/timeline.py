@@ -34,6 +34,7 @@ def timeline(
 ) -> None:
     """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
     from codesign import api
+    from codesign.answers.campaigns import TimelineAnswer
     from codesign.base.evaluator import reading_of
     from codesign.cli.evaluation import REQUEST_FLAGS, read_pairs
     from codesign.cli.flags import flag_by_key, naming
@@ -59,10 +60,11 @@ def timeline(
     chart = save_occupancy(output / f"{stem}.png", title, lines.operators, busy.edges_s, busy.busy)
     trace = save_trace(lines, output / f"{stem}.json")
     shares = {name: float(values.mean()) for name, values in busy.busy.items()}
-    document = {"evaluator": reading, "time_s": lines.time_s, "busy_share": shares}
-    document["files"] = [str(chart), str(trace)]
+    answer = TimelineAnswer(
+        evaluator=reading, time_s=lines.time_s, busy_share=shares, files=[str(chart), str(trace)]
+    )
     summary = {"evaluator": evaluator_words(reading)}
     summary |= {"time of the layer": f"{lines.time_s:.4g} s"}
     summary |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
     summary |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
-    report("timeline", as_json, lambda: document, lambda: [pairs_table(layer, summary)])
+    report(as_json, lambda: answer, lambda: [pairs_table(layer, summary)])

@@ -30,7 +30,7 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Follow a running campaign: front, hypervolume, rates, time left."""
-    from codesign.report.watch_frame import frame_document, frame_tables
+    from codesign.report.watch_frame import frame_tables, watch_answer
     from codesign.search.campaign import Campaign
 
     if as_json and not once:
@@ -39,7 +39,7 @@ def watch(
     look = _Look(campaign)
     if once:
         frame = look.frame()
-        report("watch", as_json, lambda: frame_document(frame), lambda: frame_tables(frame))
+        report(as_json, lambda: watch_answer(frame), lambda: frame_tables(frame))
     else:
         describe_by(lambda: None)  # the frames say it
         frame = _live(look, interval)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
@@ -14,6 +14,8 @@ from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.answers.serving import PoolInputs
+
 _TITLES = {
     "queueing_s": "wait for the first step",
     "time_to_first_token_s": "time to first token",
@@ -22,52 +24,13 @@ _TITLES = {
 }
 
 
-def arrivals_document(
-    inputs: Mapping[str, Any],
-    pools: Sequence[Mapping[str, Any]],
-    served: ServedRequests,
-    level: ServiceLevel | None,
-) -> dict[str, Any]:
-    """What was asked, the pools with what they did, and the times of the requests."""
-    return {
-        **inputs,
-        "pools": [{**row, **load} for row, load in zip(pools, _loads(served), strict=True)],
-        "requests": len(served.arrivals),
-        "makespan_s": served.makespan_s,
-        "requests_per_s": served.requests_per_s,
-        "tokens_per_s": served.tokens_per_s,
-        "times": {name: dict(values) for name, values in served.percentiles().items()},
-        "service_level": None if level is None else _level(served, level),
-    }
-
-
-def _loads(served: ServedRequests) -> list[dict[str, Any]]:
-    return [
-        {
-            "utilization": served.utilization(pool).tolist(),
-            "steps": pool.n_steps,
-            "preempted": pool.n_preempted,
-        }
-        for pool in served.pools
-    ]
-
-
-def _level(served: ServedRequests, level: ServiceLevel) -> dict[str, float]:
-    return {
-        "time_to_first_token_s": level.time_to_first_token_s,
-        "time_per_output_token_s": level.time_per_output_token_s,
-        "attainment": level.attainment(served),
-        "goodput_requests_per_s": level.goodput_requests_per_s(served),
-    }
-
-
 def arrivals_tables(
     question: Mapping[str, str],
-    pools: Sequence[Mapping[str, Any]],
+    pools: Sequence[PoolInputs],
     served: ServedRequests,
     level: ServiceLevel | None,
 ) -> list[RenderableType]:
-    """The same for the terminal."""
+    """Served requests for the terminal."""
     headers = [f"{p} %" for p in PERCENTILES]
     times = plain_table("Times", ["time", *headers, "mean"], [*headers, "mean"])
     for name, values in served.percentiles().items():
@@ -93,16 +56,16 @@ def arrivals_tables(
     )
 
 
-def _pools_table(pools: Sequence[Mapping[str, Any]], served: ServedRequests) -> RenderableType:
+def _pools_table(pools: Sequence[PoolInputs], served: ServedRequests) -> RenderableType:
     numbers = ["machines", "devices", "cache", "busy", "preempted"]
     table = plain_table("Pools", ["pool", "device", *numbers], numbers)
-    for row, load in zip(pools, served.pools, strict=True):
+    for pool, load in zip(pools, served.pools, strict=True):
         table.add_row(
             load.name,
-            str(row["design"].get("device", "a design")),
-            f"{row['machines']:,}",
-            f"{row['devices']:,}",
-            f"{row['cache_tokens']:,} tokens",
+            str(pool.design.get("device", "a design")),
+            f"{pool.machines:,}",
+            f"{pool.devices:,}",
+            f"{pool.cache_tokens:,} tokens",
             f"{served.utilization(load).mean():.0%}",
             f"{load.n_preempted:,}",
         )

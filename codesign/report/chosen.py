@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from codesign.answers.campaigns import Provenance, plain_design, progress_words
+from codesign.answers.json_values import to_plain
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
+from codesign.insight.plateaus import folded_front, number_ranges, within_words
 from codesign.report.exchange import exchange_words
-from codesign.report.exports.observed import plain_design, progress_words, provenance
 from codesign.report.labels import design_words
 from codesign.report.machine import Machine, machine_of
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import folded_front, number_ranges, within_words
 
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
@@ -116,7 +117,7 @@ class ChosenDesign:
 
     def provenance(self) -> dict[str, Any]:
         """What an export of the design must say: design, workload, evaluator, versions."""
-        note = provenance(self.results)
+        note: dict[str, Any] = to_plain(Provenance.describe(self.results))
         keys = ("space", "workload", "fixed", "constraints")
         definition = note["definition"]
         return {

@@ -14,51 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.answers.comparisons import ComparisonRecord, run_rows
+from codesign.answers.json_values import to_json_text
 from codesign.base.files import replacing, write_text
 from codesign.base.text import spreadsheet_text
 from codesign.insight.comparison import rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
 from codesign.insight.comparison.bootstrap import pair_intervals
-from codesign.insight.comparison.critical_difference import critical_difference
-from codesign.insight.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
-from codesign.insight.comparison.ranking import Ranking, rank_on
-from codesign.insight.comparison.targets import solved_share, target_record
-from codesign.report.json_values import to_json_text
+from codesign.insight.comparison.ranking import rank_on
+from codesign.insight.comparison.targets import solved_share
 from codesign.report.labels import evaluator_words
 
 if TYPE_CHECKING:
-    from codesign.insight.comparison import Outcome, ProblemOutcome, RunOutcome
+    from codesign.insight.comparison import Outcome, ProblemOutcome
 
 _RANKED = "(all ranked)"
 _FULLY_NAMED = 4
 """Readings that are named with all options; of more, the table of problems has them. [ours]"""
-
-
-def outcome_document(outcome: Outcome) -> dict[str, Any]:
-    """Everything that is the same for the same results, as plain values."""
-    definition = outcome.definition
-    return {
-        "name": definition.name,
-        "description": definition.description,
-        "optimizers": list(outcome.labels),
-        "budget": definition.budget,
-        "initial": definition.initial,
-        "seeds": list(definition.seeds),
-        "tuned_on": definition.tuned_on,
-        "settings": outcome.settings,
-        "notes": list(outcome.notes),
-        "problems": [problem_record(problem) for problem in outcome.problems],
-        "ranked_problems": [problem.name for problem in outcome.ranked],
-        "kinds": list(kind_records(outcome)),
-        "ranking": ranking_record(rank_optimizers(outcome)),
-        "intervals": list(pair_intervals(outcome)),
-        "targets": [
-            target_record(outcome.ranked, label, target)
-            for label in outcome.labels
-            for target in outcome.targets
-        ],
-        "runs": list(run_rows(outcome)),
-    }
 
 
 def evaluators_line(outcome: Outcome) -> str:
@@ -68,88 +40,6 @@ def evaluators_line(outcome: Outcome) -> str:
         return "Evaluated by " + "; ".join(words)
     names = dict.fromkeys(problem.reading["name"] for problem in outcome.problems)
     return "Evaluated by " + ", ".join(names)
-
-
-def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
-    """What a problem is and what its best front is."""
-    return {
-        "problem": problem.name,
-        "kind": problem.kind,
-        "description": problem.description,
-        "evaluator": problem.reading,
-        "objectives": [str(objective) for objective in problem.objectives],
-        "front": problem.truth.kind,
-        "n_designs": problem.truth.n_designs,
-        "n_front_points": len(problem.truth.objectives),
-        "n_front_designs": problem.truth.n_front_designs,
-        "reference_point": problem.reference_point,
-        "hypervolume": problem.best_hypervolume,
-        "picked_share": problem.picked_share,
-        "tuned": list(problem.tuned),
-        "seeds": list(problem.seeds),
-        "hints": dict(problem.hints),
-        "solved_by_hints": list(problem.solved_by_hints),
-    }
-
-
-def ranking_record(ranking: Ranking) -> dict[str, Any]:
-    """Mean ranks over the kinds, Friedman's test, Nemenyi's groups and the pairs."""
-    return {
-        "mean_rank": dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True)),
-        "n_blocks": len(ranking.blocks),
-        "friedman": ranking.friedman,
-        "friedman_p": ranking.friedman_p,
-        "critical_difference": critical_difference(ranking),
-        "least_wilcoxon_p": ranking.least_p,
-        "least_holm_p": ranking.least_holm_p,
-        "pairs": list(ranking.pairs),
-    }
-
-
-def kind_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """The ranked problems of each kind and what the optimizers have on them in the mean."""
-    for kind, problems in by_kind(outcome.ranked).items():
-        shares = kind_means(problems, lambda problem: mean_shares(problem, outcome.labels))[0]
-        areas = kind_means(problems, lambda problem: mean_areas(problem, outcome.labels))[0]
-        yield {
-            "kind": kind,
-            "problems": [problem.name for problem in problems],
-            "hypervolume_share": dict(zip(outcome.labels, shares.tolist(), strict=True)),
-            "area": dict(zip(outcome.labels, areas.tolist(), strict=True)),
-        }
-
-
-def run_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """One row per run."""
-    for problem in outcome.problems:
-        for run in problem.runs:
-            yield _run_row(problem, run)
-
-
-def _run_row(problem: ProblemOutcome, run: RunOutcome) -> dict[str, Any]:
-    reached = {
-        f"evaluations_to_{100 * target:g}_percent": evaluations
-        for target, evaluations in run.evaluations_to.items()
-    }
-    return {
-        "problem": run.problem,
-        "kind": problem.kind,
-        "optimizer": run.optimizer,
-        "seed": run.seed,
-        "tuned": run.optimizer in problem.tuned,
-        "hints": problem.hints.get(run.optimizer, "none"),
-        "front": problem.truth.kind,
-        "n_evaluated": run.n_evaluated,
-        "n_feasible": run.n_feasible,
-        "n_failed": run.n_failed,
-        "n_duplicates": run.n_duplicates,
-        "hypervolume_share": run.final_share,
-        "regret": run.regret,
-        "area": run.area,
-        "epsilon": run.epsilon,
-        "igd_plus": run.igd_plus,
-        **reached,
-    }
 
 
 def convergence_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
@@ -272,7 +162,7 @@ def write_files(outcome: Outcome, folder: Path) -> list[Path]:
         InputError: A file cannot be written.
     """
     path = folder / "comparison.json"
-    write_text(path, to_json_text(outcome_document(outcome)) + "\n")
+    write_text(path, to_json_text(ComparisonRecord.describe(outcome)) + "\n")
     tables = {
         "runs": run_rows(outcome),
         "convergence": convergence_rows(outcome),

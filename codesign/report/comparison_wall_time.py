@@ -6,13 +6,10 @@ bytes for the same results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from codesign.answers.comparisons import equal_time_rows, suggestion_times
 from codesign.base.units import format_engineering
 from codesign.insight.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
 from codesign.report.comparison_document import write_rows
@@ -23,44 +20,6 @@ if TYPE_CHECKING:
     from codesign.insight.comparison import Outcome
 
 
-def wall_time_document(outcome: Outcome) -> dict[str, Any]:
-    """Everything about wall time as plain values."""
-    return {
-        "wall_time": list(wall_time_records(outcome)),
-        "costs": [asdict(cost) | {"process_s": cost.process_s} for cost in run_costs(outcome)],
-        "equal_wall_time": list(equal_time_records(outcome)),
-        "best_in_wall_time": list(leads(outcome)),
-    }
-
-
-def wall_time_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """Seconds per suggestion of each optimizer on each problem, after the initial designs."""
-    for problem in outcome.problems:
-        for label in outcome.labels:
-            seconds = problem.suggestion_seconds(label)
-            if len(seconds):
-                low, middle, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
-                yield {
-                    "problem": problem.name,
-                    "optimizer": label,
-                    "n_suggestions": len(seconds),
-                    "mean_s": float(seconds.mean()),
-                    "median_s": middle,
-                    "quantile_05_s": low,
-                    "quantile_95_s": high,
-                    "largest_s": float(seconds.max()),
-                }
-
-
-def equal_time_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
-    costs = outcome.definition.evaluation_costs
-    shares = equal_time_shares(outcome, costs).tolist()
-    for cost, row in zip(costs, shares, strict=True):
-        for label, share in zip(outcome.labels, row, strict=True):
-            yield {"evaluation_s": cost, "optimizer": label, "hypervolume_share": share}
-
-
 def wall_time_tables(outcome: Outcome) -> list[TextTable]:
     """Every table of wall times."""
     return [suggestions_table(outcome), equal_time_table(outcome), run_cost_table(outcome)]
@@ -68,7 +27,7 @@ def wall_time_tables(outcome: Outcome) -> list[TextTable]:
 
 def suggestions_table(outcome: Outcome) -> TextTable:
     """Wall time per suggestion after the initial designs."""
-    records = list(wall_time_records(outcome))
+    records = list(suggestion_times(outcome))
     rows = []
     for label in outcome.labels:
         ours = [item for item in records if item["optimizer"] == label]
@@ -155,8 +114,8 @@ def write_wall_time(outcome: Outcome, folder: Path) -> list[Path]:
     """
     head = [f"# Wall times of {outcome.definition.name}", ""]
     rows = {
-        "wall_time": wall_time_records(outcome),
-        "wall_time_balance": equal_time_records(outcome),
+        "wall_time": suggestion_times(outcome),
+        "wall_time_balance": equal_time_rows(outcome),
     }
     return [
         *(write_rows(folder / f"{name}.csv", part) for name, part in rows.items()),

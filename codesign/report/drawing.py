@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.answers.campaigns import progress_words
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.base.files import ending_of, replacing
 from codesign.base.units import SI_PREFIXES
 from codesign.report import palette
-from codesign.report.exports.observed import progress_words
 from codesign.report.labels import axis_label, evaluator_words, takes_prefix
 
 if TYPE_CHECKING:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from codesign.report.exports import provenance
 from codesign.report.front_formats import formats_table
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import metric_title
-from codesign.report.plateaus import folded_front
-from codesign.report.result_tables import front_observations, reference_text
+from codesign.report.result_tables import reference_text
 from codesign.report.tables import pairs_table, spaced, text_line
 from codesign.search.pareto import TOLERANCE
 
@@ -19,55 +17,6 @@ if TYPE_CHECKING:
 
     from codesign.search.campaign import Results
     from codesign.search.enumeration import ExactFront, KeptFront
-
-
-def document(
-    results: Results,
-    front: ExactFront,
-    seconds: float,
-    limit: int | None = None,
-    tolerance: float = TOLERANCE,
-    kept: KeptFront | None = None,
-) -> dict[str, Any]:
-    """An exact front with its provenance, one design per point, and how it was found.
-
-    Args:
-        results: One design per point of the front, in its order.
-        seconds: Wall time that it took now; little if it was stored.
-        limit: At most so many points.
-        tolerance: Share within which a point is said to be folded under a cheaper one.
-        kept: The designs that may be on the front under tighter limits, if they were asked for.
-    """
-    folded = folded_front(results, tolerance)
-    observed = front_observations(results, folded, limit)
-    points = [
-        {"n_designs": int(front.counts[position]), **item}
-        for position, item in zip(folded.positions[: len(observed)], observed, strict=True)
-    ]
-    return provenance(results) | {
-        "hypervolume": results.exact_hypervolume,
-        "n_points": len(front),
-        "tolerance": tolerance,
-        "n_front_designs": int(front.counts.sum()),
-        "n_designs": front.n_designs,
-        "n_evaluated": front.n_evaluated,
-        "n_repeated": front.n_repeated,
-        "n_excluded": front.n_excluded,
-        "n_failed": front.n_failed,
-        "seconds": seconds,
-        "points": points,
-        **({"kept": _kept_document(kept)} if kept is not None else {}),
-    }
-
-
-def _kept_document(kept: KeptFront) -> dict[str, Any]:
-    return {
-        "metrics": list(kept.kept),
-        "limitable": [item.metric.name for item in kept.limitable],
-        "n_points": len(kept),
-        "n_front_designs": int(kept.front.counts.sum()),
-        "n_evaluated": kept.front.n_evaluated,
-    }
 
 
 def tables(

@@ -49,28 +49,6 @@ _TIMELINE_COLUMNS = (
 _OPERATOR_COLUMNS = ("name", "time_s", "time_share", "bound", "traffic_bytes")
 
 
-def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
-    """The evaluated design as one document; absent parameters are left out."""
-    explanation = evaluated.explanation
-    return {
-        "space": evaluated.space.name,
-        **evaluated.inputs,
-        "profile": evaluated.reading.get("profile"),
-        "design": {k: value for k, value in evaluated.design.items() if value is not None},
-        "derived": evaluated.derived,
-        "feasible": evaluated.is_feasible,
-        "metrics": explanation.metrics,
-        "violations": evaluated.violations,
-        "operators": explanation.operators,
-        "levels": explanation.levels,
-        "power": explanation.power,
-        "costs": explanation.costs,
-        "notes": explanation.notes,
-        "pass_s": explanation.pass_s,
-        **({"timeline": explanation.timeline} if explanation.timeline else {}),
-    }
-
-
 def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
     """The evaluated design for the terminal, ``width`` columns wide."""
     explanation = evaluated.explanation

@@ -15,6 +15,8 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.metrics import Metric
+from codesign.insight.plateaus import FoldedFront, folded_front
+from codesign.insight.summary import convergence, optimizer_names
 from codesign.report import palette
 from codesign.report.callouts import name_line, write_names
 from codesign.report.drawing import (
@@ -31,8 +33,6 @@ from codesign.report.drawing import (
 from codesign.report.labels import format_metric
 from codesign.report.limit_lines import LimitLine, limit_lines
 from codesign.report.picks import Pick, picks_of
-from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.summary import convergence, optimizer_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

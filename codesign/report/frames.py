@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.base.columns import IntArray, Value
 from codesign.base.errors import InputError, describe_unknown, needing_extra
-from codesign.report.plateaus import folded_front
+from codesign.insight.plateaus import folded_front
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,6 +10,7 @@ import numpy as np
 
 from codesign.base.units import format_quantity
 from codesign.insight.explanation.choices import neighbors_of
+from codesign.insight.plateaus import within_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.labels import (
     evaluator_words,
@@ -19,7 +20,6 @@ from codesign.report.labels import (
     metric_title,
     unit_text,
 )
-from codesign.report.plateaus import within_words
 from codesign.report.result_tables import design_words
 from codesign.report.tables import spaced, text_line
 from codesign.report.text_table import TextTable

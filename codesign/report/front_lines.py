@@ -10,9 +10,9 @@ from rich.table import Table
 
 from codesign.base.columns import IntArray
 from codesign.base.metrics import Metric
+from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.result_tables import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
 from codesign.search.pareto import TOLERANCE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from codesign.answers.library import BrokenPluginEntry, ModelAnswer, OptionEntry, Plugins
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.models.memtech import MemoryTechnology
+    from codesign.models.workload.traces import Trace
     from codesign.space import DesignSpace
     from codesign.space.parameters import Parameter
-    from codesign.space.pools import LinkEnds, Pool
+    from codesign.space.pools import LinkEnds
 
 _TECHNOLOGY_COLUMNS = {
     "capacity": "GB",
@@ -103,48 +105,6 @@ def size_text(space: DesignSpace) -> str:
     return f"{space.size:,}"
 
 
-def space_document(space: DesignSpace) -> dict[str, Any]:
-    """A design space as one document."""
-    return {
-        "name": space.name,
-        "source": space.source,
-        "description": space.description,
-        "size": space.size,
-        "parameters": [_parameter_document(parameter) for parameter in space.parameters],
-        "components": [
-            {"parameters": component.names, "size": component.size}
-            for component in space.components
-        ],
-        "constraints": [constraint.text for constraint in space.constraints],
-        "pools": [_pool_document(space, pool) for pool in space.pools.values()],
-        "links": [_link_document(space, link) for link in space.links],
-        "designs": {
-            name: {key: value for key, value in design.items() if value is not None}
-            for name, design in space.designs.items()
-        },
-    }
-
-
-def _pool_document(space: DesignSpace, pool: Pool) -> dict[str, Any]:
-    return {
-        "name": pool.name,
-        "role": pool.role,
-        "machine": pool.machine,
-        "machines": list(_parameter(space, pool.full_name(MACHINES)).values),
-        "size": pool.space.size,
-        "parameters": [pool.full_name(name) for name in pool.parameter_names],
-    }
-
-
-def _link_document(space: DesignSpace, link: LinkEnds) -> dict[str, Any]:
-    return {
-        "name": link.name,
-        "from": link.sender,
-        "to": link.receiver,
-        "parameters": [item.name for item in _parameters_of_link(space, link)],
-    }
-
-
 def _parameter(space: DesignSpace, name: str) -> Parameter:
     return space.parameters[space.names.index(name)]
 
@@ -152,11 +112,6 @@ def _parameter(space: DesignSpace, name: str) -> Parameter:
 def _parameters_of_link(space: DesignSpace, link: LinkEnds) -> list[Parameter]:
     names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
     return [_parameter(space, name) for name in names if name in space.names]
-
-
-def _parameter_document(parameter: Parameter) -> dict[str, Any]:
-    names = ("name", "kind", "values", "optional", "when", "unit", "catalog", "description")
-    return {name: getattr(parameter, name) for name in names}
 
 
 def space_tables(space: DesignSpace) -> list[RenderableType]:
@@ -235,46 +190,45 @@ def _design_text(space: DesignSpace, design: Mapping[str, Any]) -> str:
     return design_words(space, [design])[0]
 
 
-def models_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
+def models_table(models: Sequence[ModelAnswer]) -> Table:
     """One line per language model."""
     numbers = ["parameters", "active", "layers", "KV/token"]
     table = plain_table(
         "Language models", ["name", *numbers, "attention", "experts"], numbers
     )  # fmt: skip
-    for item in summaries:
-        experts = f"{item['experts_per_token']}/{item['experts']}" if item["experts"] else "–"
+    for model in models:
         table.add_row(
-            item["name"],
-            f"{item['parameters'] / 1e9:,.2f} G",
-            f"{item['active_parameters'] / 1e9:,.2f} G",
-            str(item["layers"]),
-            f"{item['kv_elements_per_token']:,}",
-            item["attention"],
-            experts,
+            model.name,
+            f"{model.parameters / 1e9:,.2f} G",
+            f"{model.active_parameters / 1e9:,.2f} G",
+            str(model.layers),
+            f"{model.kv_elements_per_token:,.0f}",
+            model.attention,
+            f"{model.experts_per_token}/{model.experts}" if model.experts else "–",
         )
     return table
 
 
-def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
+def model_tables(model: ModelAnswer) -> list[RenderableType]:
     """One language model in full."""
     nested = {"parameters_by_part", "layers_by_attention", "sources", "notes", "counted", "name"}
     facts = {
         name.replace("_", " "): _fact(value)
-        for name, value in summary.items()
+        for name, value in model
         if name not in nested and value is not None
     }
-    kinds = summary["layers_by_attention"].items()
+    kinds = model.layers_by_attention.items()
     facts["attention of layers"] = ", ".join(
         f"{count} {kind.split('_')[0]}" for kind, count in kinds
     )
-    counts = summary["parameters_by_part"].items()
+    counts = model.parameters_by_part.items()
     rows = ((part.replace("_", " "), f"{count:,}") for part, count in counts)
     parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"], rows)
-    tables = spaced(pairs_table(summary["name"], facts), parts)
-    if summary.get("counted"):
-        tables.append(text_line(f"Counted: {summary['counted']}"))
-    tables += [text_line(f"Note: {note}") for note in summary["notes"]]
-    return tables + [text_line(f"Source: {source}") for source in summary["sources"]]
+    tables = spaced(pairs_table(model.name, facts), parts)
+    if model.counted:
+        tables.append(text_line(f"Counted: {model.counted}"))
+    tables += [text_line(f"Note: {note}") for note in model.notes]
+    return tables + [text_line(f"Source: {source}") for source in model.sources]
 
 
 def _fact(value: Any) -> str:
@@ -283,13 +237,13 @@ def _fact(value: Any) -> str:
     return format_setting(value)
 
 
-def traces_table(traces: Mapping[str, Mapping[str, Any]]) -> Table:
+def traces_table(traces: Mapping[str, Trace]) -> Table:
     """One line per named workload."""
     numbers = ["prompt tokens", "generated tokens"]
     table = plain_table("Workloads", ["name", *numbers, "description"], numbers)
     for name, trace in traces.items():
-        counts = [f"{trace[key]:,}" for key in ("prompt_tokens", "generated_tokens")]
-        table.add_row(name, *counts, trace["description"])
+        counts = (f"{trace.prompt_tokens:,}", f"{trace.generated_tokens:,}")
+        table.add_row(name, *counts, trace.description)
     return table
 
 
@@ -302,46 +256,20 @@ def metrics_table(metrics: Iterable[Metric]) -> Table:
     return table
 
 
-def plugin_document(plugin: Any) -> dict[str, Any]:
-    """A registered evaluator or optimizer: what its class says of itself."""
-    records = {"workload": "Workload", "options": "Options"}
-    record_classes = {key: getattr(plugin, name, None) for key, name in records.items()}
-    return {
-        "class": f"{plugin.__module__}:{plugin.__qualname__}",
-        "description": _first_line(plugin.__doc__),
-        **{key: _fields(record) for key, record in record_classes.items() if record is not None},
-    }
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().split("\n\n")[0].replace("\n", " ").strip()
-
-
-def _fields(record: type[Record]) -> list[dict[str, Any]]:
-    """The keys of a record with their defaults, from its JSON schema."""
-    return [
-        {
-            "name": field.alias or name,
-            "required": field.is_required(),
-            "default": None
-            if field.is_required()
-            else field.get_default(call_default_factory=True),
-        }
-        for name, field in record.model_fields.items()
-    ]
-
-
-def plugins_table(kind: str, documents: Mapping[str, Mapping[str, Any]]) -> Table:
+def plugins_table(title: str, plugins: Plugins) -> Table:
     """One line per plug-in, or the reason why it cannot be used."""
-    table = plain_table(kind.capitalize(), ["name", "options (defaults)", "description"])
-    for name, document in documents.items():
-        options = ", ".join(_option_text(option) for option in document.get("options", ()))
-        table.add_row(name, options or "–", document.get("error", document.get("description", "")))
+    table = plain_table(title, ["name", "options (defaults)", "description"])
+    for name, plugin in plugins.items():
+        if isinstance(plugin, BrokenPluginEntry):
+            table.add_row(name, "–", plugin.error)
+            continue
+        options = ", ".join(map(_option_text, plugin.options or ()))
+        table.add_row(name, options or "–", plugin.description)
     return table
 
 
-def _option_text(option: Mapping[str, Any]) -> str:
-    if isinstance(option["default"], Record):
-        return f"{option['name']} (options of its own)"
-    default = "required" if option["required"] else format_setting(option["default"])
-    return f"{option['name']} ({default})"
+def _option_text(option: OptionEntry) -> str:
+    if isinstance(option.default, Record):
+        return f"{option.name} (options of its own)"
+    default = "required" if option.required else format_setting(option.default)
+    return f"{option.name} ({default})"

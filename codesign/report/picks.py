@@ -14,7 +14,7 @@ from codesign.report.labels import metric_title
 from codesign.search.problem import Objective, cost_column
 
 if TYPE_CHECKING:
-    from codesign.report.plateaus import FoldedFront
+    from codesign.insight.plateaus import FoldedFront
     from codesign.search.campaign import Results
 
 

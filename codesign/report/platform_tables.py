@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.evaluator import Explanation
+from codesign.answers.serving import PlatformAnswer, PlatformQuestion
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
-from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
+from codesign.evaluators.platform.requirements import Requirements
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.deployments.parallelism import SEARCHED_DEGREES
 from codesign.models.machines.device.expected_error import is_measured
@@ -34,73 +34,34 @@ _CHOICE_METRICS = (
 )
 
 
-def platform_document(
-    inputs: Mapping[str, Any], explanation: Explanation, slo: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """One platform, with what was asked and the limits of its use case."""
-    return {
-        **inputs,
-        "metrics": explanation.metrics,
-        "ranges": {
-            name: {"low": low, "high": high} for name, (low, high) in explanation.ranges.items()
-        },
-        "limits": list(slo),
-        "operators": explanation.operators,
-        "levels": explanation.levels,
-        "power": explanation.power,
-        "notes": explanation.notes,
-    }
-
-
-def platform_tables(
-    inputs: Mapping[str, Any],
-    explanation: Explanation,
-    slo: Sequence[Mapping[str, Any]],
-    width: int,
-) -> list[RenderableType]:
-    """The same for the terminal, ``width`` columns wide."""
-    input_words = {name: format_cell("", value) for name, value in inputs.items()}
+def platform_tables(platform: PlatformAnswer, width: int) -> list[RenderableType]:
+    """One platform for the terminal, ``width`` columns wide."""
+    names = PlatformQuestion.model_fields
+    input_words = {name: format_cell("", getattr(platform, name)) for name in names}
     rows = (
-        (metric_title(PLATFORM_METRICS[name]), _value_and_range(explanation, name))
-        for name in explanation.metrics
+        (metric_title(PLATFORM_METRICS[name]), _value_and_range(platform, name))
+        for name in platform.metrics
     )
     metrics = plain_table("Metrics", ["metric", "value"], ["value"], rows)
     return spaced(
         pairs_table("Platform", input_words),
         metrics,
-        [rows_table("Limits of the use case", slo, width)] if slo else [],
-        rows_table("Operators and messages", explanation.operators, width, _FIRST),
-        rows_table("Memories of one device", explanation.levels, width),
-        [text_line(f"Note: {note}") for note in explanation.notes],
+        [rows_table("Limits of the use case", list(map(dict, platform.limits)), width)]
+        if platform.limits
+        else [],
+        rows_table("Operators and messages", platform.operators, width, _FIRST),
+        rows_table("Memories of one device", platform.levels, width),
+        [text_line(f"Note: {note}") for note in platform.notes],
     )
 
 
-def _value_and_range(explanation: Explanation, name: str) -> str:
+def _value_and_range(platform: PlatformAnswer, name: str) -> str:
     metric = PLATFORM_METRICS[name]
-    words = format_metric(explanation.metrics[name], metric)
-    if name in explanation.ranges:
-        low, high = (format_metric(end, metric) for end in explanation.ranges[name])
-        words += f" ({low} to {high})"
+    words = format_metric(platform.metrics[name], metric)
+    if name in platform.ranges:
+        ends = platform.ranges[name]
+        words += f" ({format_metric(ends.low, metric)} to {format_metric(ends.high, metric)})"
     return words
-
-
-def slo_rows(explanation: Explanation, limits: LatencyLimits | None) -> list[dict[str, Any]]:
-    """The limits of a use case, and whether a platform keeps them."""
-    if limits is None:
-        return []
-    pairs = {
-        "time to first token": ("time_to_first_token_s", limits.time_to_first_token_s),
-        "time per output token": ("time_per_output_token_s", limits.time_per_output_token_s),
-    }
-    return [
-        {
-            "limit": words,
-            "allowed_s": allowed,
-            "found_s": explanation.metrics[name],
-            "state": "kept" if explanation.metrics[name] <= allowed else "broken",
-        }
-        for words, (name, allowed) in pairs.items()
-    ]
 
 
 def choices_table(
@@ -117,32 +78,6 @@ def choices_table(
     if left > 0:
         table.caption = f"{left} more with --json"
     return [table]
-
-
-def requirements_document(
-    inputs: Mapping[str, Any],
-    limits: LatencyLimits,
-    needed: Requirements,
-    rows: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """The requirements of a use case, and the devices that meet them."""
-    return {
-        **inputs,
-        "limits": {
-            "time_to_first_token_s": limits.time_to_first_token_s,
-            "time_per_output_token_s": limits.time_per_output_token_s,
-        },
-        "requirements": {
-            "flop": needed.flop,
-            "step_bytes": needed.step_bytes,
-            "flop_per_s": needed.flop_per_s,
-            "bandwidth_bytes_per_s": needed.bandwidth_bytes_per_s,
-            "capacity_bytes": needed.capacity_bytes,
-            "weight_bytes": needed.weight_bytes,
-            "kv_bytes": needed.kv_bytes,
-        },
-        "devices": list(rows),
-    }
 
 
 def requirements_tables(

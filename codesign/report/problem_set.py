@@ -21,16 +21,6 @@ _MOST_DIGITS = 10**9
 """From here on a number of designs is written with an exponent."""
 
 
-def list_document(records: Mapping[str, ProblemRecord]) -> dict[str, Any]:
-    """All problems as one document."""
-    return {"problems": [record_document(record) for record in records.values()]}
-
-
-def record_document(record: ProblemRecord) -> dict[str, Any]:
-    """What is published of a problem."""
-    return record.model_dump(mode="json")
-
-
 def list_table(records: Mapping[str, ProblemRecord]) -> Table:
     """One line per problem, those of a kind together."""
     numbers = ["designs", "feasible", "objectives", "limits", "front", "hypervolume"]
@@ -56,15 +46,6 @@ def _count(number: int) -> str:
 
 def _share(share: float) -> str:
     return f"{100 * share:.3g} %"
-
-
-def problem_document(problem: PublicProblem) -> dict[str, Any]:
-    """One problem as one document."""
-    return record_document(problem.record) | {
-        "description": problem.definition.definition.description,
-        "parameters": {name: list(values) for name, values in problem.parameters.items()},
-        "constraints": [item.text for item in problem.problem.space.constraints],
-    }
 
 
 def problem_tables(problem: PublicProblem) -> list[RenderableType]:
@@ -103,25 +84,6 @@ def _text(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def evaluation_document(
-    problem: PublicProblem, designs: Sequence[Mapping[str, Any]], evaluated: Evaluated
-) -> dict[str, Any]:
-    """Designs with what they are worth; null where there is no result."""
-    rows = [
-        {
-            "design": dict(design),
-            "objectives": dict(
-                zip(problem.objectives, evaluated.objectives[i].tolist(), strict=True)
-            ),
-            "is_feasible": bool(evaluated.feasible[i]),
-            "violations": {name: float(values[i]) for name, values in evaluated.violations.items()},
-            "reason": evaluated.reasons.get(i),
-        }
-        for i, design in enumerate(designs)
-    ]
-    return {"name": problem.record.name, "version": problem.record.version, "evaluations": rows}
-
-
 def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[RenderableType]:
     """One line per design, in the order given."""
     names = list(problem.objectives)
@@ -135,19 +97,6 @@ def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[Rend
         cells = ["–" if value != value else f"{value:.9g}" for value in point.tolist()]
         table.add_row(str(i + 1), *cells, verdict)
     return [table]
-
-
-def score_document(problem: PublicProblem, shares: FloatArray) -> dict[str, Any]:
-    """The share of the exact hypervolume after some numbers of evaluations."""
-    counts = counts_to_show(len(shares))
-    return {
-        "name": problem.record.name,
-        "version": problem.record.version,
-        "evaluations": len(shares),
-        "hypervolume": float(shares[-1]) * problem.record.hypervolume,
-        "exact_hypervolume": problem.record.hypervolume,
-        "shares": [{"evaluations": n, "share": float(shares[n - 1])} for n in counts],
-    }
 
 
 def score_tables(problem: PublicProblem, shares: FloatArray) -> list[RenderableType]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codesign.base.text import one_line
-from codesign.report.json_values import to_plain
 from codesign.report.labels import evaluator_words
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.search.campaign import CampaignStatus
-
-
-def document(status: CampaignStatus) -> dict[str, Any]:
-    """A campaign's status as one document."""
-    plain: dict[str, Any] = to_plain(status)
-    for item in plain["runs"]:
-        item |= item.pop("run")
-    return plain | {"done": status.done, "total": status.total}
 
 
 def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[RenderableType]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from codesign.base.metrics import Metric
-from codesign.report.exports import observations, provenance
+from codesign.insight.plateaus import folded_front
+from codesign.insight.summary import summarize
 from codesign.report.labels import (
     KEY_METRICS,
     evaluator_words,
@@ -19,46 +20,11 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.labels import design_words as design_words
-from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.summary import summarize
 from codesign.report.tables import plain_table
 from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
     from codesign.search.campaign import Results
-
-
-def front_document(
-    results: Results, front: Results, limit: int | None = None, tolerance: float = TOLERANCE
-) -> dict[str, Any]:
-    """The whole front with its provenance and each optimizer's record, as one document.
-
-    Args:
-        front: The front whose numbers name designs, of the same campaign.
-        limit: At most so many designs.
-        tolerance: Share within which a design is said to be folded under a cheaper one.
-    """
-    folded = folded_front(front, tolerance)
-    return provenance(results) | {
-        "exact_hypervolume": results.exact_hypervolume,
-        "optimizers": summarize(results),
-        "front_is_exact": front.front_run is not None,
-        "front_size": len(folded.positions),
-        "tolerance": tolerance,
-        "observations": front_observations(front, folded, limit),
-    }
-
-
-def front_observations(
-    results: Results, folded: FoldedFront, limit: int | None = None
-) -> list[dict[str, Any]]:
-    """The front's observations with their numbers, and under which number each is folded."""
-    under = folded.under.tolist()
-    return [
-        {"number": place + 1, "folded_under": None if under[place] == place else under[place] + 1}
-        | item
-        for place, item in enumerate(observations(results, folded.positions[:limit]))
-    ]
 
 
 def front_table(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from codesign.answers.campaigns import DISTRIBUTION
 from codesign.base.metrics import Metric
 from codesign.base.units import parse_unit
+from codesign.insight.plateaus import number_ranges
 from codesign.insight.uncertainty.uncertainty_results import (
     DesignUncertainty,
     RobustDesign,
@@ -24,7 +25,6 @@ from codesign.report.labels import (
     metric_title,
     takes_prefix,
 )
-from codesign.report.plateaus import number_ranges
 from codesign.report.result_tables import design_words, metric_header
 from codesign.report.tables import plain_table, spaced, text_line
 
@@ -34,37 +34,11 @@ if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.search.campaign import Results
 
-DISTRIBUTION = (
-    "every number with a range is drawn on its own, in half of the draws between low and typical "
-    "and in half between typical and high, densest at typical, because the sources give ranges "
-    "and nothing more; one draw holds for all designs"
-)
 PERCENTS = "5-95 %"
 """Of the draws, which intervals hold."""
 NO_RANGE = "no range stated"
 """In place of the interval of what depends on no number with a range."""
 _MOST_TORNADO_ROWS = 4
-
-
-def design_document(uncertainty: DesignUncertainty) -> dict[str, Any]:
-    """The uncertainty of a design as JSON values."""
-    return {
-        **_draws(uncertainty),
-        "feasible_share": uncertainty.feasible_share,
-        "metrics": {name: asdict(item) for name, item in uncertainty.intervals.items()},
-        "tornado": {
-            name: [asdict(swing) for swing in rows] for name, rows in uncertainty.tornado.items()
-        },
-    }
-
-
-def _draws(analysis: DesignUncertainty | RobustFront) -> dict[str, Any]:
-    return {
-        "samples": analysis.samples,
-        "seed": analysis.seed,
-        "distribution": DISTRIBUTION,
-        "numbers": [asdict(number) for number in analysis.numbers],
-    }
 
 
 def design_tables(
@@ -129,34 +103,6 @@ def _notes(analysis: DesignUncertainty | RobustFront) -> Iterator[RenderableType
 
 def _percent(share: float | None) -> str:
     return "–" if share is None or math.isnan(share) else f"{100 * share:.3g} %"
-
-
-def front_document(
-    robust_front: RobustFront, results: Results, limit: int | None = None
-) -> dict[str, Any]:
-    """The robust front as JSON values, with at most ``limit`` designs."""
-    objectives = results.problem.objective_names
-    return {
-        **_draws(robust_front),
-        "n_compared": robust_front.n_compared,
-        "n_distinct": robust_front.n_distinct,
-        "often": robust_front.often,
-        "designs": [
-            {
-                "front_number": item.front_number,
-                "non_dominated_share": item.non_dominated_share,
-                "feasible_share": item.feasible_share,
-                "keeps_limits_everywhere": item.keeps_limits_everywhere,
-                "worst_excess": item.worst_excess if math.isfinite(item.worst_excess) else None,
-                "worst_limit": item.worst_limit or None,
-                "design": results.design(item.position),
-                "objectives": {
-                    name: float(results.metrics[name][item.position]) for name in objectives
-                },
-            }
-            for item in robust_front.designs[:limit]
-        ],
-    }
 
 
 def front_tables(

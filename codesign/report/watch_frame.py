@@ -11,14 +11,15 @@ import numpy as np
 from rich.table import Table
 
 from codesign.base.columns import FloatArray
+from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.labels import describe_time, evaluator_words, format_value
 from codesign.report.result_tables import front_table
-from codesign.report.summary import convergence, optimizer_names
 from codesign.report.tables import plain_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from codesign.answers.campaigns import WatchAnswer
     from codesign.search.campaign import CampaignStatus, Results
     from codesign.search.campaign.status import RunStatus
     from codesign.search.campaign.store import BatchTiming
@@ -221,15 +222,17 @@ def _left_out(runs: Sequence[RunStatus]) -> str:
     return "and " + ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
-def frame_document(frame: Frame) -> dict[str, Any]:
-    """The same as one document."""
-    from codesign.report import progress_tables
-    from codesign.report.result_tables import front_document
+def watch_answer(frame: Frame) -> WatchAnswer:
+    """The frame as an answer."""
+    from codesign.answers.campaigns import Front, WatchAnswer, WatchedRun, run_fields
 
-    document = progress_tables.document(frame.status) | {"evaluator": frame.reading}
-    for item, pace in zip(document["runs"], frame.paces, strict=True):
-        item |= {"designs_per_s": pace.designs_per_s, "left_s": pace.left_s}
-    results = frame.results
-    front: Mapping[str, Any] = {} if results is None else front_document(results, results)
-    kept = ("optimizers", "exact_hypervolume", "front_size", "observations")
-    return document | {key: front[key] for key in kept if key in front}
+    runs = [
+        WatchedRun(**run_fields(run), designs_per_s=pace.designs_per_s, left_s=pace.left_s)
+        for run, pace in zip(frame.status.runs, frame.paces, strict=True)
+    ]
+    fields: dict[str, Any] = {"runs": runs, "evaluator": frame.reading}
+    if frame.results is not None:
+        front = Front.describe_front(frame.results, frame.results)
+        names = ("optimizers", "exact_hypervolume", "front_size", "observations")
+        fields |= {name: getattr(front, name) for name in names}
+    return WatchAnswer.describe(frame.status, **fields)

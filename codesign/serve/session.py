@@ -13,6 +13,7 @@ from codesign.api import PreparedEvaluator, prepare_campaign
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError, JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.chosen import PICK_KEYS
 from codesign.report.labels import design_words, format_setting, metric_of, metric_title
@@ -20,7 +21,6 @@ from codesign.report.limit_lines import limit_words
 from codesign.report.page.carried_designs import metric_document
 from codesign.report.page.design_account import Account, account_document
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import folded_front
 from codesign.search.campaign import Campaign
 from codesign.search.enumeration import stored_front
 from codesign.search.problem import Objective

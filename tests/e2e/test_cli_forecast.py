@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from codesign.cli import main
-from validation.__main__ import main as run_validation
 
 _MACHINE = ["--tops", "50", "--gbps", "256"]
 _LLAMA = ["forecast", "--model", "llama-2-7b"]
@@ -167,10 +166,3 @@ def test_the_edge_campaign_runs(
     assert main(["run", "edge.yaml"]) == 0
     assert main(["pareto", "edge.yaml", "--json"]) == 0
     assert "time_to_first_token_s" in capsys.readouterr().out
-
-
-def test_the_study_of_life_is_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_validation(["life", "--json"]) == 0
-    (study,) = json.loads(capsys.readouterr().out)["studies"]
-    assert study["name"] == "life"
-    assert all(target["is_met"] for target in study["targets"])

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.answers.front_explanation import ExplainFrontAnswer
+from codesign.answers.json_values import to_plain
 from codesign.base.errors import JobError
 from codesign.cli import main
 from codesign.insight.explanation import Fronts, Variation, explain_front, variation
-from codesign.report.front_document import document
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.campaign_definition import load_problem
 from codesign.search.campaign.reference import minimized
@@ -144,7 +145,9 @@ def test_fronts_found_side_by_side_explain_the_same(folder, monkeypatch):
     reference = minimized(campaign.problem, campaign.exact_results(front).reference_point)
 
     def explained(fronts):
-        return document(explain_front(fronts, front, reference), "tiny") | {"seconds": 0.0}
+        explained = explain_front(fronts, front, reference)
+        answer = ExplainFrontAnswer.describe(explained, "tiny", evaluator={})
+        return to_plain(answer) | {"seconds": 0.0}
 
     alone = explained(Fronts(campaign.problem))
     monkeypatch.setattr(variation, "_WORTH_PROCESSES", 0)

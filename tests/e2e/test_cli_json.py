@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import codesign
-from codesign.base.explanation_rows import Banks, CostRow, LevelRow, OperatorRow, PowerRow
-from codesign.cli import documents, main
+from codesign.answers.answer import answers, schema_of
+from codesign.answers.economics import PricedPoint
+from codesign.answers.json_values import to_plain
+from codesign.cli import main
 from codesign.cli.app import command_tree
-from codesign.models.memtech.technology import MemoryTechnology, Range
-from codesign.report.summary import OptimizerSummary
-from codesign.search.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
-from validation import account_fronts, conclusions
-from validation.__main__ import main as run_validation
-from validation.account_fronts import LEVELS
-from validation.conclusions.setting import Setting
-from validation.findings import read_finding
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -65,8 +56,8 @@ _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld
 _DEVICE = "--model llama-3-8b --device h100-sxm"
 _TESTS = Path(__file__).parents[1]
 _BYTES = (
-    f"--model {_TESTS / 'unit' / 'models' / 'quantization' / 'byte_model'} --text {__file__} "
-    "--context 32 --sequences 2 --calibration 1"
+    f"--model {_TESTS / 'unit/models/quantization/byte_model'} --text {__file__} --context 32 "
+    "--sequences 2 --calibration 1"
 )
 INVOCATIONS = {
     "run": ["run trial"],
@@ -126,7 +117,6 @@ INVOCATIONS = {
         " --grid 20 --continuous --figure price.svg",
     ],
     "timeline": ["timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"],
-    "validate": ["studies memexplorer"],
     "technologies": ["memtech"],
     "technology": ["memtech hbm3e_8h", "memtech sram"],
     "spaces": ["spaces"],
@@ -142,35 +132,6 @@ INVOCATIONS = {
     "evaluators": ["evaluators"],
     "schemas": ["schema"],
     "simulators": ["simulators"],
-}
-COMMON = {
-    path.stem: json.loads(path.read_text("utf-8"))
-    for path in documents.FOLDER.glob("common.v*.json")
-}
-"""What schemas carry along, by the key of ``$defs`` under which they do."""
-VALIDATION = ("studies", "conclusions", "costs", "stages", "specialization", "bench")
-"""Commands of ``python -m validation``."""
-_ELSEWHERE = {
-    "bench": "bench",  # takes a while: tests/unit/validation/benchmark/test_benchmark.py
-    "conclusions": "conclusions",  # asked in one small setting, below
-    "costs": "costs",  # likewise
-    "stages": "stages",  # likewise
-    "specialization": "specialization",  # tests/unit/studies/test_specialization.py
-}
-RECORDS = {
-    "definition": Definition,
-    "optimizer_choice": OptimizerChoice,
-    "plugin_choice": PluginChoice,
-    "range": Range,
-    "technology": MemoryTechnology,
-    "optimizer_summary": OptimizerSummary,
-}
-ROWS = {
-    "operator_row": OperatorRow,
-    "level_row": LevelRow,
-    "banks": Banks,
-    "power_row": PowerRow,
-    "cost_row": CostRow,
 }
 
 
@@ -205,8 +166,7 @@ def _there(folder, monkeypatch):
 
 def _printed(capsys, *arguments: str) -> Any:
     capsys.readouterr()
-    run = run_validation if arguments[0] in VALIDATION else main
-    assert run(list(arguments)) == 0
+    assert main(list(arguments)) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -217,86 +177,8 @@ def _printed(capsys, *arguments: str) -> Any:
 def test_a_command_prints_its_document_as_published(name, words, capsys, check_document):
     document = _printed(capsys, *words.split(), "--json")
     assert list(document)[:2] == ["schema", "codesign_version"]
-    assert document["schema"] == documents.current()[name].label
+    assert document["schema"] == answers()[name].schema_label()
     assert document["codesign_version"] == codesign.__version__
-    check_document(document)
-
-
-def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp_path):
-    fixed = (
-        ("pe_array", (2048, 64)), ("vector_length", 1024), ("sram_dies", 1),
-        ("sram_3d_layers", 0), ("tier1_stacks", 2), ("dataflow", "ws"),
-        ("tier3_technology", None), ("bandwidth_priority", "matrix"),
-    )  # fmt: skip
-    fronts = account_fronts.account_fronts(["decode"], account_fronts.QUESTIONS[-2:], fixed)
-    monkeypatch.setattr(account_fronts, "account_fronts", lambda *_, **__: fronts)
-    page = tmp_path / "costs.json"
-    document = _printed(capsys, "costs", "decode", "--output", str(page), "--json")
-    check_document(document)
-    assert [front["question"]["level"] for front in document["fronts"]] == [*LEVELS, *LEVELS]
-    for front in document["fronts"]:
-        if front["question"]["level"] == "typical":
-            assert 0 <= front["n_staying"] <= front["n_points"]
-            assert 0 <= front["n_keeping"] <= front["n_points"]
-    assert "| TDP, life of 5 years |" in read_finding(page).on_page()
-    lives = {row["design"]: row["metrics"]["lifetime_years"] for row in document["designs"]}
-    assert lives["Base"]["typical"] == 10 and lives["P1"]["typical"] < 1
-
-
-def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    one_machine = {
-        "pe_array": [2048, 64], "vector_length": 1024, "sram_dies": 1, "sram_3d_layers": 0,
-        "dataflow": "ws", "storage_priority": "activation", "bandwidth_priority": "matrix",
-        "weight_format": "mxint8", "activation_format": "mxint8", "kv_format": "mxint8",
-        "tier2_technology": None, "tier3_technology": None,
-    }  # fmt: skip
-    campaign = {
-        "name": "small", "space": "system-early-late", "evaluator": "system",
-        "workload": {"model": "llama-3.3-70b", "trace": "osworld", "phases": ["decode"]},
-        "objectives": ["maximize throughput_tokens_per_s", "minimize tdp_watts"],
-        "fixed": {
-            f"{pool}_{name}": value for pool in ("early", "late")
-            for name, value in one_machine.items()
-        },
-        "optimizers": ["random"], "budget": 20,
-    }  # fmt: skip
-    Path("runs").mkdir()
-    Path("runs/small.yaml").write_text(json.dumps(campaign))
-    document = _printed(capsys, "stages", "small", "--output", "page.json", "--json")
-    check_document(document)
-    (answer,) = document["answers"]
-    assert answer["n_points"] > 3 and answer["alike"]["array"] == 1
-    early, late = answer["systems"][-1]["pools"]
-    assert (early["pool"], late["pool"]) == ("early", "late")
-    assert max(early["utilization"], late["utilization"]) == 1
-    assert sum(early["waits_for"].values()) == pytest.approx(1)
-    assert "## small" in read_finding(Path("page.json")).on_page()
-
-
-def test_stages_are_those_of_systems(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert run_validation(["stages", "osworld-decode"]) == 2
-    assert "expected a campaign of systems, got space 'memexplorer'" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_conclusions_are_printed_as_published(capsys, monkeypatch, check_document):
-    answer_claims = conclusions.answer_claims
-    fixed = (
-        ("pe_array", (2048, 256)),
-        ("vector_length", 1024),
-        ("bandwidth_priority", "matrix"),
-        ("tier2_technology", None),
-    )
-
-    def in_one_setting(store, claims):
-        few = [replace(claim, varied=("blocking",)) for claim in claims]
-        return answer_claims(store, few, [Setting("plain", fixed=fixed)])
-
-    monkeypatch.setattr(conclusions, "answer_claims", in_one_setting)
-    document = _printed(capsys, "conclusions", "3d-sram", "--json")
-    assert document["answers"][0]["verdict"] == "no"
     check_document(document)
 
 
@@ -308,8 +190,8 @@ def test_every_command_with_json_has_a_schema_and_is_run_here():
         if any("--json" in parameter.opts for parameter in command.params)
     }
     run_here = {words.split()[0] for lines in INVOCATIONS.values() for words in lines}
-    assert run_here | set(_ELSEWHERE.values()) == with_json
-    assert INVOCATIONS.keys() | _ELSEWHERE.keys() == documents.current().keys()
+    assert run_here == with_json
+    assert INVOCATIONS.keys() == answers().keys()
 
 
 def test_a_key_that_was_not_announced_fails(capsys, check_document):
@@ -323,86 +205,40 @@ def test_a_key_that_was_not_announced_fails(capsys, check_document):
         check_document(document)
 
 
-def test_a_changed_document_does_not_pass_unnoticed_in_other_tests(capsys, monkeypatch):
-    """Every test checks what it prints, see ``tests/conftest.py``."""
+def test_an_answer_refuses_what_its_record_does_not_have(capsys, monkeypatch):
     monkeypatch.setattr("codesign.models.workload.list_traces", lambda: ["osworld"])
-    monkeypatch.setattr("codesign.models.workload.load_trace", lambda name: _ColoredTrace())
+    monkeypatch.setattr("codesign.models.workload.load_trace", lambda name: {"color": "red"})
     assert main(["workloads", "--json"]) == 1
-    assert "'color' was unexpected" in capsys.readouterr().err
+    assert "workloads.osworld.prompt_tokens Field required" in capsys.readouterr().err
 
 
-class _ColoredTrace:
-    """A trace with a key too many."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """Its keys."""
-        tokens = {"prompt_tokens": 1, "generated_tokens": 1}
-        return {**tokens, "description": "", "source": "", "color": "red"}
-
-
-@pytest.mark.parametrize("label", documents.published())
-def test_a_schema_is_closed_complete_and_says_what_it_is(label):
-    file = documents.published()[label]
-    schema = documents.read_schema(file)
-    own = {name: part for name, part in schema.get("$defs", {}).items() if name not in COMMON}
-    Draft202012Validator.check_schema({**schema, "$defs": own})
-    assert schema["$id"] == f"urn:codesign:schema:{file.name}:{file.version}"
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["properties"]["schema"] == {"const": label}
-    assert list(schema["properties"])[:2] == schema["required"][:2]
-    assert schema["additionalProperties"] is False
-    assert schema["title"]
-    for reference in _references(schema):
-        place, _, pointer = reference.partition("#")
-        carried = "common.v" + place.rpartition(":")[2]
-        part: Any = schema["$defs"][carried] if place else schema
-        for key in pointer.strip("/").split("/"):
-            part = part[key]
+def test_a_schema_is_closed_complete_and_says_what_it_is():
+    for name, record in answers().items():
+        schema = schema_of(record)
+        Draft202012Validator.check_schema(schema)
+        label = record.schema_label()
+        assert schema["$id"] == f"urn:codesign:schema:{name}:{record.schema_version}"
+        assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+        assert schema["properties"]["schema"] == {"const": label}
+        assert list(schema["properties"])[:2] == schema["required"][:2]
+        assert schema["additionalProperties"] is False
+        assert schema["title"]
 
 
-@pytest.mark.parametrize("name", COMMON)
-def test_what_schemas_have_in_common_is_a_schema(name):
-    Draft202012Validator.check_schema(COMMON[name])
+def test_a_field_that_nobody_set_is_left_out_and_its_key_is_optional():
+    rows = {"tokens_per_s": 1.0, "usd_per_million_tokens": None, "n_devices": 1.0, "batch": 1.0}
+    point = PricedPoint(**rows, draft_length=0, devices_for_users=None)
+    assert to_plain(point) == {**rows, "draft_length": 0, "devices_for_users": None}
+    entry = schema_of(answers()["economics"])["$defs"]["PricedPoint"]
+    assert {"first_token_s", "devices_for_users"}.isdisjoint(entry["required"])
+    assert {"draft_length", "usd_per_million_tokens"} <= set(entry["required"])
 
 
-def _references(value: Any) -> Iterator[str]:
-    """The references of a schema itself, not of the common part that it carries."""
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for key, part in value.items():
-            if not key.startswith("common.v"):
-                yield from _references(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _references(part)
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_the_schema_of_a_record_has_its_fields(name):
-    record = RECORDS[name]
-    part = json.loads((documents.FOLDER / "common.v1.json").read_text("utf-8"))["$defs"][name]
-    if is_dataclass(record):
-        names = written = [field.name for field in fields(record)]
-    else:
-        names = list(record.model_fields)  # what `unstored_at` leaves out is not required
-        written = [name for name in names if record.model_fields[name].exclude_if is None]
-    assert list(part["properties"]) == names
-    assert part["required"] == written
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_the_schema_of_an_explained_design_has_the_keys_of_its_rows(name):
-    part = documents.read_schema(documents.current()["evaluate"])["$defs"][name]
-    assert list(part["properties"]) == list(ROWS[name].__annotations__)
-    assert set(part["required"]) == ROWS[name].__required_keys__
-
-
-def test_common_parts_are_all_used():
-    texts = [path.read_text("utf-8") for path in documents.FOLDER.iterdir()]
-    parts = json.loads((documents.FOLDER / "common.v1.json").read_text("utf-8"))["$defs"]
-    used = {part.split("/")[0] for text in texts for part in re.findall(r'#/\$defs/([^"]*)"', text)}
-    assert parts.keys() <= used
+def test_the_text_below_a_field_is_its_description():
+    entry = schema_of(answers()["economics"])["$defs"]["PricedPoint"]["properties"]
+    assert entry["batch"]["description"] == "Requests at once on one instance."
+    summary = schema_of(answers()["run"])["$defs"]["OptimizerSummary"]["properties"]
+    assert summary["n_runs"]["description"] == "Seeds with at least one observation."
 
 
 @pytest.mark.parametrize("words", ["evaluate", "codesign/evaluate/2"])
@@ -418,10 +254,10 @@ def test_schemas_are_listed_and_a_misspelt_one_is_told(capsys):
     assert main(["schema", "evaluat"]) == 2
     assert "Did you mean 'evaluate'" in capsys.readouterr().err
     assert main(["schema", "codesign/evaluate/7"]) == 2
-    assert "codesign/evaluate/1" in capsys.readouterr().err
+    assert "codesign/evaluate/2" in capsys.readouterr().err
 
 
 def test_the_page_names_every_schema():
     page = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
-    for file in documents.current().values():
-        assert f"[`{file.label}`](../codesign/answers/schemas/{file.path.name})" in page
+    for record in answers().values():
+        assert f"`{record.schema_label()}`" in page

@@ -8,7 +8,7 @@ import pytest
 
 import codesign
 from codesign.cli import main
-from codesign.report.plateaus import folded_front
+from codesign.insight.plateaus import folded_front
 
 _CAMPAIGN = """\
 space: memexplorer

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from codesign.cli import main
-from validation.__main__ import main as run_validation
 
 RAG = ["--model", "llama-3.3-70b", "--use-case", "rag-qa"]
 
@@ -203,13 +202,6 @@ def test_each_format_is_set_by_a_flag_of_its_own(capsys: Any) -> None:
     design = answer(capsys, "platform", *words, "--weight-format", "int4")["design"]
     formats = [design[f"{name}_format"] for name in ("weight", "activation", "kv")]
     assert formats == ["int4", "fp8", "bf16"]
-
-
-def test_the_comparison_with_genz_is_one_json_document(capsys: Any) -> None:
-    assert run_validation(["genz", "--json"]) == 0
-    (study,) = json.loads(capsys.readouterr().out)["studies"]
-    assert study["name"] == "genz"
-    assert all(target["is_met"] for target in study["targets"])
 
 
 CAMPAIGN = """\

@@ -14,7 +14,7 @@ import pytest
 
 from codesign.base.processes import WorkerProcess
 from codesign.cli import main
-from codesign.report.summary import summarize
+from codesign.insight.summary import summarize
 from codesign.search.campaign import Campaign
 
 SIMULATOR = Path(__file__).parents[1] / "unit" / "evaluators" / "command" / "simulator.py"

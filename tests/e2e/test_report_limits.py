@@ -11,11 +11,11 @@ import pytest
 
 from codesign import api
 from codesign.cli import main
+from codesign.insight.plateaus import fold_positions, folded_front
 from codesign.insight.uncertainty.uncertainty import metric_quantiles
 from codesign.report.labels import format_setting
 from codesign.report.page.tighter_limits import limit_document
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import fold_positions, folded_front
 from codesign.search.campaign.exact_results import front_results
 
 _CAMPAIGN = """\

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import print_tables, say
 from validation.commands.study_page import Output, check_output
 
 
@@ -15,7 +15,6 @@ def bench(
         bool, typer.Option("--quick", help="Every measurement once, on small batches.")
     ] = False,
     output: Output = None,
-    as_json: AsJson = False,
 ) -> None:
     """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
     from validation.benchmark import FULL, QUICK, benchmark
@@ -38,4 +37,4 @@ def bench(
         ]
         return spaced(pairs_table("Benchmark", about), *noted)
 
-    report("bench", as_json, lambda: measured, tables)
+    print_tables(tables())

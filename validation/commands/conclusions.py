@@ -8,7 +8,6 @@ import typer
 
 from codesign.base.errors import check_known
 from codesign.cli.campaigns import Folder, Workers
-from codesign.cli.output import AsJson
 from validation.commands.study_page import Output, check_output, report_study
 
 
@@ -24,7 +23,6 @@ def conclusions(
     output: Output = None,
     workers: Workers = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Ask exact fronts which of MemExplorer's conclusions hold, and what that depends on.
 
@@ -45,4 +43,4 @@ def conclusions(
     answers = answer_claims(store, [claims[name] for name in names or claims])
     words = ["conclusions", *(names or [])]
     study = conclusions_page.study_report(answers, with_details=bool(names))
-    report_study(study, words, output, as_json)
+    report_study(study, words, output)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import check_known
-from codesign.cli.output import AsJson, say
+from codesign.cli.output import say
 from validation.commands.study_page import Output, check_output, report_study
 
 
@@ -17,7 +17,6 @@ def costs(
         typer.Argument(metavar="[PHASE]...", help="prefill, decode; both if none."),
     ] = None,
     output: Output = None,
-    as_json: AsJson = False,
 ) -> None:
     """Ask exact fronts what area, price, heat, wear and carbon change, and price known designs.
 
@@ -31,4 +30,4 @@ def costs(
     chosen = [phase for phase in account_fronts.PHASES if not phases or phase in phases]
     fronts = account_fronts.account_fronts(chosen, progress=say)
     study = account_fronts.study_report(fronts, account_fronts.priced_designs())
-    report_study(study, ["costs", *(phases or [])], output, as_json)
+    report_study(study, ["costs", *(phases or [])], output)

@@ -9,7 +9,6 @@ import typer
 from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Workers
 from codesign.cli.flags import number
-from codesign.cli.output import AsJson
 from validation.commands.study_page import Output, check_output, report_study
 
 _FOLDER = "specialization"
@@ -32,7 +31,6 @@ def specialization(
     output: Output = None,
     workers: Workers = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Compare a design for each phase with one machine in both roles, by workload.
 
@@ -65,7 +63,7 @@ def specialization(
         image = f"{output.stem}/ratios.svg"
         specialization_page.save_figure(answers, output.parent / image)
     study = specialization_page.study_report(answers, image)
-    report_study(study, _words(traces, model, limit, machines, formats), output, as_json)
+    report_study(study, _words(traces, model, limit, machines, formats), output)
 
 
 def _words(

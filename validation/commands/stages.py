@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.output import AsJson, say
+from codesign.cli.output import say
 from validation.commands.study_page import Output, check_output, report_study
 
 
@@ -21,7 +21,6 @@ def stages(
     ] = None,
     output: Output = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    as_json: AsJson = False,
 ) -> None:
     """Ask exact fronts of systems which machines each stage chooses, and why.
 
@@ -31,4 +30,4 @@ def stages(
 
     check_output(output)
     answers = stage_answers(campaigns or CAMPAIGNS, workers=workers, progress=say)
-    report_study(study_report(answers), ["stages", *(campaigns or [])], output, as_json)
+    report_study(study_report(answers), ["stages", *(campaigns or [])], output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.heartbeat import describe_by
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import print_tables, say
 from validation.commands.study_page import Output, check_output
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ def studies(
     ] = None,
     rows: Annotated[int, typer.Option(help="Most comparisons to print.", min=0)] = 40,
     output: Output = None,
-    as_json: AsJson = False,
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
     from validation.studies.studies import STUDIES, compare_table
@@ -60,12 +58,7 @@ def studies(
         words = ["python -m validation", *(names or []), f"--seed {seed}{sampled}{own_table}"]
         for path in store_findings(studies, output, " ".join(words)):
             say(f"wrote {path}")
-    report(
-        "validate",
-        as_json,
-        lambda: {"studies": [asdict(study) for study in studies]},
-        lambda: [table for study in studies for table in study_tables(study, rows)],
-    )
+    print_tables(table for study in studies for table in study_tables(study, rows))
 
 
 def _run(name: str, seed: int, size: int | None) -> Study:

@@ -10,7 +10,7 @@ import typer
 
 from codesign.base.errors import InputError
 from codesign.cli.campaigns import shown_path
-from codesign.cli.output import report, say
+from codesign.cli.output import print_tables, say
 
 if TYPE_CHECKING:
     from validation.study_report import StudyReport
@@ -30,9 +30,7 @@ def check_output(output: Path | None) -> None:
         raise InputError(f"expected a file that ends in .json, got {str(output)!r}", "--output")
 
 
-def report_study(
-    study: StudyReport, words: Sequence[str], output: Path | None, as_json: bool
-) -> None:
+def report_study(study: StudyReport, words: Sequence[str], output: Path | None) -> None:
     """Store the finding of a study, if that is asked for, and print its report.
 
     Args:
@@ -41,4 +39,4 @@ def report_study(
     if output is not None:
         study.finding(" ".join(["python -m validation", *words])).store(output)
         say(f"wrote {shown_path(output)}")
-    report(words[0], as_json, lambda: study.document, study.on_terminal)
+    print_tables(study.on_terminal())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import chain
-from typing import Any
 
 from codesign.report.labels import format_value
 from codesign.report.text_table import TextTable
@@ -23,10 +21,6 @@ _MOST_NAMED = 4
 """Things that an answer depends on, named in the summary."""
 
 
-def _plain_answer(answer: Answer) -> dict[str, Any]:
-    return {**asdict(answer), "verdict": answer.verdict, "flips": list(answer.flips)}
-
-
 def study_report(answers: Sequence[Answer], with_details: bool) -> StudyReport:
     """The answers for people.
 
@@ -38,7 +32,6 @@ def study_report(answers: Sequence[Answer], with_details: bool) -> StudyReport:
     sections = (_section(claim, [a for a in answers if a.claim == claim]) for claim in claims)
     details = chain.from_iterable(map(_details, answers if with_details else ()))
     return StudyReport(
-        document={"answers": list(map(_plain_answer, answers))},
         title="Which of MemExplorer's conclusions hold",
         introduction=(
             "Each conclusion of the paper as a statement that exact fronts answer: the front of "

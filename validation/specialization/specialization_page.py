@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,33 +50,6 @@ _NUMBERS = {"tokens", "throughput", "one-machine", "one-design", "turns", "watts
             "balanced", "peak", "watt_ratio", "rate", "batch"}  # fmt: skip
 
 
-def _plain_answer(answer: TraceAnswer) -> dict[str, Any]:
-    setting = answer.setting
-    return {
-        "trace": setting.trace,
-        "model": setting.model,
-        "limit_watts": setting.limit_watts,
-        "fixed": dict(setting.fixed),
-        "prompt_tokens": answer.prompt_tokens,
-        "generated_tokens": answer.generated_tokens,
-        "token_ratio": answer.token_ratio,
-        "gains": answer.gains,
-        "least_watts": dict(answer.least_watts),
-        "watt_shares": answer.watt_shares,
-        "systems": [
-            {
-                **asdict(system),
-                "machine_ratio": system.machine_ratio,
-                "watt_ratio": system.watt_ratio,
-                "balanced_ratio": system.balanced_ratio,
-                "peak_ratio": system.peak_ratio,
-                "is_at_edge": system.is_at_edge,
-            }
-            for system in answer.systems.values()
-        ],
-    }
-
-
 def study_report(answers: Sequence[TraceAnswer], figure: str | None) -> StudyReport:
     """The answers for people.
 
@@ -91,7 +62,6 @@ def study_report(answers: Sequence[TraceAnswer], figure: str | None) -> StudyRep
     words, notes = reading(answers), _notes(answers)
     drawn = [f"![Ratio of prefill to decode machines]({figure})"] if figure else []
     return StudyReport(
-        document={"answers": list(map(_plain_answer, answers))},
         title="What a machine for each phase buys, and how many of each",
         introduction=(
             f"Systems of `{first.model}` within {first.limit_watts:,.0f} W of TDP, over the "

@@ -10,13 +10,8 @@ function ``(chosen, path) -> Written``, registered in ``codesign.design_exports`
 from codesign.report.exports.journal import to_optuna
 from codesign.report.exports.observation_documents import to_json, to_yaml
 from codesign.report.exports.observation_tables import to_csv, to_excel, to_markdown, to_parquet
-from codesign.report.exports.observed import observations, plain_design, progress_words, provenance
 
 __all__ = [
-    "observations",
-    "plain_design",
-    "progress_words",
-    "provenance",
     "to_csv",
     "to_excel",
     "to_json",

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codesign.answers.json_values import to_json_text
 from codesign.report.exports.design_files import Written, commented, need_tiers, write_texts
-from codesign.report.json_values import to_json_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign

@@ -13,6 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
@@ -21,7 +22,6 @@ from codesign.report.exports.design_files import (
     need_tiers,
     write_texts,
 )
-from codesign.report.json_values import to_json_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign

@@ -17,12 +17,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.answers.campaigns import CHUNK, Provenance
+from codesign.answers.json_values import to_plain
 from codesign.base.columns import IntArray, Value
 from codesign.base.errors import needing_extra
 from codesign.base.files import replacing
-from codesign.report.exports.observed import CHUNK, provenance
 from codesign.report.frames import Scope, positions_of
-from codesign.report.json_values import to_plain
 from codesign.report.labels import format_setting
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
         import optuna
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file, _quiet():
         storage = optuna.storages.JournalStorage(_lines(file))
-        note = to_plain(provenance(results, scope))
+        note = to_plain(Provenance.describe(results, scope))
         for name, positions in _studies(results, scope):
             study = optuna.create_study(
                 storage=storage,

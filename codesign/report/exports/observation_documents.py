@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.answers.campaigns import Observation, Provenance, observations
+from codesign.answers.json_values import to_json_text, to_plain
 from codesign.base.files import replacing
-from codesign.report.exports.observed import observations, provenance
 from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, numbers_of, positions_of
-from codesign.report.json_values import to_json_text
 
 if TYPE_CHECKING:
     from codesign.search.campaign import Results
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
     """Provenance and ``observations``, one object each; NaN and infinity are null."""
-    head = to_json_text(provenance(results, scope)).removesuffix("\n}")
+    head = to_json_text(Provenance.describe(results, scope)).removesuffix("\n}")
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write(head + ',\n  "observations": [')
         numbers = numbers_of(results, scope).tolist()
@@ -45,14 +44,14 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
             file.write(f"{key}:\n" if len(positions) else f"{key}: {{}}\n")
             for number, item in zip(numbers, observations(results, positions), strict=True):
                 file.write(f"  {prefix}-{number}:\n{yaml_lines(make(results, item), level=2)}")
-        file.write(yaml_lines(provenance(results, scope)))
+        file.write(yaml_lines(to_plain(Provenance.describe(results, scope))))
     return path
 
 
-def _design_entry(results: Results, item: Mapping[str, Any]) -> dict[str, Any]:
+def _design_entry(results: Results, item: Observation) -> dict[str, Any]:
     source = "campaign {}, {optimizer}, seed {seed}, step {step}"
     return {"values": item["design"], "source": source.format(results.definition.name, **item)}
 
 
-def _outcome(results: Results, item: Mapping[str, Any]) -> dict[str, Any]:
+def _outcome(results: Results, item: Observation) -> dict[str, Any]:
     return {key: value for key, value in item.items() if key != "design"}

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.answers.campaigns import CHUNK, Provenance, progress_words
+from codesign.answers.json_values import to_json_text, to_plain
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import replacing
 from codesign.base.metrics import Metric
 from codesign.base.text import markdown_line, markdown_text, spreadsheet_text
+from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.report import palette
-from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
-from codesign.report.json_values import to_json_text, to_plain
 from codesign.report.labels import (
     KEY_METRICS,
     MAIN_METRICS,
@@ -33,7 +34,6 @@ from codesign.report.labels import (
     metric_title,
     unit_text,
 )
-from codesign.report.plateaus import FoldedFront, folded_front
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -79,7 +79,7 @@ def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
         import pyarrow as pa
         import pyarrow.parquet as pq
     table = pa.table(scope_columns(results, scope))
-    note = json.dumps(provenance(results, scope), ensure_ascii=False)
+    note = json.dumps(to_plain(Provenance.describe(results, scope)), ensure_ascii=False)
     table = table.replace_schema_metadata({"codesign": note})
     with replacing(path) as unfinished:
         pq.write_table(table, unfinished)
@@ -184,7 +184,7 @@ _DEFINITION = ("space", "workload", "fixed", "constraints", "budget", "seeds")
 
 def _short_provenance(results: Results, scope: Scope) -> dict[str, Any]:
     """What one asks of a table; JSON and YAML have the whole definition and problem."""
-    note = provenance(results, scope)
+    note = to_plain(Provenance.describe(results, scope))
     versions = note["versions"]
     definition = {key: to_plain(getattr(results.definition, key)) for key in _DEFINITION}
     return {
@@ -326,13 +326,13 @@ def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
 def _markdown_head(results: Results, scope: str, n: int, folded: FoldedFront | None) -> str:
     scope_title = "All observations" if scope == "all" else "Pareto front"
     summary = f" of {len(folded.positions):,}; {folded.summary}" if folded else ""
-    note = provenance(results, scope)
-    versions = ", ".join(f"{name} {number}" for name, number in note["versions"].items())
+    note = Provenance.describe(results, scope)
+    versions = ", ".join(f"{name} {number}" for name, number in note.versions.items())
     workload = to_json_text(results.definition.workload, indent=None)
-    goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
+    goals = ", ".join(f"{sense} {name}" for name, sense in note.objectives.items())
     return markdown_text(
         f"# {results.definition.name}: {scope_title}\n\n"
-        f"- designs: {n:,}{summary}; evaluated: {note['evaluated']}\n"
+        f"- designs: {n:,}{summary}; evaluated: {note.evaluated}\n"
         f"- state: {progress_words(results)}\n"
         f"- evaluator: {evaluator_words(results.reading)}\n- objectives: {goals}\n"
         f"- workload: `{workload}`\n- versions: {versions}\n\n"

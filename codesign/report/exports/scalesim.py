@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError
 from codesign.models.workload import Request
 from codesign.report.exports.design_files import (
@@ -25,7 +26,6 @@ from codesign.report.exports.design_files import (
     need_tiers,
     write_texts,
 )
-from codesign.report.json_values import to_json_text
 
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
@@ -26,7 +27,6 @@ from codesign.report.exports.sheet_accounts import (
     interface_lines,
     interval_words,
 )
-from codesign.report.json_values import to_json_text
 from codesign.report.labels import (
     KEY_METRICS,
     MAIN_METRICS,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.insight.uncertainty.uncertainty_results import Swing
-from codesign.report.json_values import to_json_text
 from codesign.report.page.carried_designs import Carried, Named, evenly
 from codesign.report.page.design_account import Account, account_document
 from codesign.report.page.packing import packed

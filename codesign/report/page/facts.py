@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from codesign.answers.json_values import to_plain
 from codesign.models.workload import list_models, list_traces, load_trace
-from codesign.report.json_values import to_plain
 from codesign.report.labels import evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
@@ -19,8 +19,8 @@ from codesign.report.result_tables import front_table, reference_text
 from codesign.report.tables import format_cell
 
 if TYPE_CHECKING:
+    from codesign.insight.plateaus import FoldedFront
     from codesign.report.page.carried_designs import Carried
-    from codesign.report.plateaus import FoldedFront
     from codesign.search.campaign import CampaignStatus, Results
 
 _MOST_REASONS = 5

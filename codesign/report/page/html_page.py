@@ -14,11 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import needing_extra
 from codesign.base.evaluator import Explains
 from codesign.base.files import write_text
+from codesign.insight.plateaus import FoldedFront, fold_positions, within_words
 from codesign.report import palette
-from codesign.report.json_values import to_json_text
 from codesign.report.labels import evaluator_words
 from codesign.report.page import facts
 from codesign.report.page.carried_designs import (
@@ -33,7 +34,6 @@ from codesign.report.page.optimizers import optimizer_document
 from codesign.report.page.packing import packed
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.page.tighter_limits import limit_document
-from codesign.report.plateaus import FoldedFront, fold_positions, within_words
 from codesign.search.campaign.exact_results import joined
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import cost_column

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
-from codesign.report.summary import convergence, optimizer_names, summarize
+from codesign.insight.summary import convergence, optimizer_names, summarize
 
 if TYPE_CHECKING:
     from codesign.search.campaign import Results

@@ -35,7 +35,7 @@ from codesign.report.picks import Pick, picks_of
 
 if TYPE_CHECKING:
     from codesign.base.columns import FloatArray, IntArray
-    from codesign.report.plateaus import FoldedFront
+    from codesign.insight.plateaus import FoldedFront
     from codesign.search.campaign import Results
     from codesign.search.problem import Problem
 

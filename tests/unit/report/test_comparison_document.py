@@ -11,6 +11,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from codesign.answers.comparisons import ComparedProblem, run_rows
 from codesign.base.errors import InputError, MissingExtraError
 from codesign.base.metrics import METRICS
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
@@ -179,9 +180,9 @@ def test_a_problem_that_hints_alone_solve_is_marked(outcome, final, use, is_solv
     outcome = replace(outcome, problems=(problem,))
     text = tables.problems_table(outcome).section()
     assert ("| a‡ |" in text) == ("‡ solved by hints" in text) == is_solved
-    record = report.problem_record(problem)
-    assert record["solved_by_hints"] == (["steady"] if is_solved else [])
-    assert next(report.run_rows(outcome))["hints"] == use
+    entry = ComparedProblem.describe(problem)
+    assert list(entry.solved_by_hints) == (["steady"] if is_solved else [])
+    assert next(run_rows(outcome))["hints"] == use
 
 
 def test_a_run_without_a_design_is_a_dash_in_the_distances(outcome):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from codesign.answers.json_values import to_plain
+from codesign.answers.library import PluginEntry
 from codesign.base import plugins
-from codesign.report.json_values import to_plain
-from codesign.report.library_tables import plugin_document, plugins_table
+from codesign.report.library_tables import plugins_table
 
 
 def test_the_options_of_an_evaluator_are_shown_with_their_defaults() -> None:
-    document = plugin_document(plugins.load("evaluators", "system"))
-    defaults = {option["name"]: to_plain(option["default"]) for option in document["options"]}
+    entry = PluginEntry.describe(plugins.load("evaluators", "system"))
+    defaults = {option.name: to_plain(option.default) for option in entry.options}
     assert defaults["pools"] == {}
     assert defaults["npu"]["profile"] == "plain"
-    options = plugins_table("evaluators", {"system": document}).columns[1]
+    options = plugins_table("Evaluators", {"system": entry}).columns[1]
     assert "npu (options of its own)" in next(iter(options.cells))

@@ -13,12 +13,13 @@ import pytest
 import yaml
 from rich.console import Console
 
+from codesign.answers.campaigns import front_observations
 from codesign.base.metrics import METRICS
+from codesign.insight.plateaus import folded_front, number_ranges
 from codesign.report import exports
 from codesign.report.chosen import ChosenDesign
 from codesign.report.exchange import exchange_words
-from codesign.report.plateaus import number_ranges
-from codesign.report.result_tables import front_document, front_table
+from codesign.report.result_tables import front_table
 
 _FRONT = [(3336.0, 630.0), (3335.0, 500.0), (3330.0, 450.0), (3315.0, 407.0), (2054.0, 220.0),
           (2043.0, 217.0), (1000.0, 120.0)]  # fmt: skip
@@ -77,11 +78,10 @@ def test_a_limit_counts_the_designs_that_are_shown(plateaus):
 
 
 def test_the_document_has_every_design_and_says_under_which_it_is_folded(plateaus):
-    document = front_document(plateaus, plateaus)
-    assert (document["front_size"], document["tolerance"]) == (7, 0.02)
-    said = [(item["number"], item["folded_under"]) for item in document["observations"]]
+    folded = folded_front(plateaus)
+    said = [(item["number"], item["folded_under"]) for item in front_observations(plateaus, folded)]
     assert said == [(1, 4), (2, 4), (3, 4), (4, None), (5, 6), (6, None), (7, None)]
-    whole = front_document(plateaus, plateaus, tolerance=0.0)["observations"]
+    whole = front_observations(plateaus, folded_front(plateaus, 0.0))
     assert {item["folded_under"] for item in whole} == {None}
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codesign.report.summary import convergence, optimizer_names, summarize
+from codesign.insight.summary import convergence, optimizer_names, summarize
 
 
 def test_the_summary_counts_and_averages_over_the_seeds(results):

@@ -1,6 +1,5 @@
 """What a design for each phase buys: on small sub-spaces, by hand and as printed."""
 
-import json
 from dataclasses import replace
 from functools import cache
 
@@ -127,7 +126,7 @@ def test_a_single_workload_has_no_trend(tmp_path):
     assert specialization_page.save_figure(alone, tmp_path / "a.png").exists()
 
 
-def test_specialization_is_printed_as_published(tmp_path, capsys, monkeypatch, check_document):
+def test_specialization_is_printed_and_stored(tmp_path, capsys, monkeypatch):
     def of_small_space(settings, *_):
         assert [item.trace for item in settings] == ["osworld", "code"]
         assert {item.fixed for item in settings} == {EIGHT_BITS}
@@ -136,10 +135,6 @@ def test_specialization_is_printed_as_published(tmp_path, capsys, monkeypatch, c
     monkeypatch.setattr(specialization, "answer_traces", of_small_space)
     monkeypatch.chdir(tmp_path)
     words = ["specialization", "osworld", "code", "--output", "p.json"]
-    assert run_validation([*words, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    check_document(document)
-    assert document["answers"][0]["gains"] == answers()[0].gains
     assert run_validation(words) == 0
     assert "a design for each phase" in " ".join(capsys.readouterr().out.split())
     page = read_finding(tmp_path / "p.json").on_page()

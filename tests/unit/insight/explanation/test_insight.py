@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.answers.front_explanation import ExplainFrontAnswer
+from codesign.answers.json_values import to_json_text, to_plain
 from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import Metric, flipped_columns
 from codesign.base.schema import Record
@@ -15,9 +17,7 @@ from codesign.evaluators.functions import exact_front
 from codesign.insight.explanation import Fronts, Variation, explain_front
 from codesign.insight.explanation.choices import choices_of, knees_of
 from codesign.insight.explanation.distance import Measure
-from codesign.report.front_document import document
 from codesign.report.front_explanation import sections
-from codesign.report.json_values import to_json_text
 from codesign.search.campaign.campaign_definition import load_problem
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import hypervolume, non_dominated
@@ -511,7 +511,12 @@ def test_searching_only_near_the_front_changes_no_answer(monkeypatch, tolerance,
     near = explained(problem, [0.0, 60.0], tolerance=tolerance)
     whole_fronts(monkeypatch)
     whole = explained(problem, [0.0, 60.0], tolerance=tolerance)
-    texts = [to_json_text(document(item, "toy") | {"seconds": 0.0}) for item in (near, whole)]
+    texts = [
+        to_json_text(
+            to_plain(ExplainFrontAnswer.describe(item, "toy", evaluator={})) | {"seconds": 0.0}
+        )
+        for item in (near, whole)
+    ]
     assert texts[0] == texts[1]
 
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from codesign.answers.accuracy import AccuracyAnswer
+from codesign.answers.answer import schema_of
+from codesign.answers.json_values import stamped
 from codesign.base.errors import InputError
 from codesign.base.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS
-from codesign.cli.documents import current, read_schema, stamped
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -27,7 +29,6 @@ from codesign.models.quantization.measured import (
 )
 from codesign.models.quantization.published import FormatChoice
 from codesign.models.workload import Request
-from codesign.report.accuracy_tables import AccuracyReport, accuracy_document
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
@@ -289,19 +290,17 @@ def test_a_platform_has_the_metric_too(path: Path) -> None:
 
 def test_published_and_measured_stand_beside_each_other(table: MeasuredTable) -> None:
     choice = FormatChoice("mxfp8", "mxint4", "mxfp4")
-    report = AccuracyReport("llama-3.3-70b", N_PARAMETERS, [choice], table)
-    rows = report.measured()
-    assert [item["basis"] for item in rows[-2:]] == ["measured", "estimated"]
+    rows = AccuracyAnswer.describe("llama-3.3-70b", N_PARAMETERS, [choice], table).measured
+    assert [row.basis for row in rows[-2:]] == ["measured", "estimated"]
     assert len(rows) == len(table.rows) + 1
     floor = 0.02
     first = rows[0]
-    expected = math.log((math.log(first["ratio_of_rule"]) + floor) / (COSTS["mxfp4"] + floor))
-    assert first["log_error_of_rule"] == pytest.approx(expected)
-    assert first["published_ratio"] is None
+    expected = math.log((math.log(first.ratio_of_rule) + floor) / (COSTS["mxfp4"] + floor))
+    assert first.log_error_of_rule == pytest.approx(expected)
+    assert first.published_ratio is None
 
 
 def test_the_document_with_a_table_follows_its_schema(table: MeasuredTable) -> None:
     choices = [FormatChoice("mxfp8", "mxint4", "mxfp4")]
-    document = accuracy_document(AccuracyReport("llama-3-8b", 8e9, choices, table))
-    schema = read_schema(current()["accuracy"])
-    Draft202012Validator(schema).validate(stamped("accuracy", document))
+    answer = AccuracyAnswer.describe("llama-3-8b", 8e9, choices, table)
+    Draft202012Validator(schema_of(AccuracyAnswer)).validate(stamped(answer))

@@ -9,11 +9,11 @@ import pytest
 
 from codesign import api
 from codesign.insight.explanation.neighborhood import Reading
+from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, _price, recommendation_document
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import folded_front
 from codesign.search.problem_builder import read_constraint
 
 

@@ -1,6 +1,5 @@
 """Which of the paper's conclusions hold: on small sub-spaces, against brute force and by hand."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from codesign.insight.explanation import Variation
 from codesign.insight.explanation.absence import recoded
 from codesign.models.workload.lowering import Phase
-from codesign.report.json_values import to_json_text
 from codesign.search.pareto import non_dominated
 from validation.__main__ import main as run_validation
 from validation.conclusions import CLAIMS, Answer, answer_claims, conclusions_page
@@ -203,8 +201,6 @@ def test_page_and_tables_state_the_same_answer() -> None:
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
     assert "On paper: Without 3D SRAM" in text
     assert len(list(detailed.on_terminal())) > len(list(brief.on_terminal()))
-    data = json.loads(to_json_text(brief.document))
-    assert data["answers"][0]["verdict"] == "no"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from codesign.answers.answer import Answer, Entry
 from codesign.base.text import json_safe
 
 
@@ -28,6 +29,12 @@ def to_plain(value: Any) -> Any:
 
 
 def _container_to_plain(value: Any) -> Any:
+    if isinstance(value, Entry):
+        return {
+            field.alias or name: to_plain(getattr(value, name))
+            for name, field in type(value).model_fields.items()
+            if field.is_required() or name in value.model_fields_set
+        }
     if isinstance(value, BaseModel):
         return to_plain({name: getattr(value, name) for name in type(value).model_fields})
     if is_dataclass(value) and not isinstance(value, type):
@@ -38,6 +45,14 @@ def _container_to_plain(value: Any) -> Any:
         items = sorted(value) if isinstance(value, set | frozenset) else value
         return [to_plain(item) for item in items]
     return str(value)
+
+
+def stamped(answer: Answer) -> dict[str, Any]:
+    """The document of an answer: its schema and the version of codesign, then its keys."""
+    import codesign
+
+    stamp = {"schema": answer.schema_label(), "codesign_version": codesign.__version__}
+    return {**stamp, **to_plain(answer)}
 
 
 def to_json_text(value: Any, indent: int | None = 2) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.answers.json_values import to_json_text, to_plain
 from codesign.base.errors import InputError
 from codesign.base.files import replacing, replacing_together
 from codesign.base.metrics import METRICS
 from codesign.base.schema import Record
-from codesign.report.json_values import to_json_text, to_plain
 
 
 class _Point(Record):

@@ -1,0 +1,253 @@
+"""Answers about the accuracy of a model in number formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
+
+from codesign.answers.answer import Answer, Entry
+from codesign.models.quantization.loss_rule import algorithms, estimate, estimate_by_rule, load_rule
+from codesign.models.quantization.measured import (
+    Interval,
+    MeasuredLoss,
+    MeasuredTable,
+)
+from codesign.models.quantization.published import (
+    MEASURES,
+    FormatChoice,
+    Measure,
+    PublishedScore,
+    scores_of,
+)
+
+
+class FormatsEntry(Entry):
+    """Number formats of a model, and the algorithm that reached them."""
+
+    weight_format: str
+    activation_format: str
+    kv_format: str
+    quantization_algorithm: str
+
+    @staticmethod
+    def fields_of(choice: FormatChoice) -> dict[str, str]:
+        """The fields of a combination of formats."""
+        values = (choice.weights, choice.activations, choice.kv_cache, choice.algorithm)
+        return dict(zip(FormatsEntry.model_fields, values, strict=True))
+
+
+class PublishedEntry(FormatsEntry):
+    """A published score beside the rule's estimate."""
+
+    identifier: str
+    model: str
+    benchmark: str
+    measure: Measure
+    full_precision: float | None
+    score: float | None
+    ratio: float | None
+    """Score over that at 16 bits."""
+    ratio_of_rule: float | None
+    """The rule's estimate of this ratio; null for formats or algorithms that it does not cover."""
+    log_error_of_rule: float | None
+    """Logarithm of the loss by the rule over the published one, the noise of benchmarks added to
+    both."""
+    source: str
+    note: str
+
+    @classmethod
+    def describe(cls, score: PublishedScore, model: str, n_parameters: float) -> Self:
+        """The entry of a score."""
+        by_rule = error = None
+        if score.is_comparable and score.formats.algorithm in algorithms():
+            by_rule = estimate_by_rule(score.formats, model, n_parameters, score.measure).ratio
+            if score.ratio is not None:
+                sign = -1.0 if score.measure == "accuracy" else 1.0
+                losses = [sign * math.log(ratio) for ratio in (by_rule, score.ratio)]
+                error = _log_error(losses[0], losses[1], score.measure)
+        names = ("identifier", "model", "benchmark", "measure", "full_precision", "score", "ratio")
+        return cls(
+            **FormatsEntry.fields_of(score.formats),
+            **{name: getattr(score, name) for name in (*names, "source", "note")},
+            ratio_of_rule=by_rule,
+            log_error_of_rule=error,
+        )
+
+
+class EstimateEntry(FormatsEntry):
+    """An estimated or published ratio of scores."""
+
+    measure: Measure
+    ratio: float
+    """Score over that at 16 bits; above 1 for a perplexity."""
+    low: float
+    high: float
+    basis: Literal["published", "estimated"]
+    source: str
+
+
+class MeasuredEntry(FormatsEntry):
+    """A measured combination of formats beside what others have of it."""
+
+    divergence_nats: Interval
+    perplexity_ratio: Interval
+    published_ratio: float | None
+    ratio_of_rule: float | None
+    log_error_of_rule: float | None
+    """Logarithm of the loss by the rule over the measured one, the noise of benchmarks added to
+    both."""
+    basis: Literal["measured", "estimated"]
+    source: str
+
+
+class RuleErrors(Entry):
+    """Errors of the logarithm of the loss that 80 % of withheld scores keep, by what was
+    withheld together."""
+
+    accuracy: Mapping[str, float]
+    perplexity: Mapping[str, float]
+
+
+class AccuracyAnswer(Answer):
+    """What number formats cost a model in accuracy."""
+
+    model: str
+    n_parameters: float
+    published: Sequence[PublishedEntry]
+    estimates: Sequence[EstimateEntry]
+    measured: Sequence[MeasuredEntry] | None = None
+    """Rows of a table of ``codesign quantize``; with --table."""
+    errors_of_rule: RuleErrors
+
+    @classmethod
+    def describe(
+        cls,
+        model: str,
+        n_parameters: float,
+        choices: Sequence[FormatChoice],
+        table: MeasuredTable | None = None,
+        vocab_size: float = math.inf,
+    ) -> Self:
+        """The answer about a model.
+
+        Args:
+            model: Name of the model.
+            n_parameters: Its parameters.
+            choices: Combinations of formats of interest.
+            table: Measurements of the model.
+            vocab_size: Its vocabulary, the bound of estimated perplexities.
+        """
+        rule = load_rule()
+        scores = scores_of(model)
+        return cls(
+            model=model,
+            n_parameters=n_parameters,
+            published=[PublishedEntry.describe(score, model, n_parameters) for score in scores],
+            estimates=[
+                EstimateEntry(
+                    **FormatsEntry.fields_of(choice),
+                    measure=measure,
+                    **vars(estimate(choice, model, n_parameters, measure, vocab_size)),
+                )
+                for choice in choices
+                for measure in MEASURES
+            ],
+            measured=_measured_entries(model, n_parameters, choices, table),
+            errors_of_rule=RuleErrors(
+                accuracy=rule.accuracy.errors, perplexity=rule.perplexity.errors
+            ),
+        )
+
+
+def _measured_entries(
+    model: str, n_parameters: float, choices: Sequence[FormatChoice], table: MeasuredTable | None
+) -> list[MeasuredEntry]:
+    """Each row of the table, then each choice that the table lacks."""
+    if table is None:
+        return []
+    every_choice = dict.fromkeys([*(row.formats for row in table.rows), *choices])
+    losses = ((choice, table.loss(choice, n_parameters)) for choice in every_choice)
+    return [
+        _measured_entry(choice, loss, model, n_parameters)
+        for choice, loss in losses
+        if loss is not None
+    ]
+
+
+def _measured_entry(
+    choice: FormatChoice, loss: MeasuredLoss, model: str, n_parameters: float
+) -> MeasuredEntry:
+    published = [
+        score.ratio
+        for score in scores_of(model)
+        if (score.formats, score.measure) == (choice, "perplexity") and score.ratio
+    ]
+    by_rule = error = None
+    if choice.algorithm in algorithms():
+        by_rule = estimate_by_rule(choice, model, n_parameters, "perplexity").ratio
+        true_loss = math.log(loss.perplexity_ratio.mean)
+        error = _log_error(math.log(by_rule), true_loss, "perplexity")
+    return MeasuredEntry(
+        **FormatsEntry.fields_of(choice),
+        **vars(loss),
+        published_ratio=sum(published) / len(published) if published else None,
+        ratio_of_rule=by_rule,
+        log_error_of_rule=error,
+    )
+
+
+def _log_error(loss_of_rule: float, true_loss: float, measure: Measure) -> float:
+    rule = load_rule()
+    floor = (rule.accuracy if measure == "accuracy" else rule.perplexity).floor
+    return math.log((loss_of_rule + floor) / (max(true_loss, 0.0) + floor))
+
+
+class QuantizeAnswer(Answer, MeasuredTable):
+    """What number formats do to a local model, measured."""
+
+    file: str
+    """Path of the table."""
+
+
+class SensitivityEntry(Entry):
+    """Divergence that a product of the model causes alone."""
+
+    product: str
+    n_weights: int
+    divergence_nats: Mapping[str, float]
+    """Divergence by format of the product; nats per token."""
+
+
+class MixtureEntry(Entry):
+    """A format for each product."""
+
+    formats: Mapping[str, str]
+    """FormatsEntry by product."""
+    average_bits: float
+    """Bits of a weight, scales included."""
+    expected_divergence_nats: float
+    """Sum of the sensitivities."""
+    divergence_nats: Interval
+    """Divergence on further sequences; the ends hold 95 % of resamples."""
+    weight_format: str
+    """The mixture as a value of a space: its shares of the weights."""
+
+
+class MixFormatsAnswer(Answer):
+    """A format for each product of a local model."""
+
+    model: str
+    fingerprint: str
+    """Digest of checkpoint and text."""
+    text: str
+    quantization_algorithm: str
+    context_length: int
+    n_sequences: int
+    n_calibration: int
+    device: str
+    versions: Mapping[str, str]
+    sensitivities: Sequence[SensitivityEntry]
+    mixtures: Sequence[MixtureEntry]
+    file: str
+    """Path of the table."""

@@ -1,0 +1,595 @@
+"""Answers about campaigns: how far they have come, and their fronts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypeAlias, cast
+
+from pydantic import SkipValidation
+from typing_extensions import TypedDict
+
+from codesign.answers.answer import Answer, Entry
+from codesign.answers.json_values import to_plain
+from codesign.base.columns import IntArray
+from codesign.base.metrics import Sense
+from codesign.insight.plateaus import FoldedFront, folded_front
+from codesign.insight.summary import OptimizerSummary, summarize
+from codesign.insight.uncertainty.uncertainty_results import (
+    DesignUncertainty,
+    MetricInterval,
+    RangedNumber,
+    RobustFront,
+    Swing,
+)
+from codesign.search.campaign.campaign_definition import Definition
+from codesign.search.campaign.status import CampaignStatus, RunStatus, State
+from codesign.search.pareto import TOLERANCE
+
+if TYPE_CHECKING:
+    from codesign.search.campaign import Results
+    from codesign.search.enumeration import ExactFront, KeptFront
+
+CHUNK = 10_000
+"""Observations decoded at a time, so that memory does not grow with the campaign."""
+Design: TypeAlias = Mapping[str, Any]
+"""Values by parameter of the design space; absent parameters are left out."""
+Numbers: TypeAlias = Mapping[str, float | None]
+"""Numbers by name, which ends in the unit; null where undefined or infinite."""
+Reading: TypeAlias = Mapping[str, Any]
+"""The evaluator, its profile, and the options that differ from its defaults."""
+
+
+StatusWord: TypeAlias = Literal["ok", "infeasible", "failed", "timeout", "bad-output", "lost"]
+
+
+class Observation(TypedDict):
+    """A design with its result; a mapping, because exports write millions."""
+
+    optimizer: str
+    """Optimizer that proposed it; ``exact`` for a design of the exact front."""
+    seed: int
+    step: int
+    """Position in its run, from 0."""
+    design: Design
+    metrics: Numbers
+    violations: Numbers
+    """Relative excess by limit; at most 0 if the design keeps it."""
+    feasible: bool
+    """True if it keeps every limit."""
+    failed: bool
+    """True if it has no result."""
+    status: StatusWord
+    """Why it has no result: the evaluator gave up, it took too long, its answer is no number, its
+    process died. Otherwise, whether it keeps every limit."""
+    reason: str | None
+    """Reason of a failure."""
+    hypervolume: float | None
+    """Hypervolume of its run after it."""
+    inputs: NotRequired[int]
+    """Number of times that changed inputs had been accepted."""
+
+
+class FrontObservation(Observation):
+    """A design of the front with its result."""
+
+    number: int
+    """Its number on the front."""
+    folded_under: int | None
+    """Number of the cheaper design that is nearly as good; null if it is not folded."""
+
+
+class FrontPoint(FrontObservation):
+    """A point of the exact front."""
+
+    n_designs: int
+    """Designs with these objectives."""
+
+
+def observations(results: Results, positions: IntArray) -> Iterator[Observation]:
+    """One plain mapping per observation; absent parameters are left out of its design."""
+    for start in range(0, len(positions), CHUNK):
+        chunk = positions[start : start + CHUNK]
+        designs = results.problem.space.decode(results.rows[chunk])
+        for position, design in zip(chunk.tolist(), designs, strict=True):
+            yield _observation(results, position, design)
+
+
+def _observation(results: Results, position: int, design: Design) -> Observation:
+    run = results.runs[int(results.run_index[position])]
+    observation: Observation = {
+        "optimizer": run.optimizer,
+        "seed": run.seed,
+        "step": int(results.step[position]),
+        "design": plain_design(design),
+        "metrics": {name: to_plain(values[position]) for name, values in results.metrics.items()},
+        "violations": {
+            name: to_plain(values[position]) for name, values in results.violations.items()
+        },
+        "feasible": bool(results.feasible[position]),
+        "failed": bool(results.failed[position]),
+        "status": cast("StatusWord", results.status_word(position)),
+        "reason": results.reasons.get(position),
+        "hypervolume": to_plain(results.hypervolume[position]),
+    }
+    if results.accepted:
+        observation["inputs"] = int(results.epoch[position])
+    return observation
+
+
+def plain_design(design: Design) -> dict[str, Any]:
+    """The present parameters of a design as JSON values."""
+    return {name: to_plain(value) for name, value in design.items() if value is not None}
+
+
+class Provenance(Entry):
+    """All that the numbers of a campaign depend on."""
+
+    campaign: str
+    """Its name."""
+    scope: Literal["front", "folded", "all"]
+    tolerance: float | None = None
+    """Share within which a design is folded under a cheaper one."""
+    state: State
+    evaluated: str
+    """Progress of the campaign, in words."""
+    evaluator: Reading
+    versions: Mapping[str, str | None]
+    """Versions of Python and of the libraries that took part."""
+    objectives: Mapping[str, Sense]
+    """Direction of each objective."""
+    reference_point: Numbers
+    """Bound of the hypervolume by objective."""
+    definition: SkipValidation[Definition]
+    """The keys of the campaign file, with defaults filled in."""
+    problem: Mapping[str, Any]
+    """Resolved space, evaluator with every option, objectives, and limits."""
+    accepted_changes: Any = None
+    """Changes of inputs that were accepted."""
+
+    @classmethod
+    def describe(cls, results: Results, scope: str = "front", **fields: Any) -> Self:
+        """The record about a campaign's results.
+
+        Args:
+            results: Results of the campaign.
+            scope: Observations that follow.
+            fields: Further fields of the record.
+        """
+        objectives = results.problem.objectives
+        accepted = {"accepted_changes": results.accepted} if results.accepted else {}
+        folds = {"tolerance": TOLERANCE} if scope == "folded" else {}
+        return cls(
+            campaign=results.definition.name,
+            scope=scope,
+            state=results.state,
+            evaluated=_evaluated(results),
+            evaluator=results.reading,
+            versions=dict(results.versions),
+            objectives={objective.metric.name: objective.sense for objective in objectives},
+            reference_point=results.reference_point,
+            definition=results.definition,
+            problem=results.problem.provenance(),
+            **accepted | folds | fields,
+        )
+
+
+def _evaluated(results: Results) -> str:
+    """How much of what was asked for the results are; less before a campaign ends."""
+    if results.is_enumerated:
+        return "the exact front, by enumeration"
+    return f"{len(results.rows):,} of {results.definition.budget * len(results.runs):,}"
+
+
+def progress_words(results: Results) -> str:
+    """``complete``, or ``stopped, 120 of 1,200 evaluated``."""
+    if results.state == "complete":
+        return results.state
+    return f"{results.state}, {_evaluated(results)} evaluated"
+
+
+def front_observations(
+    results: Results, folded: FoldedFront, limit: int | None = None
+) -> list[FrontObservation]:
+    """The front's observations with their numbers, and the number under which each is folded."""
+    under = folded.under.tolist()
+    return [
+        {
+            "number": place + 1,
+            "folded_under": None if under[place] == place else under[place] + 1,
+            **observation,
+        }
+        for place, observation in enumerate(observations(results, folded.positions[:limit]))
+    ]
+
+
+DISTRIBUTION = (
+    "every number with a range is drawn on its own, in half of the draws between low and typical "
+    "and in half between typical and high, densest at typical, because the sources give ranges "
+    "and nothing more; one draw holds for all designs"
+)
+
+
+class Draws(Entry):
+    """Draws from the ranges of the memory technologies."""
+
+    samples: int
+    """Number of draws."""
+    seed: int
+    distribution: str
+    """Distribution of the numbers, in words."""
+    numbers: Sequence[RangedNumber]
+    """Numbers whose sources give a range."""
+
+
+class Uncertainty(Draws):
+    """Metrics of one design over the ranges."""
+
+    feasible_share: float | None
+    """Share of the draws in which the design keeps every limit."""
+    metrics: Mapping[str, MetricInterval]
+    tornado: Mapping[str, Sequence[Swing]]
+    """Effects of single numbers by metric, the largest swing first."""
+
+    @classmethod
+    def describe(cls, uncertainty: DesignUncertainty) -> Self:
+        """The record about a design."""
+        return cls(
+            samples=uncertainty.samples,
+            seed=uncertainty.seed,
+            distribution=DISTRIBUTION,
+            numbers=uncertainty.numbers,
+            feasible_share=uncertainty.feasible_share,
+            metrics=uncertainty.intervals,
+            tornado=uncertainty.tornado,
+        )
+
+
+class RobustDesignEntry(Entry):
+    """A design over the ranges."""
+
+    front_number: int | None
+    """Its number on the front; null if it is not on it."""
+    non_dominated_share: float | None
+    """Share of the draws in which it is on the front."""
+    feasible_share: float | None
+    """Share of the draws in which it keeps every limit."""
+    keeps_limits_everywhere: bool
+    """True if no draw and no end of the ranges breaks a limit."""
+    worst_excess: float | None
+    """Largest relative excess over a limit at the worst ends of the ranges; at most 0 is within.
+    Null if a limit has no value there, or if there is no limit."""
+    worst_limit: str | None
+    """Limit with that excess."""
+    design: Design
+    objectives: Numbers
+
+
+class FrontUncertainty(Draws):
+    """Stability of the front over the ranges."""
+
+    n_compared: int
+    """Designs that were compared."""
+    n_distinct: int
+    """Distinct designs with a result."""
+    often: float | None
+    """Share of the draws from which a design counts as often on the front."""
+    designs: Sequence[RobustDesignEntry]
+
+    @classmethod
+    def describe(cls, robust: RobustFront, results: Results, limit: int | None = None) -> Self:
+        """The record about a front, with at most ``limit`` designs."""
+        objectives = results.problem.objective_names
+        return cls(
+            samples=robust.samples,
+            seed=robust.seed,
+            distribution=DISTRIBUTION,
+            numbers=robust.numbers,
+            n_compared=robust.n_compared,
+            n_distinct=robust.n_distinct,
+            often=robust.often,
+            designs=[
+                RobustDesignEntry(
+                    front_number=design.front_number,
+                    non_dominated_share=design.non_dominated_share,
+                    feasible_share=design.feasible_share,
+                    keeps_limits_everywhere=design.keeps_limits_everywhere,
+                    worst_excess=design.worst_excess,
+                    worst_limit=design.worst_limit or None,
+                    design=results.design(design.position),
+                    objectives={
+                        name: float(results.metrics[name][design.position]) for name in objectives
+                    },
+                )
+                for design in robust.designs[:limit]
+            ],
+        )
+
+
+class Front(Provenance):
+    """The front of a campaign, and the record of each optimizer."""
+
+    exact_hypervolume: float | None
+    """Hypervolume of the exact front; null before ``codesign enumerate``."""
+    optimizers: Sequence[OptimizerSummary]
+    front_is_exact: bool
+    """True for the exact front of ``codesign enumerate``, False for the searched designs."""
+    front_size: int
+    """Designs of the front, also those beyond --limit."""
+    observations: SkipValidation[Sequence[FrontObservation]]
+    """The front."""
+    files: Sequence[str] | None = None
+    """Paths of the files that were written."""
+    uncertainty: FrontUncertainty | None = None
+    """Stability of the front; with --robust."""
+
+    @classmethod
+    def describe_front(
+        cls,
+        results: Results,
+        front: Results,
+        limit: int | None = None,
+        tolerance: float = TOLERANCE,
+        **fields: Any,
+    ) -> Self:
+        """The whole front with its provenance and each optimizer's record.
+
+        Args:
+            results: Results of the campaign.
+            front: The front whose numbers name designs.
+            limit: Largest number of designs.
+            tolerance: Share within which a design is folded under a cheaper one.
+            fields: Further fields.
+        """
+        folded = folded_front(front, tolerance)
+        return cls.describe(
+            results,
+            exact_hypervolume=results.exact_hypervolume,
+            optimizers=summarize(results),
+            front_is_exact=front.front_run is not None,
+            front_size=len(folded.positions),
+            tolerance=tolerance,
+            observations=front_observations(front, folded, limit),
+            **fields,
+        )
+
+
+class RunAnswer(Answer, Front):
+    """A campaign that was run: its front, the record of each optimizer, the files."""
+
+
+class ParetoAnswer(Answer, Front):
+    """The front of a campaign with all that it depends on."""
+
+
+class KeptEntry(Entry):
+    """Designs that tighter limits may bring to the front."""
+
+    metrics: Sequence[str]
+    """Metrics that are kept besides the objectives."""
+    limitable: Sequence[str]
+    """Objectives and kept metrics for whose tighter limits these designs have the front."""
+    n_points: int
+    """Distinct values of objectives and kept metrics."""
+    n_front_designs: int
+    """Designs with those values."""
+    n_evaluated: int
+
+
+class EnumerateAnswer(Answer, Provenance):
+    """The exact front of the whole space of a campaign."""
+
+    hypervolume: float | None
+    """Hypervolume of the exact front."""
+    n_points: int
+    """Points of the front."""
+    n_front_designs: int
+    """Designs with those objectives."""
+    n_designs: int
+    """Designs of the space."""
+    n_evaluated: int
+    n_repeated: int
+    """Designs that must have the same numbers as an evaluated one."""
+    n_excluded: int
+    """Designs that proven bounds exclude."""
+    n_failed: int
+    seconds: float
+    """Wall time of this command; small if the front was stored."""
+    points: SkipValidation[Sequence[FrontPoint]]
+    files: Sequence[str] | None = None
+    """Paths of the files that were written."""
+    kept: KeptEntry | None = None
+    """Designs for tighter limits; with --keep."""
+
+    @classmethod
+    def describe_exact(
+        cls,
+        results: Results,
+        front: ExactFront,
+        seconds: float,
+        limit: int | None = None,
+        tolerance: float = TOLERANCE,
+        kept: KeptFront | None = None,
+        **fields: Any,
+    ) -> Self:
+        """An exact front with its provenance, one design per point, and how it was found.
+
+        Args:
+            results: One design per point of the front, in its order.
+            front: The front.
+            seconds: Wall time.
+            limit: Largest number of points.
+            tolerance: Share within which a point is folded under a cheaper one.
+            kept: The designs that may be on the front under tighter limits.
+            fields: Further fields.
+        """
+        folded = folded_front(results, tolerance)
+        observed = front_observations(results, folded, limit)
+        if kept is not None:
+            fields["kept"] = KeptEntry(
+                metrics=list(kept.kept),
+                limitable=[limitable.metric.name for limitable in kept.limitable],
+                n_points=len(kept),
+                n_front_designs=int(kept.front.counts.sum()),
+                n_evaluated=kept.front.n_evaluated,
+            )
+        return cls.describe(
+            results,
+            hypervolume=results.exact_hypervolume,
+            n_points=len(front),
+            tolerance=tolerance,
+            n_front_designs=int(front.counts.sum()),
+            n_designs=front.n_designs,
+            n_evaluated=front.n_evaluated,
+            n_repeated=front.n_repeated,
+            n_excluded=front.n_excluded,
+            n_failed=front.n_failed,
+            seconds=seconds,
+            points=[
+                {"n_designs": int(front.counts[position]), **observation}
+                for position, observation in zip(
+                    folded.positions[: len(observed)].tolist(), observed, strict=True
+                )
+            ],
+            **fields,
+        )
+
+
+class RunEntry(Entry):
+    """Progress of one optimizer with one seed."""
+
+    optimizer: str
+    seed: int
+    state: State
+    done: int
+    """Designs evaluated."""
+    feasible: int
+    """Evaluated designs within every limit."""
+    failed: int
+    """Evaluated designs without a result."""
+    hypervolume: float | None
+    """Hypervolume of the designs so far."""
+    seconds: float | None
+    """Wall time."""
+    failures: Mapping[str, int]
+    """Number of designs without a result, by cause."""
+
+
+class CampaignProgress(Entry):
+    """Progress of a campaign."""
+
+    name: str
+    folder: Path
+    """Folder of its results."""
+    state: State
+    budget: int
+    """Designs per run."""
+    runs: Sequence[RunEntry]
+    """Runs; empty if the store cannot be read."""
+    problem: str | None
+    """Reason why definition or store cannot be used."""
+    notices: Sequence[str]
+    """Warnings: inputs that changed, a copy that is not complete."""
+    done: int
+    """Designs evaluated over all runs."""
+    total: int
+    """Designs that all runs evaluate if the space has as many."""
+
+    @classmethod
+    def describe(cls, status: CampaignStatus, **fields: Any) -> Self:
+        """The record about a campaign's status."""
+        return cls(
+            name=status.name,
+            folder=status.folder,
+            state=status.state,
+            budget=status.budget,
+            problem=status.problem,
+            notices=status.notices,
+            done=status.done,
+            total=status.total,
+            **{"runs": [RunEntry(**run_fields(run)) for run in status.runs]} | fields,
+        )
+
+
+def run_fields(run: RunStatus) -> dict[str, Any]:
+    """The fields of a run's entry."""
+    names = ("state", "done", "feasible", "failed", "hypervolume", "seconds", "failures")
+    return {
+        "optimizer": run.run.optimizer,
+        "seed": run.run.seed,
+        **{name: getattr(run, name) for name in names},
+    }
+
+
+class StatusAnswer(Answer, CampaignProgress):
+    """Progress of a campaign."""
+
+    evaluator: Reading
+
+
+class RunsAnswer(Answer):
+    """All campaigns and how far each has come."""
+
+    campaigns: Sequence[CampaignProgress]
+
+
+class WatchedRun(RunEntry):
+    """Progress and speed of one optimizer with one seed."""
+
+    designs_per_s: float | None
+    """Rate of the latest batches; null if unknown."""
+    left_s: float | None
+    """Time until its end at that rate; null if unknown."""
+
+
+class WatchAnswer(Answer, CampaignProgress):
+    """One frame of a running campaign."""
+
+    runs: Sequence[WatchedRun]
+    evaluator: Reading
+    optimizers: Sequence[OptimizerSummary] | None = None
+    exact_hypervolume: float | None = None
+    """Hypervolume of the exact front; null before ``codesign enumerate``."""
+    front_size: int | None = None
+    observations: SkipValidation[Sequence[FrontObservation]] | None = None
+    """The front; left out before the first observation."""
+
+
+class Files(Entry):
+    """Files that a command wrote."""
+
+    files: Sequence[str]
+    """Paths of the files that were written; those in the working folder are relative to it."""
+    notes: Sequence[str] | None = None
+    """Limits of the numbers, one sentence each."""
+
+
+class ExportAnswer(Answer, Files):
+    """The files that were written for another tool."""
+
+
+class FigureAnswer(Answer, Files):
+    """The figure that was drawn."""
+
+
+class ReportAnswer(Answer):
+    """The page of a campaign that was written."""
+
+    files: Sequence[str]
+    """Paths of the files that were written."""
+    bytes: int
+    """Size of the page."""
+    state: State
+    """State of the campaign that the page shows."""
+
+
+class TimelineAnswer(Answer):
+    """One layer simulated."""
+
+    evaluator: Reading
+    time_s: float
+    """Time of the layer."""
+    busy_share: Mapping[str, float]
+    """Share of the time in which a resource is busy."""
+    files: Sequence[str]
+    """The chart, and the trace for Perfetto."""

@@ -1,0 +1,339 @@
+"""The answer about a comparison of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+from pydantic import SkipValidation
+from typing_extensions import TypedDict
+
+from codesign.answers.answer import Answer, Entry
+from codesign.answers.campaigns import Numbers, Reading
+from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
+from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
+from codesign.insight.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
+from codesign.insight.comparison.ranking import PairTest, Ranking, rank_optimizers
+from codesign.insight.comparison.targets import TargetRecord, target_record
+from codesign.insight.comparison.wall_time import Lead, equal_time_shares, leads, run_costs
+from codesign.search.optimizers.base import HintUse
+
+if TYPE_CHECKING:
+    from codesign.insight.comparison import Outcome, ProblemOutcome
+
+BestFront: TypeAlias = Literal["exact", "best known"]
+
+
+class ComparedProblem(Entry):
+    """A problem and its best front."""
+
+    problem: str
+    kind: str
+    """Problems of one kind are hard for the same reason."""
+    description: str
+    evaluator: Reading
+    objectives: Sequence[str]
+    front: BestFront
+    n_designs: int | None
+    n_front_points: int
+    n_front_designs: int | None
+    reference_point: Numbers
+    hypervolume: float | None
+    """Hypervolume of the best front."""
+    picked_share: float
+    """Share of it of as many points of the best front as an optimizer chooses designs, picked
+    greedily."""
+    tuned: Sequence[str]
+    """Optimizers whose settings were chosen on it."""
+    seeds: Sequence[int]
+    hints: Mapping[str, HintUse]
+    """Use of the evaluator's hints by optimizer."""
+    solved_by_hints: Sequence[str]
+    """Optimizers without a model of results that reach the front by hints."""
+
+    @classmethod
+    def describe(cls, problem: ProblemOutcome) -> Self:
+        """The entry of a problem."""
+        return cls(
+            problem=problem.name,
+            kind=problem.kind,
+            description=problem.description,
+            evaluator=problem.reading,
+            objectives=[str(objective) for objective in problem.objectives],
+            front=problem.truth.kind,
+            n_designs=problem.truth.n_designs,
+            n_front_points=len(problem.truth.objectives),
+            n_front_designs=problem.truth.n_front_designs,
+            reference_point=problem.reference_point,
+            hypervolume=problem.best_hypervolume,
+            picked_share=problem.picked_share,
+            tuned=problem.tuned,
+            seeds=problem.seeds,
+            hints=problem.hints,
+            solved_by_hints=problem.solved_by_hints,
+        )
+
+
+class KindEntry(Entry):
+    """Optimizers on the problems of one kind."""
+
+    kind: str
+    problems: Sequence[str]
+    hypervolume_share: Numbers
+    """Mean over problems and seeds by optimizer."""
+    area: Numbers
+    """Mean over problems and seeds by optimizer."""
+
+
+class RankingEntry(Entry):
+    """Ranks over the kinds of problems, with the tests of their differences."""
+
+    mean_rank: Numbers
+    """Mean rank by optimizer; 1 is best."""
+    n_blocks: int
+    """Kinds of problems."""
+    friedman: float | None
+    """Friedman's statistic."""
+    friedman_p: float | None
+    critical_difference: CriticalDifference | None
+    """Nemenyi's test at 5 %; null with one kind."""
+    least_wilcoxon_p: float | None
+    """Least value that so many blocks can give."""
+    least_holm_p: float | None
+    """Least value after Holm's correction."""
+    pairs: Sequence[PairTest]
+
+    @classmethod
+    def describe(cls, ranking: Ranking) -> Self:
+        """Mean ranks, Friedman's test, Nemenyi's groups and the pairs."""
+        return cls(
+            mean_rank=dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True)),
+            n_blocks=len(ranking.blocks),
+            friedman=ranking.friedman,
+            friedman_p=ranking.friedman_p,
+            critical_difference=critical_difference(ranking),
+            least_wilcoxon_p=ranking.least_p,
+            least_holm_p=ranking.least_holm_p,
+            pairs=ranking.pairs,
+        )
+
+
+class RunRow(TypedDict):
+    """A run; ``evaluations_to_X_percent`` counts the evaluations to each target."""
+
+    problem: str
+    kind: str
+    optimizer: str
+    seed: int
+    tuned: bool
+    hints: HintUse
+    front: BestFront
+    n_evaluated: int
+    n_feasible: int
+    n_failed: int
+    n_duplicates: int
+    hypervolume_share: float | None
+    """Share of the best hypervolume."""
+    regret: float | None
+    area: float | None
+    """Mean share of the best hypervolume over the evaluations after the initial ones."""
+    epsilon: float | None
+    igd_plus: float | None
+
+
+def run_rows(outcome: Outcome) -> Iterator[RunRow]:
+    """One row per run."""
+    for problem in outcome.problems:
+        for run in problem.runs:
+            row: Any = {
+                "problem": run.problem,
+                "kind": problem.kind,
+                "optimizer": run.optimizer,
+                "seed": run.seed,
+                "tuned": run.optimizer in problem.tuned,
+                "hints": problem.hints.get(run.optimizer, "none"),
+                "front": problem.truth.kind,
+                "n_evaluated": run.n_evaluated,
+                "n_feasible": run.n_feasible,
+                "n_failed": run.n_failed,
+                "n_duplicates": run.n_duplicates,
+                "hypervolume_share": run.final_share,
+                "regret": run.regret,
+                "area": run.area,
+                "epsilon": run.epsilon,
+                "igd_plus": run.igd_plus,
+            }
+            yield row | {
+                f"evaluations_to_{100 * target:g}_percent": evaluations
+                for target, evaluations in run.evaluations_to.items()
+            }
+
+
+class ComparisonRecord(Entry):
+    """A comparison; the same bytes for the same results."""
+
+    name: str
+    description: str
+    optimizers: Sequence[str]
+    budget: int
+    initial: int
+    seeds: Sequence[int]
+    tuned_on: Mapping[str, Sequence[str]]
+    """Problems by optimizer on which its settings were chosen."""
+    settings: Mapping[str, Sequence[Mapping[str, Any]]]
+    """Statements of an optimizer's library by optimizer: version, method, settings, knowledge of
+    limits and of the reference point. Several if they changed before the comparison went on."""
+    notes: Sequence[str]
+    """Limits of the numbers, one sentence each."""
+    problems: Sequence[ComparedProblem]
+    ranked_problems: Sequence[str]
+    kinds: Sequence[KindEntry]
+    """Kinds of the ranked problems."""
+    ranking: RankingEntry
+    """Ranks over the kinds of problems."""
+    intervals: Sequence[PairInterval]
+    """Differences of pairs, first minus second, with 95 % intervals of a hierarchical bootstrap;
+    each kind counts the same."""
+    targets: Sequence[TargetRecord]
+    runs: SkipValidation[Sequence[RunRow]]
+
+    @classmethod
+    def describe(cls, outcome: Outcome, **fields: Any) -> Self:
+        """The record of a comparison's outcome."""
+        definition, labels = outcome.definition, outcome.labels
+        return cls(
+            name=definition.name,
+            description=definition.description,
+            optimizers=labels,
+            budget=definition.budget,
+            initial=definition.initial,
+            seeds=definition.seeds,
+            tuned_on=definition.tuned_on,
+            settings=outcome.settings,
+            notes=outcome.notes,
+            problems=[ComparedProblem.describe(problem) for problem in outcome.problems],
+            ranked_problems=[problem.name for problem in outcome.ranked],
+            kinds=kind_entries(outcome),
+            ranking=RankingEntry.describe(rank_optimizers(outcome)),
+            intervals=pair_intervals(outcome),
+            targets=[
+                target_record(outcome.ranked, label, target)
+                for label in labels
+                for target in outcome.targets
+            ],
+            runs=list(run_rows(outcome)),
+            **fields,
+        )
+
+
+def kind_entries(outcome: Outcome) -> list[KindEntry]:
+    """The ranked problems of each kind, with the means of the optimizers."""
+    entries = []
+    for kind, problems in by_kind(outcome.ranked).items():
+        shares = kind_means(problems, lambda problem: mean_shares(problem, outcome.labels))[0]
+        areas = kind_means(problems, lambda problem: mean_areas(problem, outcome.labels))[0]
+        entries.append(
+            KindEntry(
+                kind=kind,
+                problems=[problem.name for problem in problems],
+                hypervolume_share=dict(zip(outcome.labels, shares.tolist(), strict=True)),
+                area=dict(zip(outcome.labels, areas.tolist(), strict=True)),
+            )
+        )
+    return entries
+
+
+class SuggestionTime(TypedDict):
+    """Time per suggestion of an optimizer on a problem, after the initial designs."""
+
+    problem: str
+    optimizer: str
+    n_suggestions: int
+    mean_s: float
+    median_s: float
+    quantile_05_s: float
+    quantile_95_s: float
+    largest_s: float
+
+
+def suggestion_times(outcome: Outcome) -> Iterator[SuggestionTime]:
+    """Seconds per suggestion of each optimizer on each problem, after the initial designs."""
+    for problem in outcome.problems:
+        for label in outcome.labels:
+            seconds = problem.suggestion_seconds(label)
+            if len(seconds):
+                low, middle, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
+                yield {
+                    "problem": problem.name,
+                    "optimizer": label,
+                    "n_suggestions": len(seconds),
+                    "mean_s": float(seconds.mean()),
+                    "median_s": middle,
+                    "quantile_05_s": low,
+                    "quantile_95_s": high,
+                    "largest_s": float(seconds.max()),
+                }
+
+
+class EqualTimeShare(TypedDict):
+    """Share of the best hypervolume of an optimizer in equal wall time."""
+
+    evaluation_s: float
+    """Assumed time of one evaluation."""
+    optimizer: str
+    hypervolume_share: float
+
+
+def equal_time_rows(outcome: Outcome) -> Iterator[EqualTimeShare]:
+    """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
+    costs = outcome.definition.evaluation_costs
+    shares = equal_time_shares(outcome, costs).tolist()
+    for cost, row in zip(costs, shares, strict=True):
+        for label, share in zip(outcome.labels, row, strict=True):
+            yield {"evaluation_s": cost, "optimizer": label, "hypervolume_share": share}
+
+
+class CostEntry(Entry):
+    """Cost of the runs of an optimizer."""
+
+    optimizer: str
+    n_runs: int
+    n_evaluated: int
+    suggestion_s: float | None
+    """Time of the optimizer."""
+    evaluation_s: float | None
+    """Time of the evaluators."""
+    process_s: float | None
+    """Sum of the two: wall time of processes with one thread each."""
+
+
+class CompareAnswer(Answer, ComparisonRecord):
+    """Optimizers on problems with known fronts."""
+
+    wall_time: SkipValidation[Sequence[SuggestionTime]]
+    """Time per suggestion after the initial designs."""
+    costs: Sequence[CostEntry]
+    """Cost of the runs by optimizer; never the same twice."""
+    equal_wall_time: SkipValidation[Sequence[EqualTimeShare]]
+    """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
+    best_in_wall_time: Sequence[Lead]
+    """Best optimizer in equal wall time by the cost of an evaluation, cheapest first."""
+    files: Sequence[str]
+    """Paths of the files that were written."""
+
+    @classmethod
+    def describe_all(cls, outcome: Outcome, files: Sequence[str]) -> Self:
+        """The answer with wall times."""
+        names = ("optimizer", "n_runs", "n_evaluated", "suggestion_s", "evaluation_s", "process_s")
+        return cls.describe(
+            outcome,
+            wall_time=list(suggestion_times(outcome)),
+            costs=[
+                CostEntry(**{name: getattr(cost, name) for name in names})
+                for cost in run_costs(outcome)
+            ],
+            equal_wall_time=list(equal_time_rows(outcome)),
+            best_in_wall_time=leads(outcome),
+            files=files,
+        )

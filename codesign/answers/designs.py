@@ -1,0 +1,97 @@
+"""Answers about one design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import SkipValidation
+
+from codesign.answers.answer import Answer, Entry
+from codesign.answers.campaigns import Design, Numbers, Uncertainty
+from codesign.base.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
+from codesign.insight.evaluated_design import EvaluatedDesign
+
+
+class TimelineRow(Entry):
+    """A pool or a link on the way of one request that never waits."""
+
+    name: str
+    """Name of the pool or the link."""
+    kind: Literal["prefill", "decode", "hand-over", "exchange"]
+    machines: int
+    """Machines of the pool, or pairs that send side by side on the link."""
+    start_s: float
+    """Arrival of the request, from the start of its prefill. A hand-over begins with the first
+    data of the sender, a prefill with its first layer."""
+    end_s: float
+    step_s: float
+    """Time of the prefill or of one decode step; delay of the request on a link."""
+    batch_size: float | None
+    """Requests of a machine; null where the machines do not report it."""
+    requests_per_s: float | None
+    """Rate of all its machines if they are always busy."""
+    utilization: float
+    """Share of the time in which it is busy."""
+    joules_per_request: float | None
+    """Energy; null where the machines report none."""
+    bytes: float
+    """Bytes of the request on a link; 0 for a pool."""
+    sets_rate: bool
+    """True if it sets the system's rate."""
+
+
+class EvaluateAnswer(Answer, version=2):
+    """One design explained: metrics, limits, operators, memories, power."""
+
+    space: str
+    campaign: str | None = None
+    """Campaign; with --campaign."""
+    evaluator: str
+    workload: Mapping[str, Any]
+    """Workload by the keys of the evaluator."""
+    options: Mapping[str, Any]
+    """Options that were set."""
+    profile: str | None
+    """Profile of the evaluator; null if it has none."""
+    design: Design
+    derived: Numbers
+    """Derived quantities of the space, SI units."""
+    feasible: bool
+    """True if it keeps every limit."""
+    metrics: Numbers
+    violations: Numbers
+    """Relative excess by limit; at most 0 if the design keeps it."""
+    operators: SkipValidation[Sequence[OperatorRow]]
+    """Operators; rows of an evaluator may have further keys, here and below."""
+    levels: SkipValidation[Sequence[LevelRow]]
+    """Levels of memory."""
+    power: SkipValidation[Sequence[PowerRow]]
+    costs: SkipValidation[Sequence[CostRow]]
+    """Area and price of one device, by block and part."""
+    notes: Sequence[str]
+    """Limits of the numbers, one sentence each."""
+    pass_s: float | None
+    """Time of one pass; null if the evaluator has no passes."""
+    timeline: Sequence[TimelineRow] | None = None
+    """One request through a system: a row for each pool and hand-over."""
+    uncertainty: Uncertainty | None = None
+    """Metrics over the ranges; with --uncertainty."""
+
+    @classmethod
+    def describe(cls, evaluated: EvaluatedDesign, **fields: Any) -> Self:
+        """The answer about an evaluated design; absent parameters are left out."""
+        explanation = evaluated.explanation
+        names = ["metrics", "operators", "levels", "power", "costs", "notes", "pass_s"]
+        names += ["timeline"] if explanation.timeline else []
+        return cls(
+            space=evaluated.space.name,
+            **evaluated.inputs,
+            profile=evaluated.reading.get("profile"),
+            design={name: value for name, value in evaluated.design.items() if value is not None},
+            derived=evaluated.derived,
+            feasible=evaluated.is_feasible,
+            violations=evaluated.violations,
+            **{name: getattr(explanation, name) for name in names},
+            **fields,
+        )

@@ -1,0 +1,311 @@
+"""The answer about an explained front, with every digit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from codesign.answers.answer import Answer, Entry
+from codesign.answers.campaigns import Design, Numbers, Reading
+from codesign.base.columns import FloatArray, IntArray
+from codesign.insight.explanation.absence import Absence, Broken, Miss
+
+if TYPE_CHECKING:
+    from codesign.insight.explanation import FrontExplanation
+    from codesign.insight.explanation.prices import Move, Price
+
+
+class Dominator(Entry):
+    """A design of the front that dominates another design."""
+
+    design: Design
+    objectives: Numbers
+    better_by: Numbers
+    """Lead by objective; see ``improvement``."""
+
+
+class MissEntry(Entry):
+    """The design with a value that comes nearest to the front."""
+
+    design: Design
+    objectives: Numbers
+    regret: float | None
+    """Distance to the front; see ``improvement``."""
+    lacks_alone: Numbers
+    """Gain by objective that would suffice alone; see ``improvement``."""
+    dominated_by: Dominator
+
+
+class MoveEntry(Entry):
+    """The front after a limit was moved."""
+
+    limit: float | None
+    """New limit in its unit."""
+    n_points: int
+    """Points of the front."""
+    hypervolume: float | None
+    """Hypervolume of the front; 0 if nothing is feasible."""
+    hypervolume_change: float | None
+    hypervolume_per_unit: float | None
+    """Gain of a looser limit, or loss of a tighter one."""
+    best: Numbers
+    """Best value of each objective; null if nothing is feasible."""
+    best_improvement_per_unit: Numbers
+
+
+class ValueEntry(Entry):
+    """Points of the front with one value of a parameter."""
+
+    value: Any
+    points: int
+    share: float
+    """Share of the points."""
+    kept_points: int
+
+
+class ChoiceEntry(Entry):
+    """Values of a parameter on the front."""
+
+    parameter: str
+    shared_by_all: bool
+    """True if all points have one value."""
+    values: Sequence[ValueEntry]
+
+
+class DerivedEntry(Entry):
+    """Range of a derived quantity over the front."""
+
+    low: float | None
+    high: float | None
+    shown_in: str
+    """Unit that tables use."""
+
+
+class FoldedEntry(Entry):
+    """A value that only folded points have."""
+
+    parameter: str
+    value: Any
+    objectives: Numbers
+    folded_under: Numbers
+
+
+class AbsentEntry(Entry):
+    """A value that the front does not have."""
+
+    parameter: str
+    value: Any
+    n_designs: int
+    """Designs with the value."""
+    nearest_miss: MissEntry | None
+    """Nearest design; null if none is feasible."""
+    n_looked_at: int
+    """Designs that ``broken_limits`` was read from."""
+    broken_limits: Sequence[Broken]
+    """Limits that exclude the value, the most broken first."""
+
+
+class LimitEntry(Entry):
+    """The price of a limit."""
+
+    limit: str
+    set_by: Literal["campaign", "space", "evaluator"]
+    moved_with: Sequence[str]
+    """Limits that are moved with it."""
+    unit: str
+    state: Literal["binds", "binds beyond the step", "not within the step", "free"]
+    """Effect of a looser limit on the front."""
+    least_used: float | None
+    most_used: float | None
+    """Largest use over the front, in the unit."""
+    next_point: Numbers | None
+    looser: MoveEntry
+    tighter: MoveEntry
+
+
+class KneeEntry(Entry):
+    """A knee of the front."""
+
+    distance: float | None
+    objectives: Numbers
+    design: Design
+
+
+class ExplainFrontAnswer(Answer):
+    """What the exact front of a campaign says."""
+
+    campaign: str
+    n_points: int
+    """Points of the front."""
+    tolerance: float
+    """Share within which a design is folded under a cheaper one."""
+    n_kept_points: int
+    """Points that are not folded."""
+    n_front_designs: int
+    """Designs with those objectives."""
+    n_unlisted_designs: int
+    """Designs of the front that were not looked at."""
+    n_designs: int
+    """Designs of the space."""
+    choices: Sequence[ChoiceEntry]
+    derived: Mapping[str, DerivedEntry]
+    """Ranges of derived quantities over the front, in SI units."""
+    improvement: Literal["factor", "share of range"]
+    """Measure of differences: factors (1: none), or shares of the range of the front (0: none)."""
+    folded: Sequence[FoldedEntry]
+    """Values that only folded points have."""
+    absent: Sequence[AbsentEntry]
+    """Values that the front does not have."""
+    step: float
+    """Share by which each limit is moved."""
+    reference_point: Numbers
+    hypervolume: float | None
+    limits: Sequence[LimitEntry]
+    """Prices of the limits."""
+    unpriced: Mapping[str, str]
+    """Reasons by limit without a price."""
+    knees: Sequence[KneeEntry]
+    """Knees, the sharpest first."""
+    n_enumerated: int
+    """Fronts that were enumerated now."""
+    seconds: float
+    """Wall time."""
+    evaluator: Reading
+    files: Sequence[str] | None = None
+    """Paths of the files that were written."""
+
+    @classmethod
+    def describe(cls, explanation: FrontExplanation, name: str, **fields: Any) -> Self:
+        """The answer; objectives in natural sign, derived quantities in coherent SI units."""
+        entries = _Entries(explanation)
+        front, prices = explanation.front, explanation.prices
+        representatives = front.representatives()
+        return cls(
+            campaign=name,
+            n_points=len(front),
+            tolerance=explanation.tolerance,
+            n_kept_points=len(explanation.kept),
+            n_front_designs=int(front.counts.sum()),
+            n_unlisted_designs=explanation.n_unlisted,
+            n_designs=front.n_designs,
+            choices=[
+                ChoiceEntry(
+                    parameter=choice.name,
+                    shared_by_all=choice.is_shared,
+                    values=[
+                        ValueEntry(value=value, points=n, share=n / len(front), kept_points=n_kept)
+                        for value, n, n_kept in zip(
+                            choice.values, choice.points, choice.kept_points, strict=True
+                        )
+                    ],
+                )
+                for choice in explanation.choices
+            ],
+            derived={
+                quantity.name: DerivedEntry(
+                    low=quantity.low, high=quantity.high, shown_in=quantity.unit
+                )
+                for quantity in explanation.derived
+            },
+            improvement=explanation.measure.kind,
+            folded=[
+                FoldedEntry(
+                    parameter=folded.choice.name,
+                    value=folded.value,
+                    objectives=entries.natural(front.objectives[folded.point]),
+                    folded_under=entries.natural(front.objectives[folded.host]),
+                )
+                for folded in explanation.folded_values
+            ],
+            absent=[entries.absence(absence) for absence in explanation.absences],
+            step=prices.step,
+            reference_point=entries.natural(prices.reference),
+            hypervolume=prices.hypervolume,
+            limits=[entries.price(price) for price in prices.items],
+            unpriced=explanation.unpriced,
+            knees=[
+                KneeEntry(
+                    distance=knee.distance,
+                    objectives=entries.natural(front.objectives[knee.point]),
+                    design=entries.design(representatives[knee.point]),
+                )
+                for knee in explanation.knees
+            ],
+            n_enumerated=explanation.n_enumerated,
+            seconds=explanation.seconds,
+            **fields,
+        )
+
+
+class _Entries:
+    """Entries of one explanation."""
+
+    def __init__(self, explanation: FrontExplanation) -> None:
+        self.problem, self.front = explanation.problem, explanation.front
+
+    def by_name(self, values: FloatArray) -> dict[str, float]:
+        """Numbers by objective."""
+        return dict(zip(self.problem.objective_names, values.tolist(), strict=True))
+
+    def natural(self, objectives: FloatArray) -> dict[str, float]:
+        """Minimized objectives as metrics."""
+        return self.by_name(self.problem.flipped(objectives))
+
+    def design(self, row: IntArray) -> dict[str, Any]:
+        """Values of the parameters that the design has."""
+        (decoded,) = self.problem.space.decode(np.atleast_2d(row))
+        return {name: value for name, value in decoded.items() if value is not None}
+
+    def absence(self, absence: Absence) -> AbsentEntry:
+        """A value that the front does not have."""
+        return AbsentEntry(
+            parameter=absence.choice.name,
+            value=absence.value,
+            n_designs=absence.n_designs,
+            nearest_miss=None if absence.miss is None else self.miss(absence.miss),
+            n_looked_at=absence.n_looked_at,
+            broken_limits=absence.broken,
+        )
+
+    def miss(self, miss: Miss) -> MissEntry:
+        """The design that comes nearest to the front."""
+        return MissEntry(
+            design=self.design(miss.row),
+            objectives=self.natural(miss.objectives),
+            regret=miss.regret,
+            lacks_alone=self.by_name(miss.alone),
+            dominated_by=Dominator(
+                design=self.design(miss.dominator),
+                objectives=self.natural(self.front.objectives[miss.point]),
+                better_by=self.by_name(miss.better),
+            ),
+        )
+
+    def price(self, price: Price) -> LimitEntry:
+        """A limit."""
+        return LimitEntry(
+            limit=price.limit.text,
+            set_by=price.limit.source,
+            moved_with=price.limit.tied,
+            unit=price.limit.unit,
+            state=price.state,
+            least_used=price.used[0],
+            most_used=price.used[1],
+            next_point=None if price.next_point is None else self.natural(price.next_point),
+            looser=self.move(price.looser),
+            tighter=self.move(price.tighter),
+        )
+
+    def move(self, move: Move) -> MoveEntry:
+        """The front after a limit was moved."""
+        return MoveEntry(
+            limit=move.number,
+            n_points=move.n_points,
+            hypervolume=move.hypervolume,
+            hypervolume_change=move.change,
+            hypervolume_per_unit=move.price,
+            best=self.natural(move.best),
+            best_improvement_per_unit=self.by_name(move.best_change),
+        )

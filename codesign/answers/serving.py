@@ -1,0 +1,436 @@
+"""Answers about serving a model on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, SkipValidation
+from typing_extensions import TypedDict
+
+from codesign.answers.answer import Answer, Entry
+from codesign.answers.campaigns import Design, Numbers
+from codesign.base.evaluator import Explanation
+from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
+from codesign.evaluators.forecast.variants import Variant
+from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
+from codesign.models.deployments.queueing import ServedRequests
+from codesign.models.deployments.queueing.service_levels import ServiceLevel
+
+
+class PlatformQuestion(Entry):
+    """A question to the evaluator of platforms."""
+
+    profile: str
+    """Profile of the evaluator."""
+    workload: Mapping[str, Any]
+    """Workload by the keys of the evaluator platform."""
+    options: Mapping[str, Any]
+    """Options that were set."""
+    design: Design
+
+
+class Ends(Entry):
+    """Ends of a range."""
+
+    low: float
+    high: float
+
+
+class LatencyLimitEntry(Entry):
+    """A limit of the use case."""
+
+    limit: str
+    allowed_s: float
+    found_s: float | None
+    """Time of the platform."""
+    state: Literal["kept", "broken"]
+
+
+class PlatformAnswer(Answer, PlatformQuestion):
+    """One way to spread inference over devices."""
+
+    metrics: Numbers
+    ranges: Mapping[str, Ends]
+    """Ranges by metric whose errors were measured: 90 % of the measured kernels lie between."""
+    limits: Sequence[LatencyLimitEntry]
+    """Limits of the use case."""
+    operators: SkipValidation[Sequence[OperatorRow]]
+    """Operators and messages."""
+    levels: SkipValidation[Sequence[LevelRow]]
+    """Memories of one device."""
+    power: SkipValidation[Sequence[PowerRow]]
+    notes: Sequence[str]
+    """Limits of the numbers, one sentence each."""
+
+    @classmethod
+    def describe(
+        cls, question: Mapping[str, Any], explanation: Explanation, limits: LatencyLimits | None
+    ) -> Self:
+        """The answer about a platform.
+
+        Args:
+            question: Fields of the question.
+            explanation: The platform explained.
+            limits: Limits of the use case, if it has any.
+        """
+        stated = {} if limits is None else vars(limits)
+        entries = [
+            LatencyLimitEntry(
+                limit=name.removesuffix("_s").replace("_", " "),
+                allowed_s=allowed,
+                found_s=explanation.metrics[name],
+                state="kept" if explanation.metrics[name] <= allowed else "broken",
+            )
+            for name, allowed in stated.items()
+        ]
+        names = ("metrics", "operators", "levels", "power", "notes")
+        return cls(
+            **question,
+            ranges={
+                name: Ends(low=low, high=high) for name, (low, high) in explanation.ranges.items()
+            },
+            limits=entries,
+            **{name: getattr(explanation, name) for name in names},
+        )
+
+
+class PlatformChoicesAnswer(Answer, PlatformQuestion):
+    """Every way to spread inference over so many devices."""
+
+    devices: int
+    ranked_by: str
+    """Metric by which the ways are ranked."""
+    tried: int
+    """Ways that were tried."""
+    choices: Sequence[Numbers]
+    """Ways that keep every limit, the best first."""
+
+
+class RequirementLimits(Entry):
+    """Limits on the two times."""
+
+    time_to_first_token_s: float | None
+    """Limit; null for none, as ``--users`` allows."""
+    time_per_output_token_s: float
+
+
+class SizedDevice(Entry):
+    """The fewest devices of one type that serve a use case."""
+
+    device: str
+    announced: bool
+    """True for devices that are announced and not yet sold."""
+    for_compute: int | None
+    for_bandwidth: int | None
+    for_capacity: int | None
+    devices: int | None
+    """Fewest devices; null if no number suffices."""
+    note: str
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    expert_parallel: int | None = None
+    data_parallel: int | None = None
+    sequence_parallel: int | None = None
+    time_to_first_token_s: float | None = None
+    time_per_output_token_s: float | None = None
+    memory_used_per_device_bytes: float | None = None
+    batch_size: int | None = None
+    machines: int | None = None
+    """Instances that serve requests of their own."""
+    board_power_watts: float | None = None
+    """Board power limits of all devices; null where none is stated."""
+    rent_usd_per_hour: float | None = None
+    """Typical rent of all devices; null where no rent is listed."""
+    attainment: float | None = None
+    """Share of the simulated requests within both limits."""
+    utilization: float | None = None
+    """Mean share of the time in which a machine ran steps."""
+
+
+class RequirementsAnswer(Answer, PlatformQuestion):
+    """What a use case needs, and the fewest of each device."""
+
+    users: int | None
+    """Users at once; null if requests arrive together."""
+    requests_per_s: float | None
+    """Requests that arrive at random in a second; null for other questions."""
+    attainment: float | None
+    """Share of these requests that must keep both limits."""
+    limits: RequirementLimits
+    requirements: Requirements
+    devices: Sequence[SizedDevice]
+
+
+class ScalingRow(TypedDict):
+    """A value of the varied number; further keys are metrics."""
+
+    factor: float
+    value: float
+    """Value of the varied number, SI units."""
+    prefill_gain: float
+    decode_gain: float
+    fits: bool
+    """True if it keeps every limit."""
+
+
+class ScalingAnswer(Answer, PlatformQuestion):
+    """One number of a platform varied."""
+
+    axis: str
+    """Number that is varied."""
+    paper: str
+    """Section of GenZ with the study."""
+    rows: SkipValidation[Sequence[ScalingRow]]
+    """One row per factor."""
+    files: Sequence[str]
+    """Paths of the files that were written."""
+
+
+class PoolInputs(Entry):
+    """Machines with one role."""
+
+    role: Literal["serve", "prefill", "decode"]
+    design: Design
+    """One machine by the evaluator's parameters."""
+    machines: int
+    devices: int
+    cache_tokens: int
+    """Tokens whose keys and values fit into a machine."""
+    board_power_watts: float | None
+    """Board power limits of all devices."""
+
+
+class ServedPool(PoolInputs):
+    """Machines with one role, and their load."""
+
+    utilization: Sequence[float]
+    """Share of the makespan in which each machine ran steps."""
+    steps: int
+    preempted: int
+    """Requests that gave their cache back."""
+
+
+class Percentiles(Entry):
+    """Percentiles and mean of a time; null where no request has it."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    mean: float | None
+
+
+class RequestTimes(Entry):
+    """Times of the requests, in seconds."""
+
+    queueing_s: Percentiles
+    time_to_first_token_s: Percentiles
+    time_per_output_token_s: Percentiles
+    request_latency_s: Percentiles
+
+
+class LevelEntry(Entry):
+    """Limits on the two times, and how the requests met them."""
+
+    time_to_first_token_s: float
+    time_per_output_token_s: float
+    attainment: float
+    """Share of the requests within both limits."""
+    goodput_requests_per_s: float
+
+
+class ArrivalsAnswer(Answer):
+    """Requests that arrive, and how they were served."""
+
+    model: str
+    profile: str
+    """Profile of the evaluator."""
+    design: str | None = None
+    """The campaign and its design that serves; absent where devices serve."""
+    trace: str | None
+    """File of the requests; null if they were drawn."""
+    offered_requests_per_s: float | None
+    """Rate at which requests were drawn; null if all were there at once."""
+    seed: int | None
+    policy: Literal["chunked", "prefill-first"]
+    max_sequences: int
+    max_batched_tokens: int
+    plans_ahead: bool
+    reserves_answers: bool
+    """True if a request runs only where its full answer has room."""
+    routing: Literal["least-loaded", "round-robin"]
+    pools: Sequence[ServedPool]
+    requests: int
+    makespan_s: float
+    """Time from the first arrival to the last token."""
+    requests_per_s: float
+    tokens_per_s: float
+    """Generated tokens over the makespan."""
+    times: RequestTimes
+    service_level: LevelEntry | None
+
+    @classmethod
+    def describe(
+        cls,
+        inputs: Mapping[str, Any],
+        pools: Sequence[PoolInputs],
+        served: ServedRequests,
+        level: ServiceLevel | None,
+    ) -> Self:
+        """The answer about served requests.
+
+        Args:
+            inputs: Fields of the question.
+            pools: Machines by role.
+            served: The requests with their times.
+            level: Limits on the two times.
+        """
+        loads = [
+            ServedPool(
+                **dict(pool),
+                utilization=served.utilization(load).tolist(),
+                steps=load.n_steps,
+                preempted=load.n_preempted,
+            )
+            for pool, load in zip(pools, served.pools, strict=True)
+        ]
+        return cls(
+            **inputs,
+            pools=loads,
+            requests=len(served.arrivals),
+            makespan_s=served.makespan_s,
+            requests_per_s=served.requests_per_s,
+            tokens_per_s=served.tokens_per_s,
+            times=RequestTimes(
+                **{name: Percentiles(**values) for name, values in served.percentiles().items()}
+            ),
+            service_level=None
+            if level is None
+            else LevelEntry(
+                **vars(level),
+                attainment=level.attainment(served),
+                goodput_requests_per_s=level.goodput_requests_per_s(served),
+            ),
+        )
+
+
+class WorkTotals(Entry):
+    """Work over all operators."""
+
+    ops: float | None
+    matrix_ops: float | None
+    read_bytes: float | None
+    written_bytes: float | None
+    weight_bytes: float | None
+    kv_read_bytes: float | None
+    kv_written_bytes: float | None
+    dispatches: float | None
+
+
+class ForecastOperator(Entry):
+    """An operator of all layers together."""
+
+    name: str
+    kernel: str = Field(alias="class")
+    """Class of the operator."""
+    ops: float | None
+    ops_share: float | None
+    read_bytes: float | None
+    written_bytes: float | None
+    kv_read_bytes: float | None
+    kv_written_bytes: float | None
+    dispatches: float | None
+    compute_s: float | None
+    memory_s: float | None
+
+
+class ForecastPhase(Entry):
+    """One phase on one machine."""
+
+    totals: WorkTotals
+    compute_s: float
+    """Time of the arithmetic and of the launches."""
+    memory_s: float
+    """Time of the traffic and of the launches."""
+    bound: Literal["compute", "memory"]
+    """The longer of the two times."""
+    operators: Sequence[ForecastOperator]
+
+
+class ForecastRequestEntry(Entry):
+    """Token counts and batch."""
+
+    prompt_tokens: int
+    generated_tokens: int
+    batch_size: int
+    chunk_tokens: int | None
+    """Tokens of a chunk; null if the prompt is one chunk."""
+
+
+class ForecastMachineEntry(Entry):
+    """Rates, efficiencies and latency of a machine."""
+
+    peak_ops_per_s: float
+    bandwidth_bytes_per_s: float
+    dispatch_latency_s: float
+    compute_efficiency: float | Numbers | None
+    """A share, or shares by operator."""
+    memory_efficiency: float | Numbers | None
+    """A share, or shares by operator."""
+
+
+class LoraUpdate(Entry):
+    """Merging the adapters once."""
+
+    ops: float | None
+    time_s: float | None
+
+
+class ForecastStep(Entry):
+    """A step of the generation."""
+
+    token: float | None
+    context_tokens: float | None
+    moved_bytes: float | None
+    kv_bytes: float | None
+    ops: float | None
+    time_per_output_token_s: float | None
+    tokens_per_s: float | None
+    change: float | None
+    """Change of the rate since the first step."""
+
+
+class RatioGrid(Entry):
+    """Compute over memory time of the prefill by machine."""
+
+    peak_ops_per_s: Sequence[float]
+    bandwidth_bytes_per_s: Sequence[float]
+    ratio: Sequence[Sequence[float | None]]
+    """Ratios by rate, then by bandwidth."""
+
+
+class ForecastAnswer(Answer):
+    """Time to first token and per output token from peak rates."""
+
+    model: str
+    profile: Literal["plain", "life"]
+    """Counting rules of the work."""
+    variant: Variant
+    """Software that runs the model."""
+    request: ForecastRequestEntry
+    machine: ForecastMachineEntry
+    metrics: Numbers
+    prefill: ForecastPhase
+    """The first token."""
+    decode: ForecastPhase
+    """The mean step."""
+    notes: Sequence[str]
+    """Limits of the numbers, one sentence each."""
+    lora_update: LoraUpdate | None = None
+    """Merging the adapters once, if there are any."""
+    timeline: Sequence[ForecastStep] | None = None
+    """Steps of the generation; with --timeline."""
+    ratios: RatioGrid | None = None
+    """Ratios around the machine; with --heat-map."""
+    files: Sequence[str] | None = None
+    """Paths of the files that were written."""

@@ -22,6 +22,7 @@ from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan, floorplan
 from codesign.models.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
 from codesign.models.accounts.heat import Heat, heat_of
+from codesign.models.accounts.memory_prices import price_list
 from codesign.models.accounts.ownership import (
     owned_usd_per_hour,
     usd_per_joule,
@@ -398,10 +399,14 @@ def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
     constants = silicon.constants
     n_dies = float(silicon.unit.stacks.n_dies[0])
     cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, with which it costs least"
+    prices = "of their own files"
+    if options.prices is not None:
+        prices = f"of {price_list(options.prices).quarter}"
     share = f", shared by {options.units_made:,.0f} units" if options.units_made else ", apart"
     sentences = [
         f"area, price, heat and carbon are of process {options.process}, with constants "
-        f"{options.technology_level}{cut}; cooled by {options.cooling}",
+        f"{options.technology_level}{cut}; cooled by {options.cooling}; prices of memories are "
+        f"{prices}",
         f"design and masks cost {constants.design_usd / 1e6:,.0f} million USD once{share}",
     ]
     return [] if np.isnan(silicon.area_mm2[0]) else sentences

@@ -38,6 +38,7 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PoolPrices
 from codesign.models.accounts.account_constants import ENERGIES, constant_ranges
+from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import SINGLE, Parallelism, model_part
 from codesign.models.deployments.grouping import groups, has_degrees
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
@@ -107,6 +108,8 @@ class NpuEvaluator:
         self.workload = workload
         self.options = (options or NpuOptions()).resolved()
         self._library = load_library() if library is None else library
+        if self.options.prices is not None:
+            self._library = price_list(self.options.prices).priced(self._library)
         self._limits: Mapping[str, float] = {}
         self._spread_over(SINGLE)
         self.metrics: tuple[Metric, ...] = tuple(

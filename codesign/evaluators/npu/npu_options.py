@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from codesign.base.errors import describe_unknown
+from codesign.base.errors import as_value_error, describe_unknown
 from codesign.base.schema import quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.models.accounts.account_constants import (
@@ -23,6 +23,7 @@ from codesign.models.accounts.account_constants import (
     Process,
     constants_at,
 )
+from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import LinkTime, ModelPart
 from codesign.models.hardware.array import Organization
 from codesign.models.hardware.collective_times import Link
@@ -56,6 +57,12 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "batch": "capacity",
     },
 }
+
+
+def _checked_prices(prices: str) -> str:
+    with as_value_error():
+        price_list(prices)
+    return prices
 
 
 class NpuOptions(AccuracyOptions):
@@ -120,6 +127,10 @@ class NpuOptions(AccuracyOptions):
     units_made: Annotated[float | None, Field(gt=0)] = None
     """Units that share the cost of design and masks in the price of tokens; without it, that cost
     stands apart."""
+    prices: Annotated[str, AfterValidator(_checked_prices)] | None = Field(None, exclude=True)
+    """Prices of memories: a quarter (``2025-Q4``, ``2026-Q1``, ``2026-Q2``) or the path of a
+    quotation file in the form of ``codesign/models/accounts/prices.yaml``. If left out, the price
+    in each memory's own file. Results depend on the prices, not on the path."""
     constants: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field({})
     """Constants of what a design costs and an operation takes, by name, in place of those of
     ``technology_level``; see ``codesign/models/accounts/constants.yaml``."""

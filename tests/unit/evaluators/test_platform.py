@@ -961,6 +961,22 @@ def test_each_number_helps_the_phase_that_genz_says(axis: str, phase: str, other
     assert rows[-1][f"{other}_gain"] < 1.1
 
 
+def test_a_study_is_its_designs_one_by_one_with_their_limits() -> None:
+    # From 8 requests on an L4 with 24 GB holds the cache no longer.
+    evaluator = build("llama-3-8b", prompt_tokens=4096, generated_tokens=512)
+    design = {"device": "l4", "batch_size": 1}
+    study = scale(evaluator, design, AXES["offload"])
+    assert study.factors.tolist() == study.values.tolist() == list(AXES["offload"].factors)
+    alone = evaluator.evaluate(designs(device="l4", batch_size=[int(n) for n in study.values]))
+    assert set(study.violations) == set(alone.violations) and study.violations
+    for name, values in alone.violations.items():
+        np.testing.assert_array_equal(study.violations[name], values)
+    for name, values in alone.metrics.items():
+        np.testing.assert_array_equal(study.metrics[name], values)
+    fits = [row["fits"] for row in study.rows()]
+    assert fits[0] and not fits[-1]
+
+
 def test_ten_thousand_platforms_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     where = api.load_space("platform-llm")
     evaluator = build("mixtral-8x7b", use_case="chat")

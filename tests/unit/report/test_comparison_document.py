@@ -328,6 +328,30 @@ def test_an_unknown_format_is_refused_and_a_missing_library_is_named(
         figures.save_figures(outcome, tmp_path, "png")
 
 
+COLUMNS = {
+    "runs": {"seed", "hypervolume_share", "evaluations_to_90_percent", "epsilon", "tuned"},
+    "convergence": {"evaluations", "mean", "std", "quartile_1", "median", "quartile_3"},
+    "runtimes": {"evaluations", "solved_share"},
+    "pairs": {"blocks", "n_blocks", "first", "second", "wilcoxon_p", "holm_p", "vargha_delaney_a"},
+    "intervals": {"first", "second", "share", "share_low", "share_high", "area", "area_low"},
+    "attainment": {"percentile", "first_objective", "first", "second_objective", "second"},
+}
+"""Columns that each file of a comparison has beside those of problem and optimizer."""
+
+
+def test_a_file_of_a_comparison_has_the_columns_of_its_name(outcome, tmp_path):
+    paths = report.write_files(outcome, tmp_path)
+    assert [path.name for path in paths] == ["comparison.json", *(f"{x}.csv" for x in COLUMNS)]
+    assert json.loads(paths[0].read_text(encoding="utf-8"))["problems"]
+    for path, columns in zip(paths[1:], COLUMNS.values(), strict=True):
+        with path.open(encoding="utf-8", newline="") as file:
+            header = set(next(csv.reader(file)))
+            assert header - {"problem", "kind", "optimizer"} >= columns, path.name
+            assert next(csv.reader(file)), path.name
+    headers = [path.read_text(encoding="utf-8").partition("\n")[0] for path in paths[1:]]
+    assert len(set(headers)) == len(headers)
+
+
 def test_what_optimizers_say_of_themselves_is_beside_the_tables(outcome, tmp_path):
     accounts = {"lucky": [{"library": "dice 1.2", "n_startup_trials": 10}]}
     described = replace(outcome, settings=accounts)

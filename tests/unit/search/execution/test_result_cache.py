@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +142,17 @@ def test_a_damaged_answer_is_computed_again_and_verify_says_so(problem_of, store
     assert len(store.verify()) == 3
     assert same(cache.evaluate(rows, problem.evaluate), direct)
     assert store.verify() == []
+
+
+def test_a_database_of_another_program_is_refused_and_stays_as_it_is(store):
+    store.path.parent.mkdir()
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("CREATE TABLE photos (name TEXT)")
+        connection.execute("PRAGMA user_version = 7")
+    before = store.path.read_bytes()
+    with pytest.raises(InputError, match="it is no cache of results that this codesign reads"):
+        store.look_up(["a key"])
+    assert store.path.read_bytes() == before
 
 
 def test_prune_removes_by_evaluator_age_and_size(problem_of, store):

@@ -126,7 +126,7 @@ MISTAKES = {
     "pools: {prefill: {space: h10}}": "a.yaml:1: pools.prefill.space: unknown space 'h10'",
     "pools: {prefill: {space: 5}}": "a.yaml:1: pools.prefill.space: input should be a valid string",
     "pools: {prefill: {space: system-pd}}": "pools.prefill.space: expected a space of machines",
-    "pools: {prefill: {space: h100, device: h100-sxm}}": "pools.prefill.device: expected either",
+    "pools: {prefill: {space: h100, device: h100-sxm}}": "expected either space or device",
     "pools: {prefill: {space: h100, machine: 1}}": "pools.prefill.machine: unknown key 'machine'",
     "pools: {prefill: {device: []}}": "pools.prefill.device: the list of values is empty",
     "pools: {prefill: {parameters: [1]}}": "pools.prefill.parameters: input should be a valid dict",

@@ -78,7 +78,7 @@ def test_mixing_reads_or_writes_float32_streams_twice() -> None:
     for kind in ("hyper_connection_pre", "hyper_connection_post"):
         time = hyper_connection_time_s(kind, 1e6, 4096.0, 4.0, A100, PLAIN)
         assert time == pytest.approx(1e6 * 4096 * 34 / 2039e9)
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnknownNameError, match="unknown mixing of residual streams 'hyper'"):
         hyper_connection_time_s("hyper", 1.0, 1.0, 4.0, A100, PLAIN)  # type: ignore[arg-type]
 
 

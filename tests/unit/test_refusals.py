@@ -1,0 +1,217 @@
+"""Each refusal of ours is provoked: by its message in the tests beside it, or here."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.cli import main
+from codesign.cli.campaigns import limit_of
+from codesign.cli.documents import stamped
+from codesign.cli.flags import numbers
+from codesign.evaluators.command.command_options import CommandOptions, NumberSource
+from codesign.evaluators.command.numbers import Outputs
+from codesign.evaluators.economics.sustained_device import MachineChoices, accelerator_machine
+from codesign.evaluators.functions.benchmark_functions import FunctionOptions
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.insight.comparison.published_problems import files_of
+from codesign.insight.explanation.variation import _refuse_to_fix
+from codesign.models.quantization.accuracy_table import usable_device
+from codesign.models.quantization.element_types import float_type
+from codesign.models.quantization.model_checkpoint import _add_sizes
+from codesign.models.workload import load_model
+from codesign.models.workload.model import LanguageModel
+from codesign.report.exports.scalesim import products_of
+from codesign.report.simulators.environments import SIMULATORS, _call
+from codesign.search.campaign.store import Store, _read_layout
+from codesign.search.campaign.store_errors import explained
+from codesign.serve.server import _codes
+from codesign.serve.session import Session
+from codesign.space import parse_space
+from codesign.space.expression_parser import MAX_LENGTH
+from codesign.space.parameters import MAX_LEVELS, read_values
+from codesign.testing import _require
+
+ROOT = Path(__file__).resolve().parents[2]
+MEMORY = ROOT / "memtech" / "hbf.yaml"
+SIMULATOR = next(iter(SIMULATORS.values()))
+N_UNNAMED = 23
+"""Refusals whose words no test has yet; it only falls."""
+
+COMMANDS = {
+    "economics --model llama-3.3-70b --profile fitted --continuous": "whole instances of a device",
+    "economics --model llama-3.3-70b --device h100 --design P1": "--device or --design, got both",
+    "economics --model llama-3.3-70b --tp 4 --devices 3 --batch 8": "to be tp x pp = 4, got 3",
+    "platform --device l4 --model llama-3-8b --use-case chat --devices 8 --tp 2": "degrees, got both",
+    "cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
+    "simulators --install": "--install: name one of",
+}
+
+
+def space(text: str) -> Any:
+    return parse_space(text, {}, "a.yaml")
+
+
+def output(**source: Any) -> float:
+    """A number of what a program wrote in a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a.csv").write_text("x\n1\n", encoding="utf-8")
+        (Path(folder) / "folder").mkdir()
+        run: Any = SimpleNamespace(stdout="x=1", stderr="")
+        return Outputs(Path(folder), run).number(NumberSource(**source, unit="s"), "s")
+
+
+def sqlite_error(name: str, code: int) -> Callable[[], None]:
+    """Raise what SQLite raises with an error code."""
+
+    def fail() -> None:
+        error = sqlite3.OperationalError(name)
+        error.sqlite_errorcode = code
+        with explained(Path("a.sqlite")):
+            raise error
+
+    return fail
+
+
+CALLS: dict[str, Callable[[], object]] = {
+    r"--factors: expected numbers such as 1,2,4, got 'b'": lambda: numbers(
+        "--factors", "1,b", above=0.0
+    ),
+    r"a problem of the set needs a reference_point": lambda: files_of(
+        "a", "b", 1, SimpleNamespace(problem=None, reference_point=None, path=Path("a.yaml")),  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+    ),
+    r"fix parameters before constraints are changed": lambda: _refuse_to_fix({}, None),
+    r"element type 'e0m1': expected 1 to \d exponent": lambda: float_type(0, 1),
+    r"a.sqlite: cannot be opened or written": sqlite_error("no", sqlite3.SQLITE_CANTOPEN),
+    r"a.sqlite: another program is using the store": sqlite_error("no", sqlite3.SQLITE_BUSY),
+    r"expected \{\"codes\": \[whole numbers\]\}": lambda: _codes(b'{"codes": [1.5]}'),
+    r"the expression has \d+ characters; at most": lambda: space(
+        f"parameters: {{x: [1, 2]}}\nconstraints: ['{'x + ' * MAX_LENGTH} x <= 2']\n"
+    ),
+    r"\d+ values; at most \d+": lambda: read_values(list(range(MAX_LEVELS + 1)), "x"),
+    r"expected \d+ coordinates, got 1": lambda: space("parameters: {x: [1, 2], y: [1, 2]}")
+    .sobol_rows(np.zeros((3, 1))),
+    r"an integer parameter needs whole numbers": lambda: space(
+        "parameters: {x: {values: [1, 1.5], kind: integer}}"
+    ),
+    r"'<' compares numbers; names are equal or not": lambda: space(
+        "parameters: {x: [a, b], y: [a, c]}\nconstraints: [x < y]"
+    ),
+    r"the dimension has an exponent above 99": lambda: space(
+        f"parameters: {{x: {{values: [1 s, 2 s]}}}}\nconstraints: ['{'x * ' * 100}x > 0']"
+    ),
+    r"expected no --limit 3: --all shows every design": lambda: limit_of(3, show_all=True),
+    r"a.csv has 1 rows, no row 5": lambda: output(csv="a.csv", column="x", row=5),
+    r"a.csv has no 'y' in row 0": lambda: output(csv="a.csv", column="y", row=0),
+    r"stdout has no match for 'y": lambda: output(regex="y=(.*)", file="stdout"),
+    r"folder is no file": lambda: output(regex="y=(.*)", file="folder"),
+    r"'files' and 'write' put '\w+.yaml' into": lambda: CommandOptions.model_validate(
+        {
+            "run": ["a"], "files": [str(MEMORY)], "write": {MEMORY.name: "json"},
+            "metrics": {"a_s": {"sense": "minimize", "unit": "s", "from": {"regex": "(.*)"}}},
+        }
+    ),
+    r"expected one design, got 2": lambda: accelerator_machine(
+        "a", SimpleNamespace(clock_hz=[1.0, 2.0]), MachineChoices()  # type: ignore[arg-type]
+    ),
+    r"phases: expected each phase once, got \['decode', 'decode'\]": lambda: SystemWorkload(
+        model="llama-3-8b", trace="osworld", phases=("decode", "decode")
+    ),
+    r"--device nonsense: torch cannot use it": lambda: usable_device("nonsense"),
+    r"cannot be installed: .*No such file": lambda: _call(["/no/program"], SIMULATOR),
+    r"cannot be installed: not today": lambda: _call(
+        [sys.executable, "-c", "import sys; sys.exit('not today')"], SIMULATOR
+    ),
+    r"P1: SCALE-Sim needs a workload with matrix products": lambda: products_of(
+        SimpleNamespace(workload=None), "P1"  # type: ignore[arg-type]
+    ),
+    r"its description is incomplete": lambda: _read_layout(Path("a"), {}),
+    r"an observation has the wrong length": lambda: Store._matrix(
+        SimpleNamespace(path=Path("a")), [b"x"], "<i4", 2  # type: ignore[arg-type]
+    ),
+    r"document 'evaluate' has keys that the stamp has": lambda: stamped("evaluate", {"schema": 1}),
+    r"codes: expected 2 positions, got 1": lambda: Session._row(
+        SimpleNamespace(_space=space("parameters: {x: [1, 2], y: [1, 2]}")), [0]  # type: ignore[arg-type]
+    ),
+    r"latent attention has no output gate": lambda: LanguageModel.model_validate(
+        load_model("deepseek-v3").model_dump() | {"attn_output_gate": True}
+    ),
+    r"It was got for layer 31": lambda: LanguageModel.model_validate(
+        load_model("llama-3-8b").model_dump()
+        | {"layer_types": ["full_attention"] * 31 + ["fuller"]}
+    ),
+    r"a: is in another \*.safetensors, too": lambda: _add_sizes(
+        Path("b"), SimpleNamespace(keys=lambda: ["a"]), {"a": (1,)}
+    ),
+    r"an optimizer's contract: it ends": lambda: _require(False, "it ends"),
+    r"every variable of .* is used, got unused 2": lambda: FunctionOptions(
+        function="dtlz2", n_objectives=2, unused=2
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_that_contradicts_itself_is_refused(
+    words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    assert COMMANDS[words] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("message", CALLS)
+def test_a_value_that_cannot_be_used_is_refused(message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        CALLS[message]()
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"[A-Za-z_]+", text)).lower()
+
+
+def _fragments(call: ast.Call) -> list[str]:
+    """Fixed texts of a message, in words."""
+    texts = [
+        node.value
+        for node in ast.walk(call)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return [words for words in map(_words, texts) if len(words.split()) > 1]
+
+
+def _refusals() -> Iterator[tuple[str, list[str]]]:
+    """Place and fixed texts of every message that the package raises."""
+    for path in sorted((ROOT / "codesign").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                fragments = _fragments(node.exc)
+                if fragments:
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", fragments
+
+
+def _is_named(fragment: str, tests: str) -> bool:
+    """True if three words in a row of a message, or all of a short one, stand in a test."""
+    words = fragment.split()
+    return any(" ".join(words[i : i + 3]) in tests for i in range(max(1, len(words) - 2)))
+
+
+def test_the_message_of_each_refusal_stands_in_a_test() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("*.py"))]
+    tests = _words(" ".join(texts))
+    unnamed = [
+        f"{place}: {fragments[0]}"
+        for place, fragments in _refusals()
+        if not any(_is_named(fragment, tests) for fragment in fragments)
+    ]
+    assert len(unnamed) <= N_UNNAMED, "\n".join(unnamed)

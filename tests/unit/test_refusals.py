@@ -17,7 +17,6 @@ import pytest
 
 from codesign.cli import main
 from codesign.cli.campaigns import limit_of
-from codesign.cli.documents import stamped
 from codesign.cli.flags import numbers
 from codesign.evaluators.command.command_options import CommandOptions, NumberSource
 from codesign.evaluators.command.numbers import Outputs
@@ -52,7 +51,9 @@ COMMANDS = {
     "economics --model llama-3.3-70b --profile fitted --continuous": "whole instances of a device",
     "economics --model llama-3.3-70b --device h100 --design P1": "--device or --design, got both",
     "economics --model llama-3.3-70b --tp 4 --devices 3 --batch 8": "to be tp x pp = 4, got 3",
-    "platform --device l4 --model llama-3-8b --use-case chat --devices 8 --tp 2": "degrees, got both",
+    "platform --device l4 --model llama-3-8b --use-case chat --devices 8 --pp 2": (
+        "or degrees, got both (--pp)"
+    ),
     "cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
     "simulators --install": "--install: name one of",
 }
@@ -140,7 +141,6 @@ CALLS: dict[str, Callable[[], object]] = {
     r"an observation has the wrong length": lambda: Store._matrix(
         SimpleNamespace(path=Path("a")), [b"x"], "<i4", 2  # type: ignore[arg-type]
     ),
-    r"document 'evaluate' has keys that the stamp has": lambda: stamped("evaluate", {"schema": 1}),
     r"codes: expected 2 positions, got 1": lambda: Session._row(
         SimpleNamespace(_space=space("parameters: {x: [1, 2], y: [1, 2]}")), [0]  # type: ignore[arg-type]
     ),

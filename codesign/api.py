@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.base import plugins
 from codesign.base.errors import InputError, JobError, check_known
-from codesign.base.evaluator import Evaluator, Explains, Explanation
+from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
 from codesign.base.schema import Document, to_record
 from codesign.evaluators.npu import NpuEvaluator
@@ -231,10 +231,11 @@ class PreparedEvaluator:
         """The same of a (1, d) row of the space."""
         space, evaluator = self.problem.space, self.problem.evaluator
         columns = space.columns(row)
-        if isinstance(evaluator, Explains):
-            explanation = _with_derived(self.problem, evaluator.explain(columns))
-        else:
+        account = evaluator.explain(columns)
+        if account is None:
             explanation = _without_rows(self.problem, row)
+        else:
+            explanation = _with_derived(self.problem, account)
         limits = {**_limits_of(space, row), **explanation.violations}
         if self.problem.constraints:
             observed = self.problem.evaluate(row, self.problem.deciding_metrics)

@@ -16,7 +16,6 @@ import numpy as np
 
 from codesign.base.columns import IntArray, Value
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Explains
 from codesign.report.labels import design_words
 from codesign.report.text_table import TextTable
 from codesign.search.campaign.campaign_definition import load_problem
@@ -173,8 +172,8 @@ def _are_alike(design: Mapping[str, Mapping[str, Value]], names: Sequence[str]) 
 def _choices(problem: Problem, row: IntArray) -> list[PoolChoice]:
     """The pools of one system."""
     columns = problem.space.columns(row)
-    assert isinstance(problem.evaluator, Explains)  # as the evaluator of systems is
     explanation = problem.evaluator.explain(columns)
+    assert explanation is not None  # the evaluator of systems has one
     (designs,) = _designs_of_pools(problem, row)
     choices = []
     for name, pool in problem.space.pools.items():

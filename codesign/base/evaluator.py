@@ -1,4 +1,4 @@
-"""What an evaluator is: designs in, metrics and violations out, a batch at a time.
+"""Evaluators: designs in, metrics and violations out, a batch at a time.
 
 An evaluator is a pure function of the designs and of what it was built with: no clock, no
 randomness, no files, no globals while evaluating. It knows nothing of search.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.errors import InputError
 from codesign.base.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
 from codesign.base.metrics import Metric
@@ -69,231 +70,9 @@ class Explanation:
     pass_s: float | None = None
 
 
-@runtime_checkable
-class Evaluator(Protocol):
-    """The contract; ``codesign.testing.check_evaluator`` tests it.
-
-    A class is registered in the entry-point group ``codesign.evaluators`` and is built as
-    ``Class(workload, options)`` from its two records, which the campaign file fills under
-    ``workload:`` and ``evaluator:``.
-    """
-
-    Workload: ClassVar[type[Record]]
-    """What a campaign's ``workload:`` may say."""
-    Options: ClassVar[type[Record]]
-    """What a campaign's ``evaluator:`` may say next to ``name:``."""
-
-    metrics: tuple[Metric, ...]
-    """Every metric that ``evaluate`` can report."""
-    required_parameters: frozenset[str]
-    """Parameters that a design space must have."""
-    optional_parameters: frozenset[str]
-    """Parameters that are used if the space has them; any other is refused."""
-
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """The violations that cost (almost) nothing to know; searched designs satisfy them."""
-        ...
-
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of a batch; only those named, if names are given.
-
-        Raises:
-            UnknownNameError: A metric, or a name in the designs, that the evaluator does not know.
-        """
-        ...
-
-    def provenance(self) -> Mapping[str, Any]:
-        """Everything that the results depend on besides the designs, as plain JSON values."""
-        ...
-
-
-@runtime_checkable
-class KeepsRecords(Protocol):
-    """An evaluator that keeps the records that it was built from, for whoever explains it."""
-
-    workload: Record
-    options: Record
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """An evaluator that can show how one design's numbers come about."""
-
-    def explain(self, designs: Columns) -> Explanation:
-        """The full account of a batch of one."""
-        ...
-
-
-@runtime_checkable
-class TakesParameters(Protocol):
-    """An evaluator for any design space, such as a program that others wrote."""
-
-    def with_parameters(self, names: Sequence[str]) -> Evaluator:
-        """The evaluator for a design space with these parameters.
-
-        Raises:
-            InputError: They do not fit; the key of a mistake is the option that it is about.
-        """
-        ...
-
-
-@runtime_checkable
-class HasProfile(Protocol):
-    """An evaluator with several named sets of conventions, under which the same design has
-    different numbers: whatever shows results names the one in force."""
-
-    @property
-    def profile(self) -> str:
-        """The profile in force, such as ``plain``."""
-        ...
-
-
-@runtime_checkable
-class UsesConventions(Protocol):
-    """An evaluator that finds conventions by their name, on whose code its answers depend too."""
-
-    def convention_modules(self) -> Sequence[str]:
-        """Full names of the modules of the classes in use."""
-        ...
-
-
-def profile_of(name: str, evaluator: object) -> str:
-    """The profile of an evaluator, or else the name under which it is registered."""
-    return evaluator.profile if isinstance(evaluator, HasProfile) else name
-
-
-def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> dict[str, Any]:
-    """How an evaluator reads a design: its ``name``, its ``profile`` if it has any, its options.
-
-    Args:
-        name: Name under which the evaluator is registered.
-        options: Options that the caller stated; the evaluator or its profile chooses the others.
-    """
-    profile = {"profile": evaluator.profile} if isinstance(evaluator, HasProfile) else {}
-    return {"name": name, **profile, **options}
-
-
-@runtime_checkable
-class Bounds(Protocol):
-    """An evaluator that can tell cheaply what designs cannot reach, so that whole blocks of a
-    space can be left out of an exact enumeration (``codesign.search.enumeration``)."""
-
-    undecided_parameters: tuple[str, ...]
-    """Parameters that ``best_case`` may be left without, in the order in which to decide them:
-    those that tell most first."""
-
-    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """A key for each value of a parameter, be it decided or not: in every design, values of
-        equal keys give the same metrics and violations to the last bit."""
-        ...
-
-    def best_case(
-        self,
-        designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
-        metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
-        """(n,) of each metric that can be bounded, a value that no completion of a design beats
-        in the metric's own sense.
-
-        Args:
-            designs: Columns of all parameters but the undecided ones.
-            undecided: The values that each of the others may take.
-            metrics: Names of the metrics of interest.
-        """
-        ...
-
-
-@runtime_checkable
-class Supersedes(Protocol):
-    """An evaluator that knows values of a parameter that are never better than another value, so
-    that an exact enumeration need not look at designs with them."""
-
-    def superseded(
-        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
-    ) -> Mapping[str, Sequence[bool]]:
-        """By parameter, which of its values another of them beats whatever the rest of the design.
-
-        With that other value, a design has the same violations; it has no metric that is worse, and
-        one of the objectives is strictly better.
-
-        Args:
-            values: Of every parameter of the space.
-            objectives: Metrics that are objectives in their own sense.
-        """
-        ...
-
-
-@runtime_checkable
-class Features(Protocol):
-    """An evaluator that knows numbers about designs long before their results, such as a peak
-    rate or a capacity, from which optimizers that model the results learn faster."""
-
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """(n,) finite numbers by name, always of the same names; costs (almost) nothing.
-
-        Only designs within the violations known before evaluation are asked about, in any batch.
-        """
-        ...
-
-
-@runtime_checkable
-class Predicts(Protocol):
-    """An evaluator that has a far cheaper model of what it computes, so that optimizers need to
-    learn only what that model gets wrong."""
-
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
-        """(n,) finite numbers, the metrics named as the cheaper model has them.
-
-        A metric that the model does not have is left out, for all designs alike. Only designs
-        within the violations known before evaluation are asked about, in any batch.
-        """
-        ...
-
-
-@runtime_checkable
-class Noisy(Protocol):
-    """An evaluator that can say that its results are noisy, as those of measurements and of random
-    simulations are: designs that are nearly the same then differ by more than they should, and an
-    optimizer that models the results need not explain it.
-
-    A design that is evaluated again still has the same results, in whatever batch.
-    """
-
-    is_noisy: bool
-    """Whether they are, with the options that the evaluator was built with."""
-
-
-@runtime_checkable
-class KeepsLimits(Protocol):
-    """An evaluator that chooses something itself, such as a batch size, and can choose so that
-    the limits of a problem are kept where a choice keeps them."""
-
-    def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
-        """The same evaluator, choosing within these limits and no others.
-
-        Args:
-            limits: Largest value allowed, by metric, or the least for a metric to maximize; limits
-                on metrics that no choice changes are ignored.
-        """
-        ...
-
-    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        """Metrics on which a limit may change a choice, in designs with these parameters."""
-        ...
-
-
-@runtime_checkable
-class NamesKeptLimits(KeepsLimits, Protocol):
-    """An evaluator of which is known for which limits it may choose otherwise."""
-
-    kept_limits: frozenset[str]
-    """The metrics; a limit on any other changes no metric of a design."""
-
-
 @dataclass(frozen=True)
 class PoolDescription:
-    """A pool of a system as an evaluator hears of it.
+    """A pool of a system, as an evaluator of systems is given it.
 
     Attributes:
         name: Stands before the names of its parameters in the system's designs.
@@ -309,7 +88,7 @@ class PoolDescription:
 
 @dataclass(frozen=True)
 class LinkDescription:
-    """What joins two pools; its parameters begin with its name.
+    """A link that joins two pools; its parameters begin with its name.
 
     Attributes:
         sender: Name of a pool.
@@ -326,9 +105,9 @@ class PoolAccount:
     """One machine of a pool, explained by itself.
 
     Attributes:
-        evaluator_name: Under which its evaluator is registered.
-        evaluator: Of the machine.
-        explanation: Of the machine, always busy.
+        evaluator_name: Name under which its evaluator is registered.
+        evaluator: Evaluator of the machine.
+        explanation: Account of the machine, always busy.
     """
 
     evaluator_name: str
@@ -336,9 +115,224 @@ class PoolAccount:
     explanation: Explanation
 
 
-@runtime_checkable
-class ServesPools(Protocol):
-    """An evaluator whose designs are systems of pools."""
+@dataclass(frozen=True)
+class PoolPrices:
+    """Prices of the machines of a pool beside those that their metrics state.
+
+    Attributes:
+        usd_per_hour_of_capital: Part of a price that falls on an hour of serving.
+        usd_per_joule: Price of electricity; nothing where the machines' rent includes it.
+        kgco2e_per_joule: CO2 equivalents of electricity.
+    """
+
+    usd_per_hour_of_capital: float
+    usd_per_joule: float
+    kgco2e_per_joule: float
+
+
+Offer: TypeAlias = Literal[
+    "explain", "features", "predict", "best_case", "superseded", "within_limits", "technologies",
+    "with_library", "with_pools", "compose",
+]  # fmt: skip
+"""Methods whose default does nothing; :meth:`Evaluator.offers` tells which an evaluator has."""
+
+
+class Evaluator:
+    """The base class of evaluators; ``codesign.testing.check_evaluator`` tests its contract.
+
+    A class is registered in the entry-point group ``codesign.evaluators`` and is built as
+    ``Class(workload, options)`` from its two records, which the campaign file fills under
+    ``workload:`` and ``evaluator:``. It states the first five attributes and defines ``evaluate``
+    and ``provenance``. Everything else has a default that stands for "none".
+    """
+
+    Workload: ClassVar[type[Record]] = Record
+    """Keys of a campaign's ``workload:``."""
+    Options: ClassVar[type[Record]] = Record
+    """Keys of a campaign's ``evaluator:`` next to ``name:``."""
+    metrics: tuple[Metric, ...] = ()
+    """Every metric that ``evaluate`` can report."""
+    required_parameters: frozenset[str] = frozenset()
+    """Parameters that a design space must have."""
+    optional_parameters: frozenset[str] = frozenset()
+    """Parameters that are used if the space has them; any other is refused."""
+
+    workload: Record | None = None
+    """The record from which it was built, for explanations."""
+    options: Record | None = None
+    """The options with which it was built, for explanations."""
+    is_noisy: bool = False
+    """True if results are noisy, as those of measurements and of random simulations are. Designs
+    that are nearly the same then differ by more than they should. A design that is evaluated again
+    still has the same results, in whatever batch."""
+    is_slow: bool = False
+    """True if a design takes so long that tables of its passes should have few points."""
+    metrics_for_pools: frozenset[str] = frozenset()
+    """Names from ``metrics.POOL_METRICS`` that ``evaluate`` takes besides the declared ones."""
+    kept_limits: frozenset[str] | None = None
+    """Metrics on which a limit may change a choice of ``within_limits``; None: any metric."""
+    undecided_parameters: tuple[str, ...] = ()
+    """Parameters that ``best_case`` may be left without, in the order in which to decide them:
+    the most telling first."""
+    kept_by_pools: frozenset[str] = frozenset()
+    """Metrics for which the system meets a limit if and only if every pool meets it."""
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of a batch; only those named, if names are given.
+
+        Raises:
+            UnknownNameError: A metric, or a name in the designs, that the evaluator does not know.
+        """
+        raise NotImplementedError
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Everything that the results depend on besides the designs, as plain JSON values."""
+        raise NotImplementedError
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """The violations that cost (almost) nothing to know; searched designs satisfy them."""
+        return {}
+
+    def offers(self, method: Offer) -> bool:
+        """True if a method has more than its default, which does nothing."""
+        return getattr(type(self), method) is not getattr(Evaluator, method)
+
+    @property
+    def profile(self) -> str | None:
+        """The named set of conventions in force, such as ``plain``; None: there is only one."""
+        return None
+
+    @property
+    def prices(self) -> PoolPrices | None:
+        """Prices of links and electricity, if the standing price and carbon and the wear of
+        ``metrics.POOL_METRICS`` are reported."""
+        return None
+
+    def convention_modules(self) -> Sequence[str]:
+        """Full names of the modules of conventions that are found by their name."""
+        return ()
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """The reason why a metric has no value for some designs, by its name.
+
+        Args:
+            values: Values that each parameter of a design space may have.
+        """
+        return {}
+
+    def with_parameters(self, names: Sequence[str]) -> Evaluator:
+        """The evaluator for a design space with these parameters.
+
+        Raises:
+            InputError: They do not fit; the key of a mistake is the option that it is about.
+        """
+        return self
+
+    # --- explanation ---------------------------------------------------------------------------
+
+    def explain(self, designs: Columns) -> Explanation | None:
+        """The full account of a batch of one."""
+        return None
+
+    def explain_pools(self, designs: Columns) -> Mapping[str, PoolAccount]:
+        """One machine of each pool, by name of the pool, of a batch of one system."""
+        return {}
+
+    # --- hints for optimizers ------------------------------------------------------------------
+
+    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """(n,) finite numbers that cost (almost) nothing, such as a peak rate, always of the same
+        names.
+
+        Only designs within the violations known before evaluation are asked about, in any batch.
+        """
+        return {}
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        """(n,) finite numbers, the metrics named as a far cheaper model has them.
+
+        A metric that the model does not have is left out, for all designs alike. Only designs
+        within the violations known before evaluation are asked about, in any batch.
+        """
+        return {}
+
+    # --- bounds for exact enumeration ----------------------------------------------------------
+
+    def best_case(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) of each metric that can be bounded, a value that no completion of a design beats
+        in the metric's own sense.
+
+        Args:
+            designs: Columns of all parameters but the undecided ones.
+            undecided: The values that each of the others may take.
+            metrics: Names of the metrics of interest.
+        """
+        return {}
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        """A key for each value of a parameter, be it decided or not: in every design, values of
+        equal keys give the same metrics and violations to the last bit."""
+        return range(len(values))
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """For each parameter, a mask of values that another value always dominates.
+
+        With that other value, a design has the same violations; it has no metric that is worse, and
+        one of the objectives is strictly better.
+
+        Args:
+            values: Values of every parameter of the space.
+            objectives: Metrics that are objectives in their own sense.
+        """
+        return {}
+
+    # --- choices of the evaluator --------------------------------------------------------------
+
+    def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
+        """The same evaluator, choosing (such as batch sizes) within these limits and no others.
+
+        Args:
+            limits: Largest value allowed, by metric, or the least for a metric to maximize; limits
+                on metrics that no choice changes are ignored.
+        """
+        return self
+
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """Metrics on which a limit may change a choice, in designs with these parameters."""
+        return frozenset()
+
+    # --- numbers with ranges -------------------------------------------------------------------
+
+    def technologies(self) -> Mapping[str, Any]:
+        """The memory technologies in use, by name."""
+        return {}
+
+    def with_library(self, library: Mapping[str, Any]) -> Evaluator:
+        """The same evaluator with other memory technologies under the same names."""
+        return self
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Any]:
+        """The ranges, by name, of the evaluator's constants that any of these metrics depends on,
+        beside those of technologies."""
+        return {}
+
+    def with_constants(self, values: Mapping[str, float]) -> Evaluator:
+        """The same evaluator with these values of the constants named."""
+        return self
+
+    # --- systems of pools ----------------------------------------------------------------------
+
+    @property
+    def monotone_metrics(self) -> frozenset[str]:
+        """Metrics that never get worse if a pool's metrics get better, each in its own sense."""
+        return frozenset()
 
     def with_pools(
         self, pools: Sequence[PoolDescription], links: Sequence[LinkDescription]
@@ -349,39 +343,23 @@ class ServesPools(Protocol):
             InputError: The evaluator cannot serve its workload with them; the key of a mistake
                 is that of the space, such as ``("pools", "decode")``.
         """
-        ...
-
-    def explain_pools(self, designs: Columns) -> Mapping[str, PoolAccount]:
-        """By name of the pool, one machine of it, of a batch of one system."""
-        ...
-
-
-@runtime_checkable
-class Composed(Protocol):
-    """An evaluator of systems whose metrics follow from metrics of their pools, so that exact
-    fronts of systems follow from exact fronts of the pools (``codesign.search.enumeration``)."""
-
-    monotone_metrics: frozenset[str]
-    """Metrics that never get worse if a pool's metrics get better, each in its own sense."""
-    kept_by_pools: frozenset[str]
-    """Metrics on which a system keeps a limit exactly if each of its pools keeps that limit on its
-    own metric of that name."""
+        return self
 
     def pool_evaluators(self) -> Mapping[str, Evaluator]:
         """The evaluator of one machine by name of the pool; its designs are those of the pool."""
-        ...
+        return {}
 
     def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """By name of the pool, the metrics of its evaluator that decide on metrics of systems."""
-        ...
+        """The metrics of each pool's evaluator that decide on metrics of systems, by pool."""
+        return {}
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
-        """By name of the pool, limits on its metrics that every system within limits keeps.
+        """Limits on each pool's metrics that every system within limits keeps, by pool.
 
         Args:
             limits: Worst value allowed of metrics of systems.
         """
-        ...
+        return {}
 
     def compose(
         self,
@@ -394,19 +372,32 @@ class Composed(Protocol):
         Args:
             pools: (n,) values of the pools' metrics, by name of the pool and of the metric.
             shared: (n,) values of the parameters that belong to no machine.
-            metrics: Names of those wanted, monotone ones.
+            metrics: Names of monotone metrics.
         """
-        ...
+        return {}
 
 
-@runtime_checkable
-class HasAccounts(Protocol):
-    """An evaluator some of whose metrics need facts that not every technology has."""
+def checked_evaluator(evaluator: object, name: str) -> Evaluator:
+    """The evaluator, if its class derives from :class:`Evaluator`.
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some designs, by its name; without those that have one.
+    Raises:
+        InputError: It does not, as of a plug-in that only has the methods.
+    """
+    if isinstance(evaluator, Evaluator):
+        return evaluator
+    module = f"{Evaluator.__module__}.{Evaluator.__qualname__}"
+    raise InputError(
+        f"evaluator {name!r}: expected a class derived from {module}, "
+        f"got {type(evaluator).__name__}, which is not"
+    )
 
-        Args:
-            values: What each parameter of a design space may be.
-        """
-        ...
+
+def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The reading of a design: the evaluator's name, its profile if it has any, its options.
+
+    Args:
+        name: Name under which the evaluator is registered.
+        options: Options that the caller stated; the evaluator or its profile chooses the others.
+    """
+    profile = {} if evaluator.profile is None else {"profile": evaluator.profile}
+    return {"name": name, **profile, **options}

@@ -208,7 +208,6 @@ class _ChosenDesign:
 
 def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
     from codesign import api
-    from codesign.base.evaluator import profile_of
     from codesign.evaluators.phase_machine import checked_machine
 
     if design is None:
@@ -218,7 +217,7 @@ def _chosen_design(name: str, design: str | None, folder: Path | None) -> _Chose
     with mistakes_at("--campaign"):
         evaluator = checked_machine(campaign.problem.evaluator, evaluator_name)
     words, values = api.design_of_campaign(campaign, design)
-    profile = profile_of(evaluator_name, evaluator)
+    profile = evaluator.profile or evaluator_name
     return _ChosenDesign(evaluator, profile, values, f"{campaign.definition.name}, {words}")
 
 

@@ -132,7 +132,6 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign import api
     from codesign.base import plugins
     from codesign.base.errors import CodesignError
-    from codesign.base.evaluator import HasProfile
     from codesign.insight.explanation.neighborhood import Reading
     from codesign.report.page.recommendations import SAMPLES, Judge
     from codesign.search.campaign.stored_inputs import StoredEvaluator
@@ -143,7 +142,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     choice, problem = results.definition.evaluator, results.problem
     if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
         return None
-    profile = problem.evaluator.profile if isinstance(problem.evaluator, HasProfile) else None
+    profile = problem.evaluator.profile
     options = plugins.load("evaluators", choice.name).Options.model_json_schema()["properties"]
     others = [name for name in options.get("profile", {}).get("enum", ()) if name != profile]
     wanted = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
@@ -186,12 +185,10 @@ def _explainer(problem: Problem) -> Explainer | None:
     import numpy as np
 
     from codesign import api
-    from codesign.base.evaluator import Explains
-    from codesign.evaluators.technologies import VariesTechnology
     from codesign.insight.uncertainty.uncertainty import design_swings
     from codesign.report.page.explained import Explainer
 
-    if not isinstance(problem.evaluator, Explains):
+    if not problem.evaluator.offers("explain"):
         return None
 
     def explain(design: Mapping[str, Any]) -> EvaluatedDesign:
@@ -202,7 +199,7 @@ def _explainer(problem: Problem) -> Explainer | None:
         metrics = problem.objective_names
         return design_swings(problem, rows, metrics)
 
-    return Explainer(explain, vary if isinstance(problem.evaluator, VariesTechnology) else None)
+    return Explainer(explain, vary if problem.evaluator.offers("with_library") else None)
 
 
 report_page.__name__ = "report"

@@ -36,8 +36,8 @@ from codesign.evaluators.conformance_optional import check_optional
 def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) -> None:
     """Checks that an evaluator keeps the contract of :class:`codesign.base.evaluator.Evaluator`.
 
-    What it offers besides is held to its promise too: :class:`~codesign.base.evaluator.Explains`,
-    ``Bounds``, ``Features`` and ``Predicts``.
+    Its optional methods are held to their promises too: ``explain``, ``features``, ``predict``,
+    ``best_case``, ``interchangeable`` and ``superseded``.
 
     Limiting assumption: only what shows on these designs can be found; give some fifty different
     ones, infeasible ones among them.
@@ -51,6 +51,10 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     Raises:
         AssertionError: With the first clause that does not hold, in one sentence.
     """
+    require(
+        isinstance(evaluator, Evaluator),
+        f"the class must derive from codesign.base.evaluator.Evaluator, got {type(evaluator)!r}",
+    )
     _check_declaration(evaluator, designs)
     before = copied(designs)
     first = _evaluate(evaluator, designs)

@@ -1,4 +1,4 @@
-"""The contracts that an evaluator may keep besides, as a part of ``conformance.py``'s check.
+"""Checks of the optional methods of an evaluator, as a part of ``conformance.py``'s check.
 
 A broken hint misleads a search and a broken bound loses designs of an exact front, both without a
 word; so both are held to the results of ``evaluate`` here.
@@ -13,16 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, Value, taken
-from codesign.base.evaluator import (
-    Bounds,
-    Evaluation,
-    Evaluator,
-    Explains,
-    Features,
-    Noisy,
-    Predicts,
-    Supersedes,
-)
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.evaluators.clauses import (
     answer,
@@ -42,7 +33,7 @@ _N_SINGLE = 8
 def check_optional(
     evaluator: Evaluator, designs: Columns, reference: Evaluation, admissible: Columns
 ) -> None:
-    """Checks each optional protocol that the evaluator has.
+    """Check each optional method that the evaluator offers.
 
     Args:
         evaluator: An evaluator that keeps the contract of every evaluator.
@@ -53,27 +44,26 @@ def check_optional(
     Raises:
         AssertionError: With the first clause that does not hold, in one sentence.
     """
-    if isinstance(evaluator, Explains):
-        _check_explanation(evaluator, evaluator, designs, reference)
-    if isinstance(evaluator, Features):
+    if evaluator.offers("explain"):
+        _check_explanation(evaluator, designs, reference)
+    if evaluator.offers("features"):
         _Hint("features", "feature", evaluator.features).check(admissible)
-    if isinstance(evaluator, Predicts):
+    if evaluator.offers("predict"):
         _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
-    if isinstance(evaluator, Noisy):
-        is_noisy: object = evaluator.is_noisy
-        require(isinstance(is_noisy, bool), f"is_noisy must be true or false, got {is_noisy!r}")
-    if isinstance(evaluator, Bounds):
-        _check_bounds(evaluator, evaluator, designs, reference)
+    is_noisy: object = evaluator.is_noisy
+    require(isinstance(is_noisy, bool), f"is_noisy must be true or false, got {is_noisy!r}")
+    if evaluator.offers("best_case"):
+        _check_bounds(evaluator, designs, reference)
 
 
-def _check_explanation(
-    evaluator: Evaluator, explains: Explains, designs: Columns, reference: Evaluation
-) -> None:
+def _check_explanation(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     done = finished(reference, length(designs))
     if not len(done):
         return
     positions = done[:1]
-    explanation = explains.explain(taken(designs, positions))
+    explanation = evaluator.explain(taken(designs, positions))
+    require(explanation is not None, "explain must give an account of every design, but gave None")
+    assert explanation is not None  # for the type checker
     check_names("explain", set(explanation.metrics), {metric.name for metric in evaluator.metrics})
     for name, value in (*explanation.metrics.items(), *explanation.violations.items()):
         source = reference.metrics if name in explanation.metrics else reference.violations
@@ -157,12 +147,12 @@ def _batches(n: int) -> Iterator[IntArray]:
         yield np.array([i])
 
 
-def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Columns) -> None:
+def _check_predictions(evaluator: Evaluator, names: Sequence[str], designs: Columns) -> None:
     """Each metric that is predicted is predicted alone as with the others."""
 
     def hint(metric_names: Sequence[str]) -> _Hint:
         return _Hint(
-            "predict", "prediction of metric", lambda some: predicts.predict(some, metric_names)
+            "predict", "prediction of metric", lambda some: evaluator.predict(some, metric_names)
         )
 
     predictions = hint(names).check(designs)
@@ -182,34 +172,32 @@ def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Column
 # Bounds
 
 
-def _check_bounds(
-    evaluator: Evaluator, bounds: Bounds, designs: Columns, reference: Evaluation
-) -> None:
+def _check_bounds(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     """No design beats its best case, whatever is undecided; equal keys mean equal results."""
-    undecided: object = bounds.undecided_parameters
+    undecided: object = evaluator.undecided_parameters
     require(
         isinstance(undecided, tuple) and len(set(undecided)) == len(undecided),
         f"undecided_parameters must be a tuple of different names, got {undecided!r}",
     )
     unknown = sorted(
-        set(bounds.undecided_parameters)
+        set(evaluator.undecided_parameters)
         - evaluator.required_parameters
         - evaluator.optional_parameters
     )
     require(not unknown, f"undecided_parameters names {unknown}, which are not declared")
-    order = [name for name in bounds.undecided_parameters if name in designs]
+    order = [name for name in evaluator.undecided_parameters if name in designs]
     rng = np.random.default_rng(0)
     for level in range(len(order) + 1):
-        box = _UndecidedBox(evaluator.metrics, bounds, designs, reference, tuple(order[level:]))
+        box = _UndecidedBox(evaluator, designs, reference, tuple(order[level:]))
         whole_box = {name: _possible(designs[name]) for name in order[level:]}
         box.check(whole_box)
         box.check_alone(whole_box)
         for _ in range(_N_BOXES if order[level:] else 0):
             box.check(_around(designs, order[level:], rng))
     for name in designs:
-        _check_interchangeable(evaluator, bounds, designs, reference, name)
-    if isinstance(evaluator, Supersedes):
-        _check_superseded(evaluator, evaluator, designs, reference)
+        _check_interchangeable(evaluator, designs, reference, name)
+    if evaluator.offers("superseded"):
+        _check_superseded(evaluator, designs, reference)
 
 
 def _possible(column: Column) -> tuple[Value, ...]:
@@ -236,8 +224,7 @@ def _around(
 class _UndecidedBox:
     """Designs of which some parameters are undecided, for ``best_case`` to bound."""
 
-    metrics: Sequence[Metric]
-    bounds: Bounds
+    evaluator: Evaluator
     designs: Columns
     reference: Evaluation
     names: tuple[str, ...]
@@ -248,18 +235,18 @@ class _UndecidedBox:
         decided = taken(
             {name: item for name, item in self.designs.items() if name not in self.names}, inside
         )
-        names = [metric.name for metric in self.metrics]
+        names = [metric.name for metric in self.evaluator.metrics]
         best = self._best(decided, values, names)
         extra = sorted(set(best) - set(names))
         require(not extra, f"best_case reports {extra}, which it was not asked for")
-        for metric in self.metrics:
+        for metric in self.evaluator.metrics:
             if metric.name in best:
                 self._check_not_beaten(metric, best[metric.name], inside, values)
 
     def check_alone(self, values: Mapping[str, Sequence[Value]]) -> None:
         """The best case of a metric does not depend on the other metrics that are asked for."""
         decided = {name: item for name, item in self.designs.items() if name not in self.names}
-        best = self._best(decided, values, [metric.name for metric in self.metrics])
+        best = self._best(decided, values, [metric.name for metric in self.evaluator.metrics])
         for name in best:
             alone = self._best(decided, values, [name])
             check_names(f"asked for {name!r} alone, best_case", set(alone), {name})
@@ -276,7 +263,7 @@ class _UndecidedBox:
         return answer(
             "best_case",
             "best case of metric",
-            lambda some: self.bounds.best_case(some, values, names),
+            lambda some: self.evaluator.best_case(some, values, names),
             decided,
         )
 
@@ -314,11 +301,11 @@ class _UndecidedBox:
 
 
 def _check_interchangeable(
-    evaluator: Evaluator, bounds: Bounds, designs: Columns, reference: Evaluation, name: str
+    evaluator: Evaluator, designs: Columns, reference: Evaluation, name: str
 ) -> None:
     column = designs[name]
     try:
-        keys: list[Hashable] = list(bounds.interchangeable(name, column.values))
+        keys: list[Hashable] = list(evaluator.interchangeable(name, column.values))
         n_different = len(set(keys))
     except Exception as error:
         raise AssertionError(
@@ -345,13 +332,11 @@ def _check_interchangeable(
     )
 
 
-def _check_superseded(
-    evaluator: Evaluator, supersedes: Supersedes, designs: Columns, reference: Evaluation
-) -> None:
+def _check_superseded(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     """Instead of a value that is superseded, some other value of its parameter is better."""
     values = {name: column.values for name, column in designs.items()}
     objectives = [metric.name for metric in evaluator.metrics]
-    for name, beaten in supersedes.superseded(values, objectives).items():
+    for name, beaten in evaluator.superseded(values, objectives).items():
         require(
             len(beaten) == len(values[name]),
             f"superseded must say of each of the {len(values[name])} values of {name!r} whether "

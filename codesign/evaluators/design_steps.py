@@ -6,8 +6,8 @@ they are interpolated linearly. Points are added until the middle of every gap i
 tolerance, or the gap is narrow: tiles of the array make times jump from one token to the next. A
 chunk of a prompt takes what the prompt takes with it, less what it takes without.
 
-Of an evaluator that is slow (``SlowPasses``) the passes at few points give a correction, which is
-interpolated between them, to its cheaper model (``Predicts``), which is tabulated as above. Without
+Of an evaluator that is slow (``is_slow``) the passes at few points give a correction, which is
+interpolated between them, to its cheaper model (``predict``), which is tabulated as above. Without
 such a model the seconds themselves are interpolated, between twice as many points each way.
 
 Limiting assumption: a step with chunks and decoding requests takes the time of both, one after the
@@ -25,7 +25,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
-from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, SlowPasses
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
 from codesign.evaluators.request_passes import evaluate_requests, predict_requests
 from codesign.models.deployments.queueing import EngineStep
 from codesign.models.deployments.queueing.token_grid import place_on, token_grid
@@ -104,7 +104,7 @@ class DesignStepTimes:
     def _table(self, phase: str, batches: Sequence[int]) -> tuple[list[int], list[list[float]]]:
         machine = self._machine
         seconds_of = self._pass_s
-        if isinstance(machine, SlowPasses) and machine.is_slow:
+        if machine.is_slow:
             seconds_of = self._sparse_passes(phase, batches[-1])
         return _tabulate(self._max_context, lambda n: seconds_of(phase, n, batches).tolist())
 

@@ -1,34 +1,33 @@
 """A machine that serves one phase of a request, as systems of pools and fleets need it.
 
 Pools (``evaluators/system/design_pool.py``) and requests that arrive (``design_machine.py``) are
-built over any evaluator that keeps :class:`PhaseMachine`, ours or a stranger's. It is named as it
+built over any evaluator derived from :class:`PhaseMachine`, ours or a stranger's. It is named as it
 is registered in the entry-point group ``codesign.evaluators``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar
 
 from codesign.base import plugins
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluator
 from codesign.base.schema import Document, Record, to_record
-from codesign.evaluators.technologies import HasTechnologies
 from codesign.models.workload import Request
 
 BATCH_SIZE = "batch_size"
 """Parameter of designs that state how many requests they process together, and the metric."""
 
 
-class PhaseMachine(Evaluator, Protocol):
+class PhaseMachine(Evaluator):
     """An evaluator whose designs are machines that serve one phase of a request.
 
     Its ``Workload`` is :class:`codesign.models.workload.Request` itself, and its metrics are of the
-    phase that this says. Model and tokens count; ``layers`` too, or it refuses a part of the layers
-    when it is built. Requests processed together are those of the design's parameter ``batch_size``
-    if it has that parameter, and otherwise those of ``workload.batch`` if that is a number.
+    phase that this says. It keeps the two records from which it is built. Model and tokens count;
+    ``layers`` too, or it refuses a part of the layers when it is built. Requests processed together
+    are those of the design's parameter ``batch_size`` if it has that parameter, and otherwise those
+    of ``workload.batch`` if that is a number.
 
     Every pool needs the metrics ``throughput_tokens_per_s`` and that of the phase,
     ``time_to_first_token_s`` or ``time_per_output_token_s``. A system has such of its other metrics
@@ -38,56 +37,15 @@ class PhaseMachine(Evaluator, Protocol):
     itself. Requests that arrive need ``memory_capacity_bytes`` and ``memory_used_bytes``; those of
     ``workload.batch`` need ``batch_size`` as well.
 
-    What it has of ``Bounds``, ``KeepsLimits``, ``HasAccounts``, ``Explains``, ``HasProfile``,
-    ``VariesTechnology`` and ``VariesConstants`` is used. With ``Bounds``, values of ``kv_format``
-    or ``activation_format`` that are interchangeable are of equal widths, and so are values that
-    are superseded and those that beat them: requests take these bytes along. With
-    ``HasTechnologies`` its class takes them by the keyword ``library``.
+    Of its other methods, values of ``kv_format`` or ``activation_format`` that are
+    ``interchangeable`` are of equal widths, and so are values that are ``superseded`` and those
+    that beat them: requests take these bytes along. If it offers ``technologies``, its class takes
+    them by the keyword ``library``.
     """
 
+    Workload: ClassVar[type[Record]] = Request
     workload: Request
     options: Record
-
-
-@dataclass(frozen=True)
-class PoolPrices:
-    """What the machines of a pool cost besides what their metrics say.
-
-    Attributes:
-        usd_per_hour_of_capital: Part of a price that falls on an hour of serving.
-        usd_per_joule: Price of electricity; nothing where the machines' rent includes it.
-        kgco2e_per_joule: CO2 equivalents of electricity.
-    """
-
-    usd_per_hour_of_capital: float
-    usd_per_joule: float
-    kgco2e_per_joule: float
-
-
-@runtime_checkable
-class HasPrices(Protocol):
-    """An evaluator of machines whose tokens have a price and carbon in systems too, if it reports
-    the standing price and carbon and the wear of ``metrics.POOL_METRICS``."""
-
-    @property
-    def prices(self) -> PoolPrices:
-        """Of what is no machine: ports of links, electricity."""
-        ...
-
-
-@runtime_checkable
-class ReportsToPools(Protocol):
-    """An evaluator that can report metrics which systems need and nobody else looks at."""
-
-    metrics_for_pools: frozenset[str]
-    """Names from ``metrics.POOL_METRICS`` that ``evaluate`` takes besides the declared ones."""
-
-
-@runtime_checkable
-class SlowPasses(Protocol):
-    """An evaluator that takes so long for a design that tables of its passes have few points."""
-
-    is_slow: bool
 
 
 def checked_machine(evaluator: object, name: str) -> PhaseMachine:
@@ -99,17 +57,18 @@ def checked_machine(evaluator: object, name: str) -> PhaseMachine:
     Raises:
         InputError: It is an evaluator of something else, or lacks what the contract asks for.
     """
-    if not _serves_phases(evaluator):
+    if not (isinstance(evaluator, PhaseMachine) and _serves_phases(evaluator)):
         raise InputError(
             "expected an evaluator with machines for one phase of a request, such as npu, "
             f"got {name}"
         )
-    if missing := [item for item in ("workload", "options") if not hasattr(evaluator, item)]:
+    records = ("workload", "options")
+    if missing := [record for record in records if getattr(evaluator, record, None) is None]:
         raise InputError(
             f"expected an evaluator that keeps what it is built from: {name} has no attribute "
             f"{missing[0]!r}"
         )
-    return cast("PhaseMachine", evaluator)
+    return evaluator
 
 
 def machine_class(name: str, *others: str) -> Any:
@@ -160,5 +119,6 @@ def machine_for(
         InputError: It cannot serve this request.
     """
     workload = to_record(Document("workload", dict(request), {}), factory.Workload)
-    library = {"library": like.technologies()} if isinstance(like, HasTechnologies) else None
-    return checked_machine(factory(workload, options, **(library or {})), factory.__name__)
+    has_library = like is not None and like.offers("technologies")
+    library = {"library": like.technologies()} if like is not None and has_library else {}
+    return checked_machine(factory(workload, options, **library), factory.__name__)

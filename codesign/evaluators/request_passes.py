@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, column_of
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, Predicts
+from codesign.base.evaluator import Evaluation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 
 
@@ -67,7 +67,7 @@ def predict_requests(
     """
     parts = []
     for own, columns in _requests(machine, design, phase, prompt_tokens, batches):
-        values = own.predict(columns, [metric]) if isinstance(own, Predicts) else {}
+        values = own.predict(columns, [metric])
         if metric not in values or not np.isfinite(values[metric]).all():
             return None
         parts.append(values[metric])

@@ -8,14 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from codesign.base.columns import Value
-from codesign.base.evaluator import (
-    Evaluator,
-    Explanation,
-    KeepsRecords,
-    PoolAccount,
-    ServesPools,
-    reading_of,
-)
+from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
 from codesign.base.schema import Record
@@ -98,12 +91,12 @@ class EvaluatedDesign(_LimitedDesign):
     @property
     def workload(self) -> Record | None:
         """What the evaluator was asked to serve, where it keeps that."""
-        return self.evaluator.workload if isinstance(self.evaluator, KeepsRecords) else None
+        return self.evaluator.workload
 
     @property
     def options(self) -> Record | None:
         """The options that the evaluator was built with, where it keeps them."""
-        return self.evaluator.options if isinstance(self.evaluator, KeepsRecords) else None
+        return self.evaluator.options
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -143,7 +136,7 @@ class EvaluatedDesign(_LimitedDesign):
     @cached_property
     def pools(self) -> Mapping[str, EvaluatedDesign]:
         """Of a system, one machine of each pool as a design of the pool's own space."""
-        if not isinstance(self.evaluator, ServesPools):
+        if not self.space.pools:
             return {}
         columns = self.space.columns(self.space.encode(self.design))
         accounts = self.evaluator.explain_pools(columns)

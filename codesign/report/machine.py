@@ -15,7 +15,6 @@ import numpy as np
 from codesign.base.columns import FloatArray, Value
 from codesign.base.errors import InputError
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.evaluators.technologies import HasTechnologies
 from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,
@@ -166,7 +165,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
     evaluator, design = evaluated.evaluator, evaluated.design
     present = {name for name, value in design.items() if value is not None}
     missing = REQUIRED_PARAMETERS - present
-    if missing or not isinstance(evaluator, HasTechnologies):
+    if missing or not evaluator.offers("technologies"):
         why = f"lacks {', '.join(sorted(missing))}" if missing else "has no memory technologies"
         raise InputError(
             "expected a design with a matrix array and memory levels (evaluators npu and "

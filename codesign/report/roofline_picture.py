@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.evaluators.technologies import HasTechnologies
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.labels import row_title
 from codesign.report.pass_account import pass_account
@@ -165,7 +164,7 @@ def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
     """One operation per lane and cycle; None if the evaluator models no vector unit."""
     lanes = evaluated.design.get("vector_length")
     clock_hz = evaluated.design.get("clock_hz") or DEFAULT_CLOCK_HZ
-    if not isinstance(evaluated.evaluator, HasTechnologies):
+    if not evaluated.evaluator.offers("technologies"):
         return None
     if not isinstance(lanes, int | float) or not isinstance(clock_hz, int | float):
         return None

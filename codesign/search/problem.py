@@ -17,14 +17,7 @@ from codesign.base.errors import (
     UnusableValueError,
     describe_unknown,
 )
-from codesign.base.evaluator import (
-    Bounds,
-    Evaluation,
-    Evaluator,
-    Features,
-    Noisy,
-    Predicts,
-)
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, Sense, flipped, flipped_columns
 from codesign.search.derived_metrics import DerivedMetric, provenance_of
@@ -107,6 +100,7 @@ class Problem:
         constraints: Conditions besides those of the space and of the evaluator.
         evaluator_name: Under which the evaluator is registered, for messages and provenance.
         derived: Metrics that are computed from those of the evaluator.
+        evaluates_all: Whether an enumeration evaluates every design, whatever bounds there are.
     """
 
     space: DesignSpace
@@ -115,6 +109,12 @@ class Problem:
     constraints: tuple[Constraint, ...] = ()
     evaluator_name: str = "evaluator"
     derived: tuple[DerivedMetric, ...] = ()
+    evaluates_all: bool = False
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether an enumeration may leave designs out by the evaluator's bounds."""
+        return self.evaluator.offers("best_case") and not self.evaluates_all
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -203,13 +203,11 @@ class Problem:
     def features(self, rows: IntArray) -> Mapping[str, FloatArray]:
         """(n,) numbers by name that the evaluator tells of designs of the space in advance.
 
-        Without a name if it is no :class:`~codesign.base.evaluator.Features`.
+        Without a name if it tells nothing.
 
         Raises:
             JobError: The evaluator fails on them, or gives something else.
         """
-        if not isinstance(self.evaluator, Features):
-            return {}
         try:
             features = dict(self.evaluator.features(self.space.columns(rows)))
         except Exception as error:  # a stranger's code may fail in any way
@@ -219,12 +217,12 @@ class Problem:
     @property
     def is_noisy(self) -> bool:
         """Whether the evaluator declares that its results are noisy."""
-        return isinstance(self.evaluator, Noisy) and self.evaluator.is_noisy
+        return self.evaluator.is_noisy
 
     @property
     def is_predicted(self) -> bool:
         """Whether the evaluator has a cheaper model of what it computes."""
-        return isinstance(self.evaluator, Predicts)
+        return self.evaluator.offers("predict")
 
     def predictions(self, rows: IntArray) -> FloatArray:
         """(n, m) objectives to minimize as the evaluator's cheaper model has them.
@@ -263,7 +261,7 @@ class Problem:
 
     def _predicted(self, rows: IntArray, names: Sequence[str]) -> dict[str, FloatArray]:
         """(n,) by name, of the metrics named those that the cheaper model has."""
-        if not isinstance(self.evaluator, Predicts):
+        if not self.is_predicted:
             raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
         sources = self.sources_of(names)
         try:
@@ -286,9 +284,9 @@ class Problem:
     ) -> dict[str, FloatArray]:
         """(n,) of each of the metrics named that can be bounded, a value that no design beats.
 
-        See :meth:`codesign.base.evaluator.Bounds.best_case`; nothing without such an evaluator.
+        See :meth:`codesign.base.evaluator.Evaluator.best_case`; nothing without bounds.
         """
-        if not isinstance(self.evaluator, Bounds):
+        if not self.has_bounds:
             return {}
         best = dict(self.evaluator.best_case(columns, undecided, self.sources_of(names)))
         own, n = self.evaluator.metrics, len(next(iter(best.values()), ()))

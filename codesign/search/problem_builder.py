@@ -18,15 +18,7 @@ from codesign.base.errors import (
     check_known,
     describe_unknown,
 )
-from codesign.base.evaluator import (
-    Evaluator,
-    HasAccounts,
-    KeepsLimits,
-    LinkDescription,
-    PoolDescription,
-    ServesPools,
-    TakesParameters,
-)
+from codesign.base.evaluator import Evaluator, LinkDescription, PoolDescription, checked_evaluator
 from codesign.base.metrics import Metric
 from codesign.base.units import parse_unit
 from codesign.search.derived_metrics import DerivedMetric, MetricDefinition, read_metrics
@@ -61,8 +53,8 @@ def build_problem(
         InputError: With every problem found, the nearest valid choice where there is one.
     """
     places = where or {}
-    if isinstance(evaluator, TakesParameters):
-        evaluator = _with_parameters(evaluator, space.names, places)
+    evaluator = checked_evaluator(evaluator, evaluator_name)
+    evaluator = _with_parameters(evaluator, space.names, places)
     evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
     problems = ProblemList(
         _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
@@ -89,13 +81,13 @@ def build_problem(
     problem = Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name, derived)
     own = problem.evaluator_limits
     limits = {min(item.expression.names): item.bound for item in own if item.bound}
-    if limits and isinstance(evaluator, KeepsLimits):
+    if limits:
         return replace(problem, evaluator=evaluator.within_limits(limits))
     return problem
 
 
 def _with_parameters(
-    evaluator: TakesParameters, names: Sequence[str], places: Mapping[str, str]
+    evaluator: Evaluator, names: Sequence[str], places: Mapping[str, str]
 ) -> Evaluator:
     """The evaluator for a space's parameters; its problems with the places of its options."""
     try:
@@ -119,12 +111,12 @@ def with_pools_of(
     Raises:
         InputError: One of the two has pools and the other has none, or they do not fit.
     """
-    if isinstance(evaluator, ServesPools) != bool(space.pools):
+    if evaluator.offers("with_pools") != bool(space.pools):
         has, lacks = ("has", "serves none") if space.pools else ("has no", "needs them")
         raise InputError(
             f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}", where
         )
-    if not isinstance(evaluator, ServesPools):
+    if not space.pools:
         return evaluator
     values = {parameter.name: parameter.values for parameter in space.parameters}
     pools = [
@@ -236,8 +228,6 @@ def absent_problems(
     derived: Sequence[DerivedMetric] = (),
 ) -> list[str]:
     """Objectives and constraints on metrics that some designs of the space cannot have."""
-    if not isinstance(evaluator, HasAccounts):
-        return []
     values = {item.name: item.values for item in space.parameters}
     try:
         absent = evaluator.absent_metrics(values)

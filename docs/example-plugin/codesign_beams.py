@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, Columns, FloatArray, IntArray
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.report.frames import scope_columns
 from codesign.search.optimizers.base import BaseOptimizer
 
 
-class Beam:
+class Beam(Evaluator):
     """Small bending of a uniform beam under a unit load at its end, modulus 1."""
 
     class Workload(Record):
@@ -35,15 +35,12 @@ class Beam:
         Metric("deflection_m", "minimize", "m", "of the free end under a unit load"),
         Metric("mass_kg", "minimize", "", "of the beam"),
     )
+    workload: Workload
+    options: Options
     required_parameters = frozenset({"width", "height"})
-    optional_parameters: frozenset[str] = frozenset()
 
     def __init__(self, workload: Workload, options: Options) -> None:
         self.workload, self.options = workload, options
-
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """Limits of the evaluator's own that need no evaluation: none."""
-        return {}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Each metric as an ``(n,)`` array; only those that are asked for."""

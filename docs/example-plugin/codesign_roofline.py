@@ -12,13 +12,12 @@ from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import METRICS
 from codesign.base.schema import Record
+from codesign.evaluators.phase_machine import PhaseMachine
 from codesign.models.workload import Request
 
 
-class Roofline:
+class Roofline(PhaseMachine):
     """Arithmetic or memory traffic of a whole pass, whichever takes longer; elements of 16 bits."""
-
-    Workload = Request
 
     class Options(Record):
         """What a campaign's ``evaluator:`` says beside ``name:``."""
@@ -26,16 +25,16 @@ class Roofline:
         efficiency: float = 1.0
         """Share of both peaks that a pass reaches."""
 
+    options: Options
     required_parameters = frozenset({"tflop_per_s", "gb_per_s", "gb"})
-    optional_parameters: frozenset[str] = frozenset()
 
     def __init__(self, workload: Request, options: Options) -> None:
         if workload.layers != "all":
             raise InputError(f"expected a machine for all layers, got {workload.layers}")
         self.workload, self.options = workload, options
         self.batch = float(workload.batch) if isinstance(workload.batch, int) else 1.0
-        cached = self.batch * workload.kv_elements_per_request
-        self.used_bytes = 2.0 * (workload.weight_elements + cached)
+        stored = 2.0 * workload.kv_elements_per_request + workload.state_bytes_per_request
+        self.used_bytes = 2.0 * workload.weight_elements + self.batch * stored
         first, next_ = "time_to_first_token_s", "time_per_output_token_s"
         names = ["throughput_tokens_per_s", first if workload.phase == "prefill" else next_]
         names += ["batch_size", "memory_capacity_bytes", "memory_used_bytes"]

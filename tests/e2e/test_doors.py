@@ -19,7 +19,7 @@ import yaml
 from codesign import api
 from codesign.base.columns import Column, Columns, FloatArray, column_of
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.cli import main
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
@@ -475,7 +475,7 @@ def test_a_machine_is_a_file_and_serves_as_those_that_come_with_codesign(capsys:
 # --- a deployment policy: one class over an evaluator of ours -------------------------------------
 
 
-class FewestThatHold:
+class FewestThatHold(Evaluator):
     """Every design is served by the fewest devices, a power of two, that hold the model."""
 
     Workload, Options = NpuEvaluator.Workload, NpuEvaluator.Options

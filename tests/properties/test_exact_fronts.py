@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluator
 from codesign.base.metrics import AMOUNTS, FOR_POOLS, POOL_METRICS
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
@@ -120,7 +121,7 @@ def sub_space(space, seed, smallest, largest):
     return space
 
 
-class Opaque:
+class Opaque(Evaluator):
     """An evaluator that keeps its bounds to itself."""
 
     def __init__(self, inner):

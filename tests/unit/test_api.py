@@ -11,7 +11,7 @@ import codesign
 from codesign import api
 from codesign.base.columns import Columns
 from codesign.base.errors import InputError, JobError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import METRICS
 from codesign.base.schema import Record
 from codesign.insight.evaluated_design import AssessedDesign
@@ -100,7 +100,7 @@ def test_mistakes_are_explained(arguments, said):
         codesign.evaluate(**{**P1, **arguments})
 
 
-class _Area:
+class _Area(Evaluator):
     """A stranger's evaluator that cannot explain itself."""
 
     Workload = Record

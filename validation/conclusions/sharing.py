@@ -16,7 +16,6 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError
-from codesign.base.evaluator import Bounds
 from codesign.models.workload.lowering import Phase
 from codesign.search.enumeration.decomposition import Decomposition
 from codesign.search.problem import Problem
@@ -135,7 +134,7 @@ class _PhaseDesigns:
     """Designs of one phase: what they cost, at least or exactly."""
 
     def __init__(self, problem: Problem, n_tokens: float) -> None:
-        if not isinstance(problem.evaluator, Bounds):
+        if not problem.has_bounds:
             raise InputError(f"evaluator {problem.evaluator_name!r} has no bounds")
         self._problem, self._evaluator, self._n_tokens = problem, problem.evaluator, n_tokens
         self._decomposition = Decomposition(problem)

@@ -22,7 +22,7 @@ import numpy as np
 from codesign.base import plugins
 from codesign.base.columns import Columns, FloatArray
 from codesign.base.errors import InputError, Mistake, describe_unknown
-from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
 from codesign.base.schema import Document, Record, to_record
@@ -44,23 +44,29 @@ _MOST_LOGGED = 4000
 _logger = logging.getLogger(__name__)
 
 
-class CommandEvaluator:
+class CommandEvaluator(Evaluator):
     """A program as an evaluator, for any design space.
+
+    It may have a cheaper model of its metrics, another evaluator; designs that this model knows to
+    be impossible are not searched.
 
     Limiting assumption: the program gives the same numbers for the same design.
 
     Args:
         workload: Any keys.
         options: The program, its files, its metrics.
-        parameters: Of the design space; see :meth:`with_parameters`.
+        parameters: Parameters of the design space; see :meth:`with_parameters`. The cheaper model
+            is built with them.
     """
 
     Workload: ClassVar[type[Record]] = CommandWorkload
     Options: ClassVar[type[Record]] = CommandOptions
-    required_parameters: frozenset[str] = frozenset()
 
     def __init__(
-        self, workload: CommandWorkload, options: CommandOptions, parameters: Sequence[str] = ()
+        self,
+        workload: CommandWorkload,
+        options: CommandOptions,
+        parameters: Sequence[str] | None = None,
     ) -> None:
         self._workload, self._options = workload, options
         self._values = fixed_values(workload.model_dump(mode="json"), options.version)
@@ -70,11 +76,19 @@ class CommandEvaluator:
             if isinstance(item, TemplateFile)
         }
         self._digests = {Path(file).name: _digest(file) for file in options.files}
-        self.optional_parameters = frozenset(parameters)
+        self.optional_parameters = frozenset(parameters or ())
         self.metrics = tuple(
             Metric(name, item.sense, item.unit, item.meaning)
             for name, item in options.metrics.items()
         )
+        self._predictor: Evaluator | None = None
+        if options.predicted_by is not None and parameters is not None:
+            self._predictor = _predictor(options.predicted_by, workload, parameters)
+
+    def offers(self, method: Offer) -> bool:
+        """True if the program has it; predictions need a cheaper model."""
+        has_model = method != "predict" or self._predictor is not None
+        return has_model and super().offers(method)
 
     def with_parameters(self, names: Sequence[str]) -> Evaluator:
         """The evaluator for a design space with these parameters.
@@ -95,13 +109,13 @@ class CommandEvaluator:
         ]
         if problems:
             raise InputError(problems)
-        if self._options.predicted_by is None:
-            return CommandEvaluator(self._workload, self._options, names)
-        return PredictedCommandEvaluator(self._workload, self._options, names)
+        return CommandEvaluator(self._workload, self._options, names)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """Nothing is known before the program has run."""
-        return {}
+        """The violations that the cheaper model knows; none are known without one."""
+        if self._predictor is None:
+            return {}
+        return self._predictor.known_violations(_columns_of(self._predictor, designs))
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Run the program for ``n`` designs, one after the other.
@@ -125,21 +139,36 @@ class CommandEvaluator:
                 numbers[name][i] = number
         return Evaluation(
             {name: numbers[name] for name in names},
-            {name: numbers[name] for name in self._options.limits},
+            {
+                **self.known_violations(designs),
+                **{name: numbers[name] for name in self._options.limits},
+            },
             failures,
         )
 
     def provenance(self) -> Mapping[str, Any]:
-        """Command line, texts of templates, digests of files, version, and how output is read."""
+        """Command line, texts of templates, digests of files, version, reading of the output, and
+        the cheaper model, on which the search depends."""
         options = self._options.model_dump(
             mode="json", by_alias=True, exclude={"files", "write", "keep"}
         )
+        model = self._predictor
         return {
             "workload": self._workload.model_dump(mode="json"),
             "options": options,
             "files": self._digests,
             "write": {name: self._templates.get(name, "json") for name in self._options.write},
+            **({} if model is None else {"predicted_by": model.provenance()}),
         }
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        """(n,) each, the metrics named as the cheaper model has them."""
+        model, known_as = self._predictor, self._options.predicted_by
+        if model is None or known_as is None:
+            return {}
+        theirs = {name: known_as.metrics.get(name, name) for name in metrics}
+        evaluation = model.evaluate(_columns_of(model, designs), list(theirs.values()))
+        return {name: evaluation.metrics[their_name] for name, their_name in theirs.items()}
 
     def _design(self, design: Mapping[str, Any]) -> dict[str, float] | Failure:
         """The numbers of one design."""
@@ -190,53 +219,6 @@ class CommandEvaluator:
         return numbers
 
 
-class PredictedCommandEvaluator(CommandEvaluator):
-    """A program with a cheaper model of its metrics, another evaluator.
-
-    Designs that the cheaper model knows to be impossible are not searched.
-    """
-
-    def __init__(
-        self, workload: CommandWorkload, options: CommandOptions, parameters: Sequence[str]
-    ) -> None:
-        super().__init__(workload, options, parameters)
-        assert options.predicted_by is not None  # the class is chosen by it
-        self._model = options.predicted_by
-        self._predictor = _predictor(self._model, workload, parameters)
-        metric_names = [metric.name for metric in self._predictor.metrics]
-        problems = [
-            f"predicted_by: {describe_unknown('metric', name, metric_names)}"
-            for name in self._model.metrics.values()
-            if name not in metric_names
-        ]
-        if problems:
-            raise InputError(problems)
-
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """What the cheaper model knows in advance."""
-        return self._predictor.known_violations(self._read_by_model(designs))
-
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """As of the program alone, with the violations that were known in advance."""
-        evaluation = super().evaluate(designs, metrics)
-        violations = {**self.known_violations(designs), **evaluation.violations}
-        return Evaluation(evaluation.metrics, violations, evaluation.failures)
-
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
-        """(n,) each, the metrics named as the cheaper model has them."""
-        theirs = {name: self._model.metrics.get(name, name) for name in metrics}
-        evaluation = self._predictor.evaluate(self._read_by_model(designs), list(theirs.values()))
-        return {name: evaluation.metrics[their_name] for name, their_name in theirs.items()}
-
-    def provenance(self) -> Mapping[str, Any]:
-        """Of the program; and of the cheaper model, on which the search depends."""
-        return {**super().provenance(), "predicted_by": self._predictor.provenance()}
-
-    def _read_by_model(self, designs: Columns) -> Columns:
-        known = self._predictor.required_parameters | self._predictor.optional_parameters
-        return {name: column for name, column in designs.items() if name in known}
-
-
 def _predictor(
     model: CheaperModel, workload: CommandWorkload, parameters: Sequence[str]
 ) -> Evaluator:
@@ -254,7 +236,21 @@ def _predictor(
             f"the space lacks {', '.join(missing)}, which {model.name!r} requires",
             key=("predicted_by",),
         )
+    metric_names = [metric.name for metric in evaluator.metrics]
+    problems = [
+        f"predicted_by: {describe_unknown('metric', name, metric_names)}"
+        for name in model.metrics.values()
+        if name not in metric_names
+    ]
+    if problems:
+        raise InputError(problems)
     return evaluator
+
+
+def _columns_of(evaluator: Evaluator, designs: Columns) -> Columns:
+    """The parameters that an evaluator uses."""
+    known = evaluator.required_parameters | evaluator.optional_parameters
+    return {name: column for name, column in designs.items() if name in known}
 
 
 def _fresh_folder() -> Path:

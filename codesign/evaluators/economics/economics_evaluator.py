@@ -24,7 +24,7 @@ from codesign.base.columns import (
     column_of,
 )
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Record
 from codesign.evaluators.economics.buildable import are_buildable, buildable_times
@@ -50,7 +50,7 @@ _RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
 _LINKS = ("intra_bytes_per_s", "inter_bytes_per_s", "node_size")
 
 
-class EconomicsEvaluator:
+class EconomicsEvaluator(Evaluator):
     """Price per token and speed of an instance of devices that serves one model.
 
     Limiting assumption: decode only, every request at the same context, an instance always busy;
@@ -65,6 +65,8 @@ class EconomicsEvaluator:
 
     Workload: ClassVar[type[Record]] = EconomicsWorkload
     Options: ClassVar[type[Record]] = EconomicsOptions
+    workload: EconomicsWorkload
+    options: EconomicsOptions
 
     metrics: tuple[Metric, ...] = tuple(ECONOMICS_METRICS.values())
     required_parameters = frozenset({"device", "n_devices", "batch_size"})

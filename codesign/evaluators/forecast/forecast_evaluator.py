@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, IntArray, Value
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import METRICS, Metric, chosen_metrics
 from codesign.base.schema import Document, Record, to_record
 from codesign.evaluators.forecast.forecast_explanation import Forecast, to_explanation
@@ -44,7 +44,7 @@ _METRICS = (
 )
 
 
-class ForecastEvaluator:
+class ForecastEvaluator(Evaluator):
     """Time to first token and per output token from counted work (LIFE Eqs. 1 to 6).
 
     Limiting assumption: arithmetic of every kind and format runs at one peak; a machine whose
@@ -60,6 +60,8 @@ class ForecastEvaluator:
 
     Workload: ClassVar[type[Record]] = ForecastRequest
     Options: ClassVar[type[Record]] = ForecastOptions
+    workload: ForecastRequest
+    options: ForecastOptions
 
     metrics: tuple[Metric, ...] = tuple(METRICS[name] for name in _METRICS)
     required_parameters = _HARDWARE

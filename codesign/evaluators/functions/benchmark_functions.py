@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.base.errors import InputError, describe_unknown
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
 from codesign.base.schema import Record
@@ -86,7 +86,7 @@ class FunctionOptions(Record):
         return self.n_objectives or FUNCTIONS[self.function].n_objectives[0]
 
 
-class BenchmarkFunctions:
+class BenchmarkFunctions(Evaluator):
     """Test functions of multi-objective optimization on a grid.
 
     Args:
@@ -100,6 +100,7 @@ class BenchmarkFunctions:
 
     Workload: ClassVar[type[Record]] = NoWorkload
     Options: ClassVar[type[Record]] = FunctionOptions
+    options: FunctionOptions
 
     def __init__(self, workload: NoWorkload, options: FunctionOptions) -> None:
         self.options = options

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from codesign.base.columns import FloatArray, Value
+from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.evaluators.phase_machine import PoolPrices
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan, floorplan
 from codesign.models.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule

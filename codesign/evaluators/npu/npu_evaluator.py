@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, IntArray, Value, taken
-from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics
 from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
@@ -36,7 +36,7 @@ from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, feature
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
-from codesign.evaluators.phase_machine import BATCH_SIZE, PoolPrices
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
 from codesign.models.accounts.account_constants import ENERGIES, constant_ranges
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import SINGLE, Parallelism, model_part
@@ -78,7 +78,7 @@ _NO_CONSEQUENCE = {"name", "note", "sources", "data_pins"}
 """What a technology's file says that changes no metric."""
 
 
-class NpuEvaluator:
+class NpuEvaluator(PhaseMachine):
     """Roofline of every operator over a hierarchical, double-buffered memory, with power.
 
     ``explain`` lists the assumptions in force.
@@ -91,8 +91,8 @@ class NpuEvaluator:
             asks for a compiled loop that cannot be had.
     """
 
-    Workload: ClassVar[type[Record]] = Request
     Options: ClassVar[type[Record]] = NpuOptions
+    options: NpuOptions
 
     required_parameters = REQUIRED_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES}
     optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *REPLICA_DEGREES}

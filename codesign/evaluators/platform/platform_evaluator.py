@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.base.columns import Column, Columns, FloatArray, Value, design_columns
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import PLATFORM_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import FormatAccuracy
@@ -59,7 +59,7 @@ _BOUNDED = (
 """Metrics that rooflines without any loss bound from their better side, or give exactly."""
 
 
-class PlatformEvaluator:
+class PlatformEvaluator(Evaluator):
     """Time to first token, time per output token, throughput and memory of several devices.
 
     Args:
@@ -72,6 +72,8 @@ class PlatformEvaluator:
 
     Workload: ClassVar[type[Record]] = PlatformRequest
     Options: ClassVar[type[Record]] = PlatformOptions
+    workload: PlatformRequest
+    options: PlatformOptions
 
     required_parameters = REQUIRED_PARAMETERS
     optional_parameters = OPTIONAL_PARAMETERS

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.base.columns import Columns, FloatArray, Value, taken
-from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
 from codesign.base.schema import Record
@@ -29,7 +29,7 @@ from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES, PreparedDesigns
-from codesign.evaluators.phase_machine import PoolPrices
+from codesign.evaluators.phase_machine import PhaseMachine
 from codesign.models.deployments.grouping import groups
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.machines.npu.stage_records import PassTimes, PassTotals
@@ -249,7 +249,7 @@ class SimulatedMetrics(DesignMetrics):
         return sum_over_operators(self._of_runs("off_chip_bytes"), self.pass_.table.count)
 
 
-class SimulationEvaluator:
+class SimulationEvaluator(PhaseMachine):
     """Every chunk moved through ports, one event after the other; metrics and rows as ``npu``.
 
     ``explain`` lists the assumptions in force.
@@ -261,8 +261,8 @@ class SimulationEvaluator:
         InputError: The model cannot be loaded, or a technology file is wrong.
     """
 
-    Workload: ClassVar[type[Record]] = Request
     Options: ClassVar[type[Record]] = SimulationOptions
+    options: SimulationOptions
 
     required_parameters = NpuEvaluator.required_parameters
     optional_parameters = NpuEvaluator.optional_parameters

@@ -13,28 +13,10 @@ import numpy as np
 
 from codesign.base.columns import Column, Columns, FloatArray, Value
 from codesign.base.errors import InputError, JobError
-from codesign.base.evaluator import (
-    Bounds,
-    Evaluation,
-    Explains,
-    Explanation,
-    Features,
-    HasAccounts,
-    KeepsLimits,
-    Supersedes,
-    UsesConventions,
-    profile_of,
-)
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
 from codesign.base.metrics import EXCHANGED, POOL_METRICS, Metric
 from codesign.base.schema import Record
-from codesign.evaluators.phase_machine import (
-    BATCH_SIZE,
-    HasPrices,
-    PhaseMachine,
-    PoolPrices,
-    ReportsToPools,
-    machine_for,
-)
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 from codesign.evaluators.system.decisive_metrics import metrics_of_pool
 from codesign.evaluators.system.hand_over import (
     OWN_METRICS,
@@ -55,7 +37,7 @@ _NO_PRICES = PoolPrices(np.nan, np.nan, np.nan)
 def design_pool(
     name: str, factory: Any, options: Record, task: PoolTask, workload: SystemWorkload
 ) -> DesignPool:
-    """One machine of a pool, or several that serve the model together; with bounds if it has any.
+    """One machine of a pool, or several that serve the model together.
 
     Args:
         name: Under which the evaluator of the machines is registered.
@@ -75,8 +57,7 @@ def design_pool(
         "max_batch": workload.max_batch,
     }
     machine = machine_for(factory, request, options)
-    pool_class = BoundedDesignPool if isinstance(machine, Bounds) else DesignPool
-    pool = pool_class(name, machine, HandOverBytes(stage, workload))
+    pool = DesignPool(name, machine, HandOverBytes(stage, workload))
     reported = {metric.name for metric in pool.metrics}
     needed = metrics_of_pool(
         ["throughput_tokens_per_s", TIME_METRIC[stage.phase]], task, False, False
@@ -88,7 +69,7 @@ def design_pool(
     return pool
 
 
-class DesignPool:
+class DesignPool(Evaluator):
     """Machines of a pool, of which not more is known than what their evaluator reports.
 
     All is as of their evaluator, but for what a hand-over or an exchange adds.
@@ -108,10 +89,9 @@ class DesignPool:
     def _use(self, evaluator: PhaseMachine) -> None:
         self.evaluator = evaluator
         reported = {metric.name: metric for metric in evaluator.metrics}
-        if isinstance(evaluator, ReportsToPools):
-            more = evaluator.metrics_for_pools
-            reported |= {name: item for name, item in POOL_METRICS.items() if name in more}
-        if not isinstance(evaluator, HasPrices):
+        more = evaluator.metrics_for_pools
+        reported |= {name: item for name, item in POOL_METRICS.items() if name in more}
+        if evaluator.prices is None:
             reported = {name: x for name, x in reported.items() if name not in _PARTS_OF_COST}
         own = {name: metric for name, metric in OWN_METRICS.items() if name not in reported}
         if evaluator.workload.phase == "decode" and "batch_size" not in reported:
@@ -120,38 +100,39 @@ class DesignPool:
         self.metrics: tuple[Metric, ...] = (*reported.values(), *own.values())
         self.required_parameters = evaluator.required_parameters
         self.optional_parameters = evaluator.optional_parameters
+        self.undecided_parameters = evaluator.undecided_parameters
+
+    def offers(self, method: Offer) -> bool:
+        """True if the evaluator of the machines offers it, or the pool does for any evaluator."""
+        from_machine = method in ("best_case", "superseded", "features")
+        return self.evaluator.offers(method) if from_machine else super().offers(method)
 
     @property
     def prices(self) -> PoolPrices:
         """Of what is no machine: ports of links, electricity; unknown if the evaluator has none."""
-        return self.evaluator.prices if isinstance(self.evaluator, HasPrices) else _NO_PRICES
+        return self.evaluator.prices or _NO_PRICES
 
     @property
     def profile(self) -> str:
-        """That of the evaluator, or else its name."""
-        return profile_of(self.evaluator_name, self.evaluator)
+        """The profile of the evaluator, or else its name."""
+        return self.evaluator.profile or self.evaluator_name
 
     def convention_modules(self) -> Sequence[str]:
         """Of the evaluator, which is found by its name, and of the conventions that it uses."""
         evaluator = self.evaluator
-        used = evaluator.convention_modules() if isinstance(evaluator, UsesConventions) else ()
-        return [type(evaluator).__module__, *used]
+        return [type(evaluator).__module__, *evaluator.convention_modules()]
 
     def within_limits(self, limits: Mapping[str, float]) -> Self:
         """The same; batch sizes are chosen within these limits on latency, if any are chosen."""
-        if not isinstance(self.evaluator, KeepsLimits):
-            return self
         return self.changed(self.evaluator.within_limits(limits))
 
-    def changed(self, evaluator: object) -> Self:
+    def changed(self, evaluator: Evaluator) -> Self:
         """The same pool of machines that another evaluator of their kind reads."""
         pool = copy.copy(self)
         pool._use(cast("PhaseMachine", evaluator))
         return pool
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        if not isinstance(self.evaluator, KeepsLimits):
-            return frozenset()
         return self.evaluator.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -196,12 +177,11 @@ class DesignPool:
         return {name: own[name] for name in own if name in names and name in self._own_names}
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        evaluator = self.evaluator
-        return evaluator.absent_metrics(values) if isinstance(evaluator, HasAccounts) else {}
+        return self.evaluator.absent_metrics(values)
 
     def explain(self, designs: Columns) -> Explanation:
-        if isinstance(self.evaluator, Explains):
-            return self.evaluator.explain(designs)
+        if (explanation := self.evaluator.explain(designs)) is not None:
+            return explanation
         evaluation = self.evaluator.evaluate(designs)
         if evaluation.failures:
             raise JobError(f"the evaluator failed on this design: {evaluation.failures[0]}")
@@ -216,27 +196,13 @@ class DesignPool:
     def provenance(self) -> Mapping[str, Any]:
         return self.evaluator.provenance()
 
-
-class BoundedDesignPool(DesignPool):
-    """Machines whose evaluator has bounds, so that exact fronts skip many designs."""
-
-    evaluator: Any
-
-    def _use(self, evaluator: PhaseMachine) -> None:
-        super()._use(evaluator)
-        assert isinstance(evaluator, Bounds)  # of design_pool
-        self.undecided_parameters = evaluator.undecided_parameters
-
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        keys: Sequence[Hashable] = self.evaluator.interchangeable(parameter, values)
-        return keys
+        return self.evaluator.interchangeable(parameter, values)
 
     def superseded(
         self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
         """As of the evaluator: such formats are of equal widths, and take equal bytes along."""
-        if not isinstance(self.evaluator, Supersedes):
-            return {}
         return self.evaluator.superseded(values, objectives)
 
     def best_case(
@@ -259,7 +225,7 @@ class BoundedDesignPool(DesignPool):
         }
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
-        return self.evaluator.features(designs) if isinstance(self.evaluator, Features) else {}
+        return self.evaluator.features(designs)
 
 
 def _bits(designs: Columns, name: str, n: int) -> FloatArray:

@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, Value
-from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Record
-from codesign.evaluators.phase_machine import PoolPrices
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_limits import limits
@@ -56,7 +55,7 @@ def _published(name: str, device: str) -> float:
     return np.nan if stated is None else stated.typical * scale
 
 
-class DevicePool:
+class DevicePool(Evaluator):
     """A group of devices of one datasheet that serve the model together in one phase.
 
     Args:

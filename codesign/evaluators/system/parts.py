@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.evaluators.phase_machine import PoolPrices
+from codesign.base.evaluator import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
 from codesign.models.deployments.queueing.fleet import exposed_s
 

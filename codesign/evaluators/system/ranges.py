@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from codesign.evaluators.system.design_pool import DesignPool
-from codesign.evaluators.technologies import VariesConstants, VariesTechnology
 from codesign.models.memtech import MemoryTechnology, Range
 
 
 def technologies(pools: Mapping[str, DesignPool]) -> dict[str, MemoryTechnology]:
     """Memory technologies of all pools in which they can be replaced, by name."""
-    machines = [pool.evaluator for pool in pools.values()]
     return {
-        name: item
-        for machine in machines
-        if isinstance(machine, VariesTechnology)
-        for name, item in machine.technologies().items()
+        name: technology
+        for pool in pools.values()
+        if pool.evaluator.offers("with_library")
+        for name, technology in pool.evaluator.technologies().items()
     }
 
 
@@ -31,7 +29,7 @@ def with_library(
     return {
         name: pool.changed(pool.evaluator.with_library(library))
         for name, pool in pools.items()
-        if isinstance(pool.evaluator, VariesTechnology)
+        if pool.evaluator.offers("with_library")
     }
 
 
@@ -63,18 +61,13 @@ def with_constants(
     return {
         name: pool.changed(pool.evaluator.with_constants(own.get(name, {})))
         for name, pool in pools.items()
-        if isinstance(pool.evaluator, VariesConstants)
     }
 
 
 def _ranges_of_pools(
     pools: Mapping[str, DesignPool], metrics: Sequence[str]
 ) -> dict[str, Mapping[str, Range]]:
-    return {
-        name: pool.evaluator.constant_ranges(metrics)
-        for name, pool in pools.items()
-        if isinstance(pool.evaluator, VariesConstants)
-    }
+    return {name: pool.evaluator.constant_ranges(metrics) for name, pool in pools.items()}
 
 
 _ANY_COST = ("unit_cost_usd",)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from codesign.base.columns import Columns, FloatArray, Value
 from codesign.base.errors import UnknownNameError
 from codesign.base.evaluator import (
-    Bounds,
     Evaluation,
     Evaluator,
     Explanation,
@@ -63,7 +62,7 @@ _HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
 """Metrics whose bounds are features for models of the metrics."""
 
 
-class SystemEvaluator:
+class SystemEvaluator(Evaluator):
     """Rates, latencies, energy and power of systems of pools.
 
     Raises:
@@ -72,9 +71,9 @@ class SystemEvaluator:
 
     Workload: ClassVar[type[Record]] = SystemWorkload
     Options: ClassVar[type[Record]] = SystemOptions
+    workload: SystemWorkload
+    options: SystemOptions
 
-    required_parameters: frozenset[str] = frozenset()
-    optional_parameters: frozenset[str] = frozenset()
     kept_by_pools: frozenset[str] = frozenset(
         {"accuracy_recovery", "accuracy_recovery_low", "divergence_nats", "divergence_nats_high"}
     )
@@ -346,7 +345,7 @@ class SystemEvaluator:
         hinted = [name for name in _HINTED if name in declared]
         needed = self.pool_metrics(hinted)
         for name, machine in self.machines.items():
-            if not isinstance(machine, Bounds):
+            if not machine.offers("best_case"):
                 return {}
             pools[name] = machine.best_case(self.pool_columns(designs, name), {}, needed[name])
         shared = self.shared_values(designs)

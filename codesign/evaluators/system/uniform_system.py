@@ -31,10 +31,10 @@ from codesign.base.columns import (
     taken,
 )
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import SYSTEM_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Record
-from codesign.evaluators.system.design_pool import BoundedDesignPool
+from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.system_evaluator import MACHINES, SystemEvaluator
 
 _RATE, _TDP = "throughput_tokens_per_s", "tdp_watts"
@@ -55,7 +55,7 @@ class RoleShare:
     software: IntArray
 
 
-class UniformSystem:
+class UniformSystem(Evaluator):
     """Throughput and TDP of systems of machines that are all alike.
 
     Args:
@@ -85,7 +85,7 @@ class UniformSystem:
         pools = {
             name: item
             for name, item in system.machines.items()
-            if isinstance(item, BoundedDesignPool)
+            if isinstance(item, DesignPool) and item.offers("best_case")
         }
         requests = [machine.evaluator.workload for machine in pools.values()]
         tasks = [(request.phase, request.layers) for request in requests]

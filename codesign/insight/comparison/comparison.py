@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from codesign.base.errors import InputError, JobError
-from codesign.base.evaluator import Features
 from codesign.base.files import write_text
 from codesign.base.schema import read_document
 from codesign.insight.comparison.comparison_definition import (
@@ -267,7 +266,7 @@ class Comparison:
 
     def _hints_on(self, problem: Problem) -> dict[str, HintUse]:
         """By optimizer, what hints do in its search of a problem."""
-        gives_hints = problem.is_predicted or isinstance(problem.evaluator, Features)
+        gives_hints = problem.is_predicted or problem.evaluator.offers("features")
         configured = self._resolved.problems[0].optimizers
         return {item.label: item.hint_use if gives_hints else "none" for item in configured}
 

@@ -8,7 +8,7 @@ price belongs to the step, and a smaller step may show nothing.
 What is known is not looked for again. A looser limit adds designs that break the limit as it is,
 so only those are searched, and of them only what the front does not dominate. A tighter limit on
 an objective leaves those points of the front that keep it. Neither holds where the evaluator
-chooses otherwise within another limit (``NamesKeptLimits``): then all is searched.
+chooses otherwise within another limit (``kept_limits``): then all is searched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.evaluator import KeepsLimits, NamesKeptLimits
 from codesign.insight.explanation.movable_limits import Limit, in_metric_unit, used
 from codesign.insight.explanation.variation import Fronts
 from codesign.search.enumeration import ExactFront, WantedPart
@@ -205,11 +204,9 @@ class _Pricing:
     def _moves_designs(self, limit: Limit) -> bool:
         """Whether designs may have other metrics under another limit, or nobody knows."""
         evaluator = self.fronts.problem.evaluator
-        if limit.source != "campaign" or not isinstance(evaluator, KeepsLimits):
+        if limit.source != "campaign" or not evaluator.offers("within_limits"):
             return False
-        if not isinstance(evaluator, NamesKeptLimits):
-            return True
-        return limit.quantity in evaluator.kept_limits
+        return evaluator.kept_limits is None or limit.quantity in evaluator.kept_limits
 
     def _beaten(self, limit: Limit) -> FloatArray:
         """(p, m) points; what they dominate is beaten by the front, if it breaks the limit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, Value
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
-from codesign.base.evaluator import Bounds, Evaluation, Evaluator, KeepsLimits
+from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.search.derived_metrics import definitions_of
 from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
 from codesign.search.enumeration.enumeration_worker import Rebuild
@@ -63,8 +63,7 @@ class Variation:
             evaluator = with_slack(evaluator, dict(self.slack), self.is_only_new)
         if not self.constraints:
             return replace(problem, space=space, evaluator=evaluator)
-        if isinstance(evaluator, KeepsLimits):
-            evaluator = evaluator.within_limits({})  # those that stay are told again
+        evaluator = evaluator.within_limits({})  # those that stay are told again
         changed = dict(self.constraints)
         texts = [changed.get(item.text, item.text) for item in problem.constraints]
         return build_problem(
@@ -99,7 +98,7 @@ def _refuse_to_fix(overrides: Mapping[str, object], where: str | None) -> Design
     raise InputError("fix parameters before constraints are changed", where)
 
 
-class _Slackened:
+class _Slackened(Evaluator):
     """An evaluator whose limits are moved; its metrics stay as they are.
 
     Args:
@@ -107,13 +106,28 @@ class _Slackened:
         is_only_new: Whether designs that keep these limits as they are are refused.
     """
 
-    Workload = Options = None
-
     def __init__(self, inner: Evaluator, slack: Mapping[str, float], is_only_new: bool) -> None:
         self._inner, self._slack, self._is_only_new = inner, dict(slack), is_only_new
         self.metrics = inner.metrics
         self.required_parameters = inner.required_parameters
         self.optional_parameters = inner.optional_parameters
+        self.undecided_parameters = inner.undecided_parameters
+
+    def offers(self, method: Offer) -> bool:
+        """True if the evaluator has bounds: they are on metrics, which do not change."""
+        if method == "best_case":
+            return self._inner.offers(method)
+        return super().offers(method)
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        """The keys of the evaluator."""
+        return self._inner.interchangeable(parameter, values)
+
+    def best_case(
+        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
+    ) -> Mapping[str, FloatArray]:
+        """The bounds of the evaluator."""
+        return self._inner.best_case(designs, undecided, metrics)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """Those of the evaluator, moved."""
@@ -128,16 +142,12 @@ class _Slackened:
         evaluation = self._inner.evaluate(designs, metrics)
         return replace(evaluation, violations=self._moved(evaluation.violations))
 
-    def within_limits(self, limits: Mapping[str, float]) -> Any:
+    def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
-        if not isinstance(self._inner, KeepsLimits):
-            return self
         return with_slack(self._inner.within_limits(limits), self._slack, self._is_only_new)
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         """Those of the evaluator."""
-        if not isinstance(self._inner, KeepsLimits):
-            return frozenset()
         return self._inner.choosing_metrics(parameters)
 
     def provenance(self) -> Mapping[str, Any]:
@@ -152,20 +162,11 @@ class _Slackened:
         }
 
 
-class _SlackenedWithBounds(_Slackened):
-    """The same of an evaluator with bounds: they are on metrics, which do not change."""
-
-    def __init__(self, inner: Any, slack: Mapping[str, float], is_only_new: bool) -> None:
-        super().__init__(inner, slack, is_only_new)
-        self.undecided_parameters = inner.undecided_parameters
-        self.interchangeable = inner.interchangeable
-        self.best_case = inner.best_case
-
-
-def with_slack(evaluator: Evaluator, slack: Mapping[str, float], is_only_new: bool = False) -> Any:
+def with_slack(
+    evaluator: Evaluator, slack: Mapping[str, float], is_only_new: bool = False
+) -> Evaluator:
     """The evaluator with limits moved by a relative excess; see :class:`Variation`."""
-    kind = _SlackenedWithBounds if isinstance(evaluator, Bounds) else _Slackened
-    return kind(evaluator, slack, is_only_new)
+    return _Slackened(evaluator, slack, is_only_new)
 
 
 class FrontsProgress(Protocol):

@@ -15,7 +15,6 @@ import numpy as np
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluator
-from codesign.evaluators.technologies import VariesConstants, VariesTechnology
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.models.accounts.account_constants import ENERGIES
 from codesign.models.memtech import MemoryTechnology, Range
@@ -105,7 +104,7 @@ class Sweep:
 
     def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
         evaluator = problem.evaluator
-        if not isinstance(evaluator, VariesTechnology):
+        if not evaluator.offers("with_library"):
             raise InputError(
                 f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
                 "expected one with technologies() and with_library(), such as npu"
@@ -117,9 +116,7 @@ class Sweep:
             )
         self._problem, self._evaluator = problem, evaluator
         technologies = evaluator.technologies()
-        constants: Mapping[str, Range] = {}
-        if isinstance(evaluator, VariesConstants):
-            constants = evaluator.constant_ranges(problem.sources_of(metrics))
+        constants: Mapping[str, Range] = evaluator.constant_ranges(problem.sources_of(metrics))
         self.numbers = ranged_numbers(technologies, constants)
         self.metrics = list(metrics)
         self._technologies = technologies
@@ -162,9 +159,7 @@ class Sweep:
             key: self._settled[key].model_copy(update=change) for key, change in changes.items()
         }
         evaluator: Evaluator = self._evaluator.with_library(self._settled | library)
-        if constants and isinstance(evaluator, VariesConstants):
-            evaluator = evaluator.with_constants(constants)
-        return evaluator
+        return evaluator.with_constants(constants) if constants else evaluator
 
 
 def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:

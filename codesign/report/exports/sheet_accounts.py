@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Explains, Explanation
+from codesign.base.evaluator import Explanation
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty import design_intervals
@@ -77,7 +77,8 @@ def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     else:
         levels = (sweep.low, sweep.typical, sweep.high)
         evaluators = [sweep.evaluator_at(values) for values in levels]
-        ends = [item.explain(columns) for item in evaluators if isinstance(item, Explains)]
+        accounts_at_ends = [evaluator.explain(columns) for evaluator in evaluators]
+        ends = [account for account in accounts_at_ends if account is not None]
     accounts = [
         [_numbers(getattr(end, rows), key, number) for end in ends]
         for _, rows, key, number in _BUDGETS

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.answers.json_values import to_json_text
 from codesign.base.errors import needing_extra
-from codesign.base.evaluator import Explains
 from codesign.base.files import write_text
 from codesign.insight.plateaus import FoldedFront, fold_positions, within_words
 from codesign.report import palette
@@ -113,7 +112,7 @@ def page_document(
     return {
         "name": results.definition.name,
         "state": status.state,
-        "explains": isinstance(results.problem.evaluator, Explains),
+        "explains": results.problem.evaluator.offers("explain"),
         "every_s": every_s if status.state == "running" else None,
         "metrics": metric_documents(results),
         "objectives": results.problem.objective_names,

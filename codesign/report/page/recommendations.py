@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.evaluators.technologies import VariesTechnology
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.neighborhood import (
     Neighborhood,
@@ -177,7 +176,7 @@ def _judged(
                     "ratios": dict(verdict.ratios),
                 }
             )
-    if not judge.samples or not isinstance(problem.evaluator, VariesTechnology):
+    if not judge.samples or not problem.evaluator.offers("with_library"):
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)
     worst = worst_excess(problem, rows)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.evaluators.technologies import VariesTechnology
 from codesign.insight.uncertainty.uncertainty import metric_quantiles
 from codesign.models.hardware.accelerator import UNCHARGED_EDGE
 from codesign.report.labels import metric_title, short_names
@@ -81,7 +80,7 @@ def limit_document(results: Results, kept: KeptFront | None, samples: int = 0) -
 def _uncharged_families(results: Results, designs: Sequence[Mapping[str, Value]]) -> list[str]:
     """Of each design the family of its memories that take none of the die edge; empty: none."""
     evaluator = results.problem.evaluator
-    if not isinstance(evaluator, VariesTechnology):
+    if not evaluator.offers("with_library"):
         return [""] * len(designs)
     families = {name: item.family for name, item in evaluator.technologies().items()}
     return [
@@ -96,7 +95,7 @@ def _uncharged_families(results: Results, designs: Sequence[Mapping[str, Value]]
 def _range_document(results: Results, kept: KeptFront, samples: int) -> dict[str, Any] | None:
     """Quantiles of what the points' metrics are over the ranges; None: not asked."""
     samples = min(samples, _MOST_DRAWN // max(len(kept), 1))
-    if samples < _FEWEST_SAMPLES or not isinstance(results.problem.evaluator, VariesTechnology):
+    if samples < _FEWEST_SAMPLES or not results.problem.evaluator.offers("with_library"):
         return None
     names, rows = kept.problem.objective_names, kept.front.representatives()
     quantiles = metric_quantiles(results.problem, rows, names, _LEVELS, samples)

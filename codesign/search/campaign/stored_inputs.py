@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Columns
 from codesign.base.errors import JobError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ALL_METRICS, Metric
-from codesign.base.schema import Record
 from codesign.search.campaign.store import Store
 from codesign.search.problem import Objective, Problem
 from codesign.space import DesignSpace, parse_space
 
 
-class StoredEvaluator:
+class StoredEvaluator(Evaluator):
     """What an evaluator said of itself when its numbers were stored.
 
     Args:
@@ -28,18 +27,9 @@ class StoredEvaluator:
         provenance: All that its numbers depended on.
     """
 
-    Workload: ClassVar[type[Record]] = Record
-    Options: ClassVar[type[Record]] = Record
-    required_parameters: frozenset[str] = frozenset()
-    optional_parameters: frozenset[str] = frozenset()
-
     def __init__(self, metrics: Sequence[Metric], provenance: Mapping[str, Any]) -> None:
         self.metrics = tuple(metrics)
         self._provenance = provenance
-
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """None are known."""
-        return {}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Refuse.

@@ -1,7 +1,7 @@
 """Exact fronts of systems from exact fronts of their pools.
 
 Every objective and limit of such a problem never gets worse if a pool's metrics get better, numbers
-of machines and links being equal (``Composed.monotone_metrics``, and metrics derived from these
+of machines and links being equal (``monotone_metrics``, and metrics derived from these
 that get better with each of them). So a system with a design that another one dominates within its
 pool can be replaced by a system that is at least as good, and the front's points are all among the
 systems of non-dominated designs. These are not visited one by one either: each pool's designs are
@@ -23,7 +23,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError, JobError, UnattainableError
-from codesign.base.evaluator import Composed
+from codesign.base.evaluator import Evaluator
 from codesign.search.enumeration.front import Archive, ExactFront, dominated_by
 from codesign.search.enumeration.nearest_miss import nearest_miss
 from codesign.search.enumeration.pool_front import PoolFront, boundaries
@@ -52,7 +52,7 @@ class FrontOfPool(Protocol):
 
 def is_composed(problem: Problem) -> bool:
     """Whether a problem's designs are systems of pools."""
-    return bool(problem.space.pools) and isinstance(problem.evaluator, Composed)
+    return bool(problem.space.pools) and problem.evaluator.offers("compose")
 
 
 def compose_front(
@@ -86,10 +86,9 @@ def compose_front(
     return front
 
 
-def _checked(problem: Problem) -> Composed:
+def _checked(problem: Problem) -> Evaluator:
     """The evaluator, if the problem's front can be composed."""
     evaluator = problem.evaluator
-    assert isinstance(evaluator, Composed)  # as the caller has found
     listed = ", ".join(sorted(evaluator.monotone_metrics))
     known = evaluator.monotone_metrics | {
         item.metric.name
@@ -144,7 +143,7 @@ def pool_problem(problem: Problem, name: str) -> Problem:
     return Problem(space, machine, tuple(objectives), constraints, f"pool {name}")
 
 
-def _deciding_metrics(problem: Problem, evaluator: Composed) -> list[str]:
+def _deciding_metrics(problem: Problem, evaluator: Evaluator) -> list[str]:
     """Metrics of systems that decide on the front once every pool keeps its own limits."""
     objectives = set(problem.objective_names)
     settled = evaluator.kept_by_pools - objectives
@@ -152,7 +151,7 @@ def _deciding_metrics(problem: Problem, evaluator: Composed) -> list[str]:
     return list(problem.sources_of(deciding))
 
 
-def _open_limits(problem: Problem, evaluator: Composed) -> list[Constraint]:
+def _open_limits(problem: Problem, evaluator: Evaluator) -> list[Constraint]:
     """Limits on metrics of systems that pools which keep their own may break."""
     limits = [item for item in problem.constraints if item.is_limit]
     return [item for item in limits if not item.expression.names <= evaluator.kept_by_pools]

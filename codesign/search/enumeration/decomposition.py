@@ -14,7 +14,6 @@ import numpy as np
 
 from codesign.base.columns import Column, Columns, IntArray, Value
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Bounds, Supersedes
 from codesign.search.enumeration.front import MOST_LISTED
 from codesign.search.problem import Problem
 from codesign.space import DesignSpace
@@ -101,7 +100,7 @@ class Decomposition:
                 f"fix some of its {len(self.space.parameters)} parameters"
             )
         order: tuple[str, ...] = ()
-        if isinstance(problem.evaluator, Bounds):
+        if problem.has_bounds:
             order = problem.evaluator.undecided_parameters
         decided: list[EnumerationAxis] = []
         undecided: list[tuple[int, EnumerationAxis]] = []
@@ -205,7 +204,7 @@ def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationA
     limits = [item for item in problem.constraints if not item.is_known]
     mentioned = _mentioned(problem)
     is_alone = len(axis.columns) == 1 and not mentioned & set(axis.columns.tolist())
-    if not isinstance(evaluator, Supersedes) or not is_alone:
+    if not (problem.has_bounds and evaluator.offers("superseded") and is_alone):
         return axis
     decides_derived = {item.metric.name for item in problem.derived} & {*problem.deciding_metrics}
     if not all(item.is_limit for item in limits) or decides_derived:
@@ -236,7 +235,7 @@ def _classes(problem: Problem, column: int) -> IntArray:
     codes = np.arange(len(parameter.values) + 1, dtype=np.int64)
     codes[-1] = -1
     evaluator = problem.evaluator
-    if not isinstance(evaluator, Bounds) or column in _mentioned(problem):
+    if not problem.has_bounds or column in _mentioned(problem):
         return codes
     first: dict[Hashable, int] = {}
     for code, key in enumerate(evaluator.interchangeable(parameter.name, parameter.values)):

@@ -18,7 +18,6 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
-from codesign.base.evaluator import Bounds
 from codesign.base.loop_progress import LoopProgress
 from codesign.search.enumeration.checkpoint import State, load_state, save_state
 from codesign.search.enumeration.decomposition import Decomposition, design_rows
@@ -77,7 +76,7 @@ def enumerate_front(
 ) -> ExactFront:
     """The exact Pareto front of a problem: every feasible design of its space considered.
 
-    An evaluator with the protocol ``Bounds`` lets whole blocks be left out by proof (see
+    An evaluator with bounds (``best_case``) lets whole blocks be left out by proof (see
     ``walk.py``); with any other, every design is evaluated.
 
     Args:
@@ -122,8 +121,7 @@ def enumerate_front(
 
 def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
     """(p, m) known designs; without bounds they would leave nothing out, and none is evaluated."""
-    has_bounds = isinstance(problem.evaluator, Bounds)
-    if has_bounds and (wanted is None or wanted.is_sampled):
+    if problem.has_bounds and (wanted is None or wanted.is_sampled):
         return find_incumbents(problem)
     return np.empty((0, len(problem.objectives)))
 
@@ -131,7 +129,7 @@ def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
 def _block(n_roots: int, problem: Problem) -> int:
     """Roots of a block; an evaluator of others may take hours for what ours do in a second."""
     least = _LEAST_DESIGNS
-    if not isinstance(problem.evaluator, Bounds):
+    if not problem.has_bounds:
         least = 1 if is_foreign(problem.evaluator) else _LEAST_EVALUATED
     for_enough_designs = -(-least * n_roots // problem.space.size)
     return max(min(max(-(-n_roots // _BLOCKS), for_enough_designs), _LARGEST_BLOCK, n_roots), 1)

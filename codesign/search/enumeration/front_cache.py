@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate
 from codesign.search.enumeration.enumeration_worker import Rebuild
 from codesign.search.enumeration.front import ExactFront
 from codesign.search.enumeration.kept import KeptFront, keeping
-from codesign.search.enumeration.unbounded import without_bounds
 from codesign.search.enumeration.wanted import WantedPart
 from codesign.search.execution.result_cache import evaluator_modules
 from codesign.search.problem import Problem
@@ -70,9 +70,9 @@ def exact_front(
     else:
         checkpoint = path.with_suffix(".every.part" if every_design else ".part")
         if every_design:
-            rebuild = rebuild and partial(without_bounds, rebuild)
+            rebuild = rebuild and partial(_evaluating_all, rebuild)
         front = enumerate_front(
-            without_bounds(problem) if every_design else problem,
+            replace(problem, evaluates_all=every_design),
             workers=workers,
             rebuild=rebuild,
             checkpoint=checkpoint,
@@ -183,6 +183,10 @@ def kept_front(
             f"{stored.n_failed:,} designs have no finite value of these metrics"
         )
     return kept
+
+
+def _evaluating_all(rebuild: Rebuild) -> Problem:
+    return replace(rebuild(), evaluates_all=True)
 
 
 def _rebuilt_keeping(rebuild: Rebuild, names: tuple[str, ...]) -> Problem:

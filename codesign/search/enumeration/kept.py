@@ -16,7 +16,6 @@ import numpy as np
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, check_known
-from codesign.base.evaluator import KeepsLimits
 from codesign.search.enumeration.front import ExactFront
 from codesign.search.pareto import non_dominated
 from codesign.search.problem import Objective, Problem
@@ -139,6 +138,4 @@ def usual_metrics(problem: Problem) -> tuple[str, ...]:
 
 def _choosing_metrics(problem: Problem) -> frozenset[str]:
     evaluator = problem.evaluator
-    if not isinstance(evaluator, KeepsLimits):
-        return frozenset()
     return evaluator.choosing_metrics(problem.space.names)

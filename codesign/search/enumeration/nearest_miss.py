@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.evaluator import Composed
 from codesign.search.enumeration.pool_front import PoolFront
 from codesign.search.problem import Problem
 
@@ -55,7 +54,6 @@ def nearest_miss(
 def _best_of_pools(problem: Problem, pools: Sequence[PoolFront], metric: str) -> str:
     """What decides on a metric of systems, at its best in each pool."""
     evaluator = problem.evaluator
-    assert isinstance(evaluator, Composed)  # see _checked
     decisive = evaluator.pool_metrics(problem.sources_of([metric]))
     parts = []
     for pool in pools:

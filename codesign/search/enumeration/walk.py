@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
-from codesign.base.evaluator import Bounds
 from codesign.search.enumeration.decomposition import Decomposition, Part
 from codesign.search.enumeration.dominance_table import DominanceTable
 from codesign.search.enumeration.front import Archive, dominated_by
@@ -108,7 +107,7 @@ class Walk:
 
     def _excluded(self, part: Part, level: int, met: FloatArray) -> BoolArray:
         """(n,) whether no completion of a partial design can be on the front."""
-        if not isinstance(self.problem.evaluator, Bounds) or not len(part):
+        if not self.problem.has_bounds or not len(part):
             return np.zeros(len(part), dtype=bool)
         columns, undecided = self.decomposition.columns(part, level)
         best = self.problem.best_case(columns, undecided, self._metrics)

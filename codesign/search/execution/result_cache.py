@@ -18,7 +18,7 @@ from codesign.base import plugins
 from codesign.base.code_digest import code_digest
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Composed, Evaluator, KeepsLimits, UsesConventions
+from codesign.base.evaluator import Evaluator
 from codesign.base.failures import Failure
 from codesign.search.execution.answers import Answer, Evaluate, answers_of, observed_answers
 from codesign.search.execution.result_store import (
@@ -148,7 +148,7 @@ def source_of(problem: Problem) -> Source:
                 "code": code_digest(evaluator_modules(evaluator)),
                 "package": plugins.distribution("evaluators", problem.evaluator_name),
                 "numpy": np.__version__,
-                "limits": limits if isinstance(evaluator, KeepsLimits) else [],
+                "limits": limits if evaluator.offers("within_limits") else [],
             }
         ),
     )
@@ -157,9 +157,8 @@ def source_of(problem: Problem) -> Source:
 def evaluator_modules(evaluator: Evaluator) -> tuple[str, ...]:
     """The modules of an evaluator's class, its pools' classes, and their conventions."""
     evaluators = [evaluator]
-    if isinstance(evaluator, Composed):
-        evaluators += evaluator.pool_evaluators().values()
+    evaluators += evaluator.pool_evaluators().values()
     names = {type(item).__module__ for item in evaluators}
     for item in evaluators:
-        names.update(item.convention_modules() if isinstance(item, UsesConventions) else ())
+        names.update(item.convention_modules())
     return tuple(sorted(names))

@@ -11,11 +11,12 @@ from codesign.base import plugins
 from codesign.cli import main
 
 MODULE = """
+from codesign.base.evaluator import Evaluator
 from codesign.base.metrics import METRICS
 from codesign.base.schema import Record
 
 
-class Raises:
+class Raises(Evaluator):
     Workload = Options = Record
     metrics = (METRICS["tdp_watts"],)
     required_parameters = frozenset({"a"})
@@ -43,6 +44,15 @@ class NoOptions:
     Workload = Record
 
 
+class Alike:
+    def __init__(self, workload, options):
+        pass
+
+    for name in ("Workload", "Options", "metrics", "known_violations", "provenance", "evaluate",
+                 "required_parameters", "optional_parameters"):
+        locals()[name] = vars(Raises)[name]
+
+
 class OneRecord(Raises):
     def __init__(self, workload):
         pass
@@ -56,6 +66,7 @@ ENTRIES = """[codesign.evaluators]
 raises = odd_evaluators:Raises
 number = odd_evaluators:Number
 no-options = odd_evaluators:NoOptions
+alike = odd_evaluators:Alike
 one-record = odd_evaluators:OneRecord
 fussy = odd_evaluators:Fussy
 """
@@ -83,6 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("raises", 1, "failed on this design: KeyError: 'x' (odd_", 'return {}["x"]'),
         ("number", 1, "evaluator 'number' gave int, expected an Evaluation", None),
         ("no-options", 1, "defect of odd 1.2 (/", "class NoOptions:"),
+        ("alike", 2, "expected a class derived from codesign.base.evaluator.Evaluator", None),
         ("one-record", 2, "cannot be built from 2 records", "class OneRecord(Raises):"),
         ("fussy", 1, "defect of odd 1.2 (/", 'raise TypeError("no")'),
     ],

@@ -26,7 +26,7 @@ def twelve_designs() -> dict[str, Column]:
     }
 
 
-class Honest:
+class Honest(Evaluator):
     """A stranger's evaluator: fails on one design, has no second metric on another."""
 
     class Workload(Record):

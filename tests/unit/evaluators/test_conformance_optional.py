@@ -10,7 +10,7 @@ import pytest
 
 from codesign import api
 from codesign.base.columns import Column, Columns, FloatArray, Value, column_of
-from codesign.base.evaluator import Bounds, Evaluation, Evaluator, Features, Predicts
+from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.testing import check_evaluator
@@ -28,7 +28,7 @@ def designs() -> dict[str, Column]:
     }
 
 
-class Helpful:
+class Helpful(Evaluator):
     """Gains 2 ** (x / 2) and the kind's worth, which it can bound; costs x and half that worth."""
 
     class Workload(Record):
@@ -90,7 +90,8 @@ class Helpful:
 
 def test_an_honest_evaluator_with_hints_and_bounds_passes() -> None:
     check_evaluator(Helpful(), designs())
-    assert all(isinstance(Helpful(), kind) for kind in (Features, Predicts, Bounds))
+    methods: tuple[Offer, ...] = ("features", "predict", "best_case")
+    assert all(map(Helpful().offers, methods))
 
 
 def test_a_metric_may_be_left_out_of_predictions() -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from codesign.base.evaluator import Features, Predicts
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.memtech import load_library
@@ -20,7 +19,7 @@ EVALUATOR = NpuEvaluator(
 
 def test_those_of_base_worked_out_by_hand():
     told = EVALUATOR.features(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
-    assert isinstance(EVALUATOR, Features)
+    assert EVALUATOR.offers("features")
     assert told["peak_flop_per_s"][0] == 2 * 2048 * 128 * 1e9
     assert told["batch_size"][0] == 1
     # Weights, and the KV cache of 90,000 + 8,000 tokens (MemExplorer Table 3), of 8 bits each;
@@ -52,7 +51,7 @@ def decode(**limits):
 
 def test_what_is_predicted_is_the_bound_that_no_design_beats():
     evaluator = decode()
-    assert isinstance(evaluator, Predicts)
+    assert evaluator.offers("predict")
     columns = SPACE.columns(SPACE.sample(np.random.default_rng(1), 200))
     names = [metric.name for metric in evaluator.metrics]
     predicted = evaluator.predict(columns, names)

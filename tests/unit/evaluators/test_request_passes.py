@@ -15,7 +15,7 @@ from codesign.base.metrics import METRICS
 from codesign.base.schema import Record
 from codesign.evaluators.design_machine import design_machine
 from codesign.evaluators.design_steps import DesignStepTimes
-from codesign.evaluators.phase_machine import checked_machine
+from codesign.evaluators.phase_machine import PhaseMachine, checked_machine
 from codesign.models.deployments.queueing import Arrivals, EngineLimits, EngineStep, PromptChunk
 from codesign.models.workload import Request
 
@@ -24,7 +24,7 @@ LIMITS = EngineLimits(max_sequences=8, max_batched_tokens=64)
 ARRIVALS = Arrivals(np.zeros(1), np.array([50]), np.array([5]))
 
 
-class Counted:
+class Counted(PhaseMachine):
     """A microsecond for each token of context and each request; counts its passes."""
 
     Workload, Options = Request, Record

@@ -11,12 +11,11 @@ import pytest
 
 from codesign import api
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, npu_evaluator
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
-from codesign.evaluators.technologies import VariesTechnology
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw, ranged_numbers
 from codesign.insight.uncertainty.uncertainty import (
@@ -200,7 +199,7 @@ def test_other_technologies_give_what_building_with_them_gives():
     designs = space.columns(space.sample(np.random.default_rng(0), 200))
     changed = only(sram={"bandwidth": (1e12, 2e12, 3e12)})
     npu = NpuEvaluator(REQUEST, OPTIONS)
-    assert isinstance(npu, VariesTechnology)
+    assert npu.offers("with_library")
     before = npu.evaluate(designs).metrics
     exchanged = npu.with_library(changed).evaluate(designs).metrics
     built = NpuEvaluator(REQUEST, OPTIONS, library=changed).evaluate(designs).metrics
@@ -216,7 +215,7 @@ parameters:
 """
 
 
-class Toy:
+class Toy(Evaluator):
     """``own`` costs the read energy of HBM3E, ``shifted`` 1 more, ``fixed`` always 25."""
 
     class Workload(Record):
@@ -261,10 +260,10 @@ class Toy:
 
 
 def _stranger():
-    """The toy without the two methods of VariesTechnology."""
+    """The toy without technologies."""
     absent = {"technologies", "with_library"}
     kept = {name: item for name, item in vars(Toy).items() if name not in absent}
-    return type("Stranger", (), kept)(only())
+    return type("Stranger", (Evaluator,), kept)(only())
 
 
 RANGE = (10.0, 20.0, 50.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import InputError, JobError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.schema import Record
@@ -22,7 +22,7 @@ MARGIN = Metric("margin_watts", "maximize", "W", "may be negative")
 DENSITY = {"value": f"{RATE.name} / {AREA.name}", "sense": "maximize", "unit": "token/s/mm^2"}
 
 
-class Rates:
+class Rates(Evaluator):
     """A rate and an area of two integers, with whatever protocols a test adds."""
 
     Workload = Options = Record

@@ -10,7 +10,7 @@ import pytest
 
 from codesign.answers.front_explanation import ExplainFrontAnswer
 from codesign.answers.json_values import to_json_text, to_plain
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric, flipped_columns
 from codesign.base.schema import Record
 from codesign.evaluators.functions import exact_front
@@ -35,7 +35,7 @@ constraints: [edge <= 8]
 LOSS = {"good": 0.0, "fair": 1.0, "bad": 5.0, "huge": 0.0}
 
 
-class Toy:
+class Toy(Evaluator):
     """speed = 10 width - loss of the kind, power = 10 width; ``huge`` never fits."""
 
     class Workload(Record):

@@ -10,7 +10,7 @@ import pytest
 
 from codesign.base.columns import Column
 from codesign.base.errors import InputError, JobError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.loop_progress import running_loop
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
@@ -36,7 +36,7 @@ AREA = Metric("area_units", "minimize", "", "how large")
 HEAT = {"red": 3.0, "crimson": 3.0, "green": 0.0, "blue": 1.0}
 
 
-class Toy:
+class Toy(Evaluator):
     """Speed peaks in the middle of the grades; power adds up; red and crimson are the same."""
 
     class Workload(Record):

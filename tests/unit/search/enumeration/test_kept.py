@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import InputError, JobError, UnknownNameError
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.search.enumeration import exact_front, kept_front, stored_kept_front
@@ -28,7 +28,7 @@ METRICS = (
 )
 
 
-class Drawn:
+class Drawn(Evaluator):
     """Metrics of a few values, drawn at random for every design, so that ties are frequent."""
 
     class Workload(Record):

@@ -216,7 +216,7 @@ import sys
 import numpy as np
 from pathlib import Path
 from codesign.search.campaign import load_definition
-from codesign.base.evaluator import Failure
+from codesign.base.evaluator import (Failure)
 from codesign.search.execution.answers import observed_answers
 from codesign.search.execution.result_cache import ResultCache
 from codesign.search.execution.result_store import ResultStore

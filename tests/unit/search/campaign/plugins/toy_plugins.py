@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from codesign.base.errors import MissingExtraError
-from codesign.base.evaluator import Evaluation, Failure
+from codesign.base.evaluator import Evaluation, Evaluator, Failure
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 
@@ -17,7 +17,7 @@ class ToyBare:
     """An optimizer without the record of its options."""
 
 
-class ToyEvaluator:
+class ToyEvaluator(Evaluator):
     """Two metrics of two integers, and every way to misbehave."""
 
     class Workload(Record):

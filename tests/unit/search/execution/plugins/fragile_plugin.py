@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.search.problem_builder import build_problem
@@ -18,7 +18,7 @@ from codesign.space import parse_space
 SPACE = "parameters: {x: {low: 0, high: 29}, y: {low: 0, high: 29}}"
 
 
-class FragileEvaluator:
+class FragileEvaluator(Evaluator):
     class Workload(Record):
         folder: str = "."
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import zipfile
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.errors import StoreError
 from codesign.base.files import replacing
 from codesign.search.enumeration.front import Archive
 from codesign.search.enumeration.walk import PartialFront, Tally
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -77,20 +81,36 @@ def save_state(path: Path, state: State) -> None:
 
 def load_state(path: Path | None, n_objectives: int) -> State | None:
     """The state in a file; None if there is no usable one."""
-    data = read_arrays(path) if path is not None else None
     try:
+        data = read_arrays(path) if path is not None else None
         return _state_of(data, n_objectives) if data else None
-    except (ValueError, KeyError):
+    except (StoreError, ValueError, KeyError) as error:
+        _logger.warning("%s: the enumeration begins anew: %s", path, error)
         return None
 
 
 def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Any] | None:
-    """The arrays of a file, all or some; None if it is not there or cannot be read."""
+    """The arrays of a file, all or some; None if there is no such file.
+
+    Raises:
+        StoreError: It cannot be read, or is not what was written.
+    """
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in only or file.files}
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        content = BytesIO(path.read_bytes())
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StoreError(f"cannot be read: {error.strerror}", str(path)) from error
+    try:
+        with np.load(content, allow_pickle=False) as file:
+            return {name: file[name] for name in only or file.files}
+    except Exception as error:  # a damaged archive makes its readers raise anything
+        raise damaged(path) from error
+
+
+def damaged(path: Path) -> StoreError:
+    """A stored front that is not what was written."""
+    return StoreError("is damaged; move it away, and 'codesign enumerate' finds it anew", str(path))
 
 
 def _state_of(data: dict[str, Any], n_objectives: int) -> State:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from codesign.base.code_digest import code_digest
-from codesign.base.errors import InputError, JobError, UnattainableError
+from codesign.base.errors import InputError, JobError, StoreError, UnattainableError
 from codesign.base.files import replacing
-from codesign.search.enumeration.checkpoint import read_arrays
+from codesign.search.enumeration.checkpoint import damaged, read_arrays
 from codesign.search.enumeration.composition import compose_front, is_composed
 from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate_front
 from codesign.search.enumeration.enumeration_worker import Rebuild
@@ -36,6 +37,8 @@ _COUNTS = ("n_designs", "n_evaluated", "n_repeated", "n_excluded", "n_failed")
 _ARRAYS = ("objectives", "counts", "rows", "point")
 _CODE = ("codesign.search.enumeration", "codesign.search.problem_builder")
 """Where a change may change a front, whatever the evaluator."""
+
+_logger = logging.getLogger(__name__)
 
 
 def exact_front(
@@ -61,9 +64,14 @@ def exact_front(
         wanted = None  # all of it takes the fronts of the pools
     key = "" if wanted is None else wanted.key
     path = front_path(problem, folder, key)
-    known = None if every_design else _stored(path)
-    if known is not None:
-        return known
+    if not every_design:
+        try:
+            stored = read_front(path)
+        except StoreError as error:
+            _logger.warning("%s; it is found anew now", error)
+            stored = None
+        if stored is not None:
+            return stored
     if is_composed(problem):
         of_pool = partial(_front_of_pool, folder, workers, progress, executor, every_design)
         front = compose_front(problem, of_pool, rebuild)
@@ -129,20 +137,34 @@ def leaving_nothing_of_the_unattainable(folder: Path) -> Iterator[None]:
 
 
 def stored_front(problem: Problem, folder: Path) -> ExactFront | None:
-    """The exact front if the folder has it; a file that cannot be read does not count."""
-    return _stored(front_path(problem, folder))
+    """The exact front if the folder has it.
+
+    Raises:
+        StoreError: Its file is damaged.
+    """
+    return read_front(front_path(problem, folder))
 
 
-def _stored(path: Path) -> ExactFront | None:
+def read_front(path: Path) -> ExactFront | None:
+    """The front in a file; None if there is no such file.
+
+    Raises:
+        StoreError: It is damaged.
+    """
     data = read_arrays(path)
+    if data is None:
+        return None
     try:
-        if data is None:
-            return None
         counts: dict[str, Any] = dict(zip(_COUNTS, map(int, data["sizes"].tolist()), strict=True))
         arrays: dict[str, Any] = {name: data[name] for name in _ARRAYS}
-        return ExactFront(**arrays, **counts)
-    except (ValueError, KeyError):
-        return None
+        named = f"exact-{hashlib.sha256(data['provenance'].tobytes()).hexdigest()[:16]}.npz"
+    except (ValueError, KeyError) as error:
+        raise damaged(path) from error
+    front = ExactFront(**arrays, **counts)
+    sizes = len(front.counts), len(np.unique(front.point)), len(front.rows)
+    if named != path.name or sizes != (len(front), len(front), len(front.point)):
+        raise damaged(path)
+    return front
 
 
 def kept_front(
@@ -217,15 +239,13 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
 
 
 def _stored_objectives(path: Path) -> list[str]:
-    """The objectives of a stored front; none if the file cannot be read."""
-    data = read_arrays(path, only=("provenance",))
+    """The objectives of a stored front."""
+    data = read_arrays(path, only=("provenance",)) or {}
     try:
-        if data is None:
-            return []
         objectives: list[str] = json.loads(data["provenance"].tobytes())["problem"]["objectives"]
-        return objectives
-    except (ValueError, KeyError):
-        return []
+    except (ValueError, KeyError) as error:
+        raise damaged(path) from error
+    return objectives
 
 
 def front_path(problem: Problem, folder: Path, key: str = "") -> Path:

@@ -1,5 +1,6 @@
 """Enumeration on toy problems: every design by hand against blocks, bounds, workers, restarts."""
 
+import random
 import re
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from codesign.base.columns import Column
-from codesign.base.errors import InputError, JobError
+from codesign.base.errors import InputError, JobError, StoreError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.loop_progress import running_loop
 from codesign.base.metrics import Metric
@@ -326,10 +327,30 @@ def test_a_stored_front_is_found_again_and_belongs_to_its_problem_alone(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == [front_path(built, tmp_path).name]
 
 
-def test_a_damaged_stored_front_is_computed_again(tmp_path):
+def test_a_damaged_stored_front_is_no_absent_one(tmp_path):
+    built, chance = problem(), random.Random(0)
+    front = exact_front(built, tmp_path)
+    path = front_path(built, tmp_path)
+    content = path.read_bytes()
+    for n in range(60):
+        damage = bytearray(content)
+        place = chance.randrange(len(content))
+        if n % 2:
+            del damage[place:]
+        else:
+            damage[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(damage)
+        try:
+            assert equal(stored_front(built, tmp_path), front)  # a date of the archive, say
+        except StoreError as error:
+            assert str(error).startswith(f"{path}: is damaged; ")
+
+
+def test_a_damaged_stored_front_is_found_anew_by_an_enumeration_which_says_so(tmp_path, caplog):
     built = problem()
     front_path(built, tmp_path).write_bytes(b"not an archive")
     assert equal(exact_front(built, tmp_path), enumerate_front(built))
+    assert "is damaged" in caplog.text
     assert stored_front(built, tmp_path) is not None
 
 

@@ -81,8 +81,9 @@ def _root(
 
 
 _COMMANDS = (
-    campaigns.run, campaigns.status, campaigns.runs, campaigns.pareto, watch.watch, export.export,
-    figure.figure, report.report_page, serve.serve, enumeration.enumerate_, front.explain_front,
+    campaigns.run, campaigns.status, campaigns.verify, campaigns.runs, campaigns.pareto,
+    watch.watch, export.export, figure.figure, report.report_page, serve.serve,
+    enumeration.enumerate_, front.explain_front,
     compare.compare, problems.problems, evaluation.evaluate, forecast.forecast,
     platform.platform, requirements.requirements, fleet.arrivals, scaling.scaling,
     economics.economics, library_commands.memtech, library_commands.models,

@@ -133,6 +133,7 @@ def run(
     results = campaign.results()
     front = campaign.front_results(results)
     written = [campaign.store_path, *_write_all(results, front, campaign.folder)]
+    campaign.list_files(written)
     _report_results(RunAnswer, campaign, results, front, written, None, share(tolerance), as_json)
 
 
@@ -310,6 +311,32 @@ def status(
         if damages:
             raise InputError([f"damaged: {line}" for line in damages], str(campaign.store_path))
         say(f"verified: nothing is damaged in {shown_path(campaign.store_path)}")
+
+
+def verify(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER|NAME", help="Folder with results of a campaign, or the campaign."
+        ),
+    ],
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every file that a run left against its manifest: bytes, inputs, code and results."""
+    from codesign.report.progress_tables import verdict_tables
+    from codesign.search.campaign import Campaign
+    from codesign.search.campaign.manifest import FAILURES, check_folder
+
+    place = Path(name) if Path(name).is_dir() else Campaign.load(name, folder).folder
+    verdicts = check_folder(place)
+    document = {"folder": shown_path(place), "files": verdicts}
+    report("verify", as_json, lambda: document, lambda: verdict_tables(verdicts))
+    failed = [verdict for verdict in verdicts if verdict.state in FAILURES]
+    if failed:
+        raise InputError(
+            [f"{each.file}: {each.state}: {each.words}" for each in failed], str(place)
+        )
 
 
 def runs(

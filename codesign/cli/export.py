@@ -78,7 +78,7 @@ def export(
     if chosen in of_design:
         subject = api.choose_design(results, str(design))
         written = _write_design(chosen, subject, output)
-        paths = [shown_path(path) for path in written.paths]
+        paths = list(written.paths)
         notes += written.notes
         notes += [subject.place_words] if subject.place is not None else []
         notes += [subject.standing] if subject.is_folded else []
@@ -90,8 +90,9 @@ def export(
         _check_not_empty(results, scope)
         notes += [f"the designs of {results.front_words}"] if scope != "all" else []
         write = plugins.load("exports", chosen)
-        paths = [shown_path(write(results, output, scope))]
-    report_files(ExportAnswer, as_json, paths, notes)
+        paths = [write(results, output, scope)]
+    campaign.list_files(paths)
+    report_files(ExportAnswer, as_json, [shown_path(path) for path in paths], notes)
 
 
 def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:

@@ -102,12 +102,13 @@ def figure(
     path = output or campaign.folder / f"{file}.{ending}"
     if kind == "all":
         sheet = output or campaign.folder / f"contact-sheet.{form or 'png'}"
-        written = [shown_path(_draw_all(campaign, results, chosen, sheet))]
+        written = [_draw_all(campaign, results, chosen, sheet)]
     elif chosen is None:
-        written = [shown_path(_draw_campaign(kind, campaign, results, path, width_mm))]
+        written = [_draw_campaign(kind, campaign, results, path, width_mm)]
     else:
-        written = [shown_path(x) for x in _draw_design(kind, chosen, path, width_mm)]
-    report_files(FigureAnswer, as_json, written, notes)
+        written = list(_draw_design(kind, chosen, path, width_mm))
+    campaign.list_files(written)
+    report_files(FigureAnswer, as_json, [shown_path(path) for path in written], notes)
 
 
 def _draw_both(
@@ -128,6 +129,7 @@ def _draw_both(
         figures.save_convergence(results, place / f"convergence.{form}"),
         figures.save_front(front, place / f"front.{form}", api.evaluate_named(results.problem)),
     ]
+    campaign.list_files(written)
     report_files(FigureAnswer, as_json, [shown_path(path) for path in written])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 PANELS = {
-    "Search": ("run", "status", "watch", "runs", "enumerate", "cache", "simulators"),
+    "Search": ("run", "status", "verify", "watch", "runs", "enumerate", "cache", "simulators"),
     "Understand": ("pareto", "evaluate", "explain-front", "timeline", "serve"),
     "Share": ("report", "figure", "export"),
     "Systems and cost": (

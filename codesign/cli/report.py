@@ -116,6 +116,8 @@ def _write(
         _judge(results, samples),
         campaign.stored_kept_front(),
     )
+    if status.state != "running":
+        campaign.list_files([path])
     return status.state
 
 

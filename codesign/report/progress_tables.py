@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.search.campaign import CampaignStatus
+    from codesign.search.campaign.manifest import FileVerdict
 
 
 def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[RenderableType]:
@@ -43,6 +44,14 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
     if set(kinds) - {"failed"}:
         facts["without a result"] = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
     return spaced(pairs_table(status.name, facts), table)
+
+
+def verdict_tables(verdicts: Sequence[FileVerdict]) -> list[RenderableType]:
+    """State of each file of a campaign's folder."""
+    table = plain_table("Files", ["file", "state", ""])
+    for verdict in verdicts:
+        table.add_row(verdict.file, verdict.state, verdict.words)
+    return [table]
 
 
 def campaigns_tables(

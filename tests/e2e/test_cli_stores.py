@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,3 +127,82 @@ def test_a_store_with_changed_inputs_is_read_and_goes_on_when_asked(
     assert main(["export", "toys", "--output", "all.json", "--scope", "all"]) == 0
     exported = json.loads((folder / "all.json").read_text())
     assert [item["inputs"] for item in exported["observations"]] == [0] * 6 + [1] * 2
+
+
+@pytest.fixture
+def verified(finished, capsys):
+    """Files of a verified folder with words for what is wrong with them, and the exit code."""
+
+    def verified(place="toys"):
+        capsys.readouterr()
+        code = main(["verify", str(place), "--json"])
+        files = json.loads(capsys.readouterr().out)["files"]
+        return code, {each["file"]: each["state"] for each in files if each["state"] != "intact"}
+
+    return verified
+
+
+def test_a_folder_that_nobody_changed_is_verified_also_as_a_copy_elsewhere(verified, finished):
+    assert main(["enumerate", "toys"]) == main(["report", "toys", "--samples", "0"]) == 0
+    assert verified() == (0, {})
+    listed = json.loads((finished.parent / "manifest.json").read_text())["files"]
+    assert {"campaign.sqlite", "front.csv", "report.html"} <= listed.keys()
+    copy = finished.parents[2] / "copy"
+    shutil.copytree(finished.parent, copy)
+    (finished.parents[1] / "toys.yaml").unlink()
+    assert verified(copy) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "state"),
+    [
+        ("front.csv", lambda content: content.replace(b"1", b"2", 1), "changed"),
+        ("front.csv", None, "missing"),
+        ("campaign.sqlite", lambda content: content[:-5000], "damaged"),
+        ("campaign.sqlite", lambda content: content.replace(b"random", b"rAndom"), "damaged"),
+        ("exact-*", lambda content: content[:-50], "damaged"),
+        ("front.yaml", lambda content: content + b"#", "changed"),
+    ],
+)
+def test_a_file_that_is_not_what_was_written_is_found(verified, finished, name, damage, state):
+    assert main(["enumerate", "toys"]) == 0
+    (path,) = finished.parent.glob(name)
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(path.read_bytes()))
+    code, files = verified()
+    assert (code, files[path.name]) == (2, state)
+
+
+def test_a_table_of_another_store_is_found(verified, finished, folder):
+    write(folder, evaluator="toy", budget=6, workload={"scale": 2.0})
+    (folder / "other").mkdir()
+    assert main(["run", "toys", "--folder", "other"]) == 0
+    shutil.copy("other/toys/campaign.sqlite", finished)
+    code, files = verified()
+    assert (code, files["front.csv"]) == (2, "changed")
+
+
+def test_files_of_earlier_results_and_of_nobody_are_told_from_damaged_ones(
+    verified, finished, folder
+):
+    (finished.parent / "notes.txt").write_text("mine")
+    write(folder, evaluator="toy", budget=9)
+    Campaign.load("toys").run(workers=1, accept_changes=True)  # writes no tables
+    code, files = verified()
+    assert (code, files.pop("notes.txt")) == (0, "unlisted")
+    assert set(files) == {"convergence.png", "front.csv", "front.png", "front.yaml"}
+    assert set(files.values()) == {"outdated"}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[1]"])
+def test_a_manifest_that_is_not_there_or_damaged_verifies_nothing(finished, capsys, content):
+    manifest = finished.with_name("manifest.json")
+    if content is None:
+        manifest.unlink()
+    else:
+        manifest.write_bytes(content)
+    assert main(["verify", "toys"]) == 2
+    expected = "expected manifest.json" if content is None else "manifest.json: is damaged"
+    assert expected in lines_of(capsys)[-1]

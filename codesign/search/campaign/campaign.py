@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.executor import Progress, Quiet, Recorder
 from codesign.search.campaign.guarded_evaluation import LOG, enumerated_problem, load_enumerated
 from codesign.search.campaign.lock import exclusive
+from codesign.search.campaign.manifest import Origin, digest_of, file_digest, list_files
 from codesign.search.campaign.observations import Layout, Run
 from codesign.search.campaign.reference import minimized, settled, worst_point
 from codesign.search.campaign.results import Results, read_results
@@ -47,9 +48,11 @@ from codesign.search.enumeration import (
     exact_front,
     kept_front,
     leaving_nothing_of_the_unattainable,
+    read_front,
     stored_front,
     stored_kept_front,
 )
+from codesign.search.enumeration.front_cache import front_path
 from codesign.search.problem import Problem
 
 Front = TypeVar("Front", ExactFront, KeptFront)
@@ -176,6 +179,7 @@ class Campaign:
                 )
                 with job:
                     self._do(job, progress or Quiet(), accept_changes, retry_failed)
+            self.list_files([self.store_path])
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was done is stored in {self.folder}, "
@@ -243,13 +247,38 @@ class Campaign:
             return read_results(store, self.definition, self.problem, exact, state)
 
     def verify(self) -> list[str]:
-        """What is damaged in the store, one line each.
+        """Damages of the store and of stored exact fronts, one line each.
 
         Raises:
             StoreError: The store cannot be opened at all.
         """
+        damages = []
+        for path in sorted(self.folder.glob("exact-*.npz")):
+            try:
+                read_front(path)
+            except StoreError as error:
+                damages.append(str(error))
         with open_store(self.store_path) as store:
-            return store.verify()
+            return [*store.verify(), *damages]
+
+    def list_files(self, files: Iterable[Path]) -> None:
+        """Enter finished files of the campaign's folder into its manifest."""
+        numbers: tuple[int, ...] = ()
+        results, inputs = None, self._inputs.as_stored()
+        if self.store_path.exists():
+            with open_store(self.store_path) as store:
+                numbers, inputs = store.numbers(), dict(store.inputs)
+                results = store.digest(numbers)
+        front = front_path(self.problem, self.folder)
+        origin = Origin(
+            inputs=digest_of(inputs["identity"]),
+            code=inputs.get("code", ""),
+            observations=numbers,
+            results=results,
+            exact_front=file_digest(front) if front.exists() else None,
+            versions=library_versions(),
+        )
+        list_files(self.folder, self.definition.name, files, origin)
 
     def exact_front(
         self,
@@ -316,9 +345,10 @@ class Campaign:
         executor: str | None,
         flags: str = "",
     ) -> Front:
+        before = self._stored_fronts().items()
         try:
             with leaving_nothing_of_the_unattainable(self.folder):
-                return enumerate_(
+                front = enumerate_(
                     self._enumerated_problem,
                     folder=self.folder,
                     workers=self._n_workers(workers),
@@ -326,11 +356,18 @@ class Campaign:
                     progress=progress,
                     executor=executor or self.definition.execution.executor,
                 )
+            written = self._stored_fronts().items() - before
+            self.list_files([path for path, _ in written])
+            return front
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was settled is stored in {self.folder}; the same command, "
                 f"or 'codesign enumerate {self._asked_as}{flags}', goes on from there"
             ) from None
+
+    def _stored_fronts(self) -> dict[Path, int]:
+        """Files of exact fronts in the folder, with the times of their last change."""
+        return {path: path.stat().st_mtime_ns for path in self.folder.glob("exact-*.npz")}
 
     def exact_results(self, front: ExactFront, listed: bool = False) -> Results:
         """An exact front as results: one design per point, or all that are listed."""

@@ -22,6 +22,7 @@ of version 3 when a campaign goes on.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -330,6 +331,28 @@ class Store:
         except DamagedStoreError as error:
             lines.append(error.reason)
         return lines
+
+    def numbers(self) -> tuple[int, ...]:
+        """Observations of the reference sample and of each run."""
+        with explained(self.path), self._snapshot():
+            numbers = dict(
+                self._connection.execute("SELECT run, count(*) FROM observations GROUP BY run")
+            )
+        return tuple(numbers.get(run, 0) for run in range(SAMPLE, len(self.runs)))
+
+    def digest(self, numbers: Sequence[int]) -> str:
+        """SHA-256 of the first observations of the reference sample and of each run."""
+        digest = hashlib.sha256()
+        with explained(self.path), self._snapshot():
+            for run, number in enumerate(numbers, SAMPLE):
+                rows = self._connection.execute(
+                    "SELECT step, batch, design, numbers, status, reason, hypervolume "
+                    "FROM observations WHERE run = ? AND step < ? ORDER BY step",
+                    (run, number),
+                )
+                for row in rows:
+                    digest.update(repr((run, *row)).encode())
+        return digest.hexdigest()
 
     def counts(self) -> list[RunCounts]:
         """How far each run has come."""

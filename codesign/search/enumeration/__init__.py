@@ -6,6 +6,7 @@ from codesign.search.enumeration.front_cache import (
     exact_front,
     kept_front,
     leaving_nothing_of_the_unattainable,
+    read_front,
     stored_front,
     stored_kept_front,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "exact_front",
     "kept_front",
     "leaving_nothing_of_the_unattainable",
+    "read_front",
     "stored_front",
     "stored_kept_front",
 ]

@@ -70,7 +70,7 @@ def test_a_document_comes_with_the_warning_on_stderr(ran, capsys):
     ran(reference_point={"gain_tokens": 0, "power_watts": 1})
     assert main(["pareto", "toys", "--json"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["schema"] == "codesign/search/pareto/1"
+    assert json.loads(printed.out)["schema"] == "codesign/pareto/1"
     assert "Warning: " in printed.err
     assert "so every hypervolume is 0" in printed.err
 

@@ -23,6 +23,7 @@ from codesign.insight.uncertainty.uncertainty_results import (
     Swing,
 )
 from codesign.search.campaign.campaign_definition import Definition
+from codesign.search.campaign.manifest import FileVerdict
 from codesign.search.campaign.status import CampaignStatus, RunStatus, State
 from codesign.search.pareto import TOLERANCE
 
@@ -531,6 +532,13 @@ class RunsAnswer(Answer):
     """All campaigns and how far each has come."""
 
     campaigns: Sequence[CampaignProgress]
+
+
+class VerifyAnswer(Answer):
+    """State of every finished file of a campaign's folder."""
+
+    folder: str
+    files: Sequence[FileVerdict]
 
 
 class WatchedRun(RunEntry):

@@ -324,14 +324,15 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every file that a run left against its manifest: bytes, inputs, code and results."""
+    from codesign.answers.campaigns import VerifyAnswer
     from codesign.report.progress_tables import verdict_tables
     from codesign.search.campaign import Campaign
     from codesign.search.campaign.manifest import FAILURES, check_folder
 
     place = Path(name) if Path(name).is_dir() else Campaign.load(name, folder).folder
     verdicts = check_folder(place)
-    document = {"folder": shown_path(place), "files": verdicts}
-    report("verify", as_json, lambda: document, lambda: verdict_tables(verdicts))
+    answer = VerifyAnswer(folder=shown_path(place), files=verdicts)
+    report(as_json, lambda: answer, lambda: verdict_tables(verdicts))
     failed = [verdict for verdict in verdicts if verdict.state in FAILURES]
     if failed:
         raise InputError(

@@ -199,20 +199,6 @@ def _choices(problem: Problem, row: IntArray) -> list[PoolChoice]:
 _HEADER = ["token/s", "TDP, W", "pool", "machines", "design", "busy", "time goes to"]
 
 
-def _table(answer: StageAnswer) -> TextTable:
-    rows = []
-    for system in answer.systems:
-        for position, choice in enumerate(system.pools):
-            head = [f"{system.tokens_per_s:,.4g}", f"{system.tdp_watts:,.0f}"]
-            waits = sorted(choice.waits_for.items(), key=lambda item: -item[1])
-            causes = ", ".join(f"{bound} {share:.0%}" for bound, share in waits if share >= 0.05)
-            own = [choice.pool, str(choice.machines), choice.words, f"{choice.utilization:.0%}"]
-            rows.append([*(["", ""] if position else head), *own, causes])
-    return TextTable(
-        f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER, rows, numbers=()
-    )
-
-
 def reading(answer: StageAnswer) -> str:
     """The answer in a sentence."""
     shares = ", ".join(f"{trait} at {share:.0%}" for trait, share in answer.alike.items())
@@ -230,7 +216,24 @@ def study_report(answers: Sequence[StageAnswer]) -> StudyReport:
     page: list[Part] = []
     terminal: list[Part] = []
     for answer in answers:
-        read: list[Part] = [_table(answer), reading(answer)]
+        rows = []
+        for system in answer.systems:
+            for position, choice in enumerate(system.pools):
+                head = [f"{system.tokens_per_s:,.4g}", f"{system.tdp_watts:,.0f}"]
+                waits = sorted(choice.waits_for.items(), key=lambda item: -item[1])
+                causes = ", ".join(
+                    f"{bound} {share:.0%}" for bound, share in waits if share >= 0.05
+                )
+                own = [choice.pool, str(choice.machines), choice.words, f"{choice.utilization:.0%}"]
+                rows.append([*(["", ""] if position else head), *own, causes])
+        read: list[Part] = [
+            (
+                TextTable(
+                    f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER, rows, numbers=()
+                )
+            ),
+            reading(answer),
+        ]
         described = f"{answer.description} {answer.n_systems:.3g} systems."
         page += [f"## {answer.campaign}", described, *read]
         terminal += read

@@ -68,21 +68,6 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
         names.
     """
     rates = evaluator_rates(effort)
-    return {
-        "about": surroundings(),
-        "rates": rates,
-        "ratios": _ratios(rates, effort),
-        "growth": growth(effort),
-        "accounts": account_shares(effort),
-        "hypervolume": list(hypervolume_times(effort)),
-        "store": [store_rate(effort)],
-        "enumeration": [enumeration_time(effort)],
-        "startup": [startup_time(effort)],
-    }
-
-
-def _ratios(rates: list[Row], effort: Effort) -> list[Row]:
-    """How many times as fast as others the fastest way of a random batch is, on one core."""
     model = effort.model_names[0]
     own = [row for row in rates if (row["model"], row["cores"]) == (model, 1)]
     ratios: list[Row] = []
@@ -108,4 +93,14 @@ def _ratios(rates: list[Row], effort: Effort) -> list[Row]:
             }
             for name, taken in seconds.items()
         ]
-    return ratios
+    return {
+        "about": surroundings(),
+        "rates": rates,
+        "ratios": ratios,
+        "growth": growth(effort),
+        "accounts": account_shares(effort),
+        "hypervolume": list(hypervolume_times(effort)),
+        "store": [store_rate(effort)],
+        "enumeration": [enumeration_time(effort)],
+        "startup": [startup_time(effort)],
+    }

@@ -14,6 +14,11 @@ from codesign.base.processes import n_cores
 
 def surroundings() -> dict[str, Any]:
     """Versions, the commit if the package lies in a checkout, and the machine."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
+            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
     return {
         "version": codesign.__version__,
         "commit": _commit(),
@@ -22,7 +27,7 @@ def surroundings() -> dict[str, Any]:
         "numba": _version("numba"),
         "system": platform.system(),
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": (names[0] if names else platform.processor()),
         "cores": n_cores(),
     }
 
@@ -56,12 +61,3 @@ def _git(folder: Path, *arguments: str) -> str:
         timeout=10,
     )
     return done.stdout.strip()
-
-
-def _processor() -> str:
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
-            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor()

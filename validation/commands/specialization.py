@@ -63,16 +63,9 @@ def specialization(
         image = f"{output.stem}/ratios.svg"
         specialization_page.save_figure(answers, output.parent / image)
     study = specialization_page.study_report(answers, image)
-    report_study(study, _words(traces, model, limit, machines, formats), output)
-
-
-def _words(
-    traces: list[str] | None, model: str, limit: float, machines: int | None, formats: str
-) -> list[str]:
-    """The command, without the files that it writes."""
     words = ["specialization", *(traces or [])]
     words += [f"--model {model}"] if model != "llama-3.3-70b" else []
     words += [f"--limit {limit:g}"] if limit != 2800.0 else []
     words += [f"--machines {machines}"] if machines is not None else []
     words += [f"--formats {formats}"] if formats != "8-bit" else []
-    return words
+    report_study(study, words, output)

@@ -181,14 +181,6 @@ class _ClaimInSetting:
 
     # Prefill and decode together
 
-    def _own(self, setting: Setting, measure: Measure, cap: float) -> float:
-        """What a request costs if each phase has the best device for itself."""
-        total = 0.0
-        for phase in _PHASES:
-            best = Curve.of([self._store.front(setting, phase)]).best(measure, cap)
-            total += self._tokens(setting, phase) / best if best > 0 else float("inf")
-        return total
-
     def _sharing(self, setting: Setting) -> Sharing:
         if setting not in self._shared:
             problems = {phase: self._store.problem(setting, phase) for phase in _PHASES}
@@ -203,7 +195,10 @@ class _ClaimInSetting:
         sharing = self._sharing(setting)
         measured = []
         for measure in self._claim.measures:
-            own = self._own(setting, measure, cap)
+            own = 0.0
+            for phase in _PHASES:
+                best = Curve.of([self._store.front(setting, phase)]).best(measure, cap)
+                own += self._tokens(setting, phase) / best if best > 0 else float("inf")
             if not np.isfinite(own):
                 return None
             try:

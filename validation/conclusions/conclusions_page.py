@@ -170,19 +170,6 @@ def _measured(loss: Loss) -> tuple[tuple[Measure, tuple[float, float]], ...]:
     return ("rate", loss.rate), ("per_joule", loss.per_joule)
 
 
-def _columns(claim: Claim) -> Mapping[str, str]:
-    units = _Units(claim)
-    columns = {"what": "under"}
-    measures: tuple[Measure, ...] = ("rate", "per_joule")
-    for measure in measures:
-        columns |= {
-            f"{measure}_all": f"{units.name(measure)}, {units.with_all}",
-            f"{measure}_without": units.with_less,
-            f"{measure}_lost": "lost",
-        }
-    return columns | {"verdict": "answer"}
-
-
 def _answer_table(answer: Answer) -> TextTable:
     name = answer.claim.choice.name if answer.claim.choice else ""
     left_out = f", {name} left out" if answer.beside else ""
@@ -195,7 +182,16 @@ def _answer_table(answer: Answer) -> TextTable:
     losses |= {f"{CAP_WATTS:,.0f} W, {label}": loss for label, loss in answer.shifts.items()}
     rows = [_row(answer.claim, condition, loss) for condition, loss in losses.items()]
     title = f"{answer.claim.title}: {answer.profile} says {answer.verdict}"
-    return _table(title, _columns(answer.claim), rows)
+    units = _Units(answer.claim)
+    columns = {"what": "under"}
+    measures: tuple[Measure, ...] = ("rate", "per_joule")
+    for measure in measures:
+        columns |= {
+            f"{measure}_all": f"{units.name(measure)}, {units.with_all}",
+            f"{measure}_without": units.with_less,
+            f"{measure}_lost": "lost",
+        }
+    return _table(title, (columns | {"verdict": "answer"}), rows)
 
 
 def _row(claim: Claim, condition: str, loss: Loss | None) -> dict[str, str]:

@@ -169,7 +169,12 @@ class _PhaseDesigns:
         completions = self._decomposition.remaining(0)
         for piece in np.array_split(roots, max(1, len(roots) * completions // _AT_ONCE)):
             designs, owner = self._completed(piece, memory)
-            costs = self._costs(designs, measure, cap_watts)
+            observations = self._problem.evaluate(designs, _METRICS)
+            rate, tdp = (observations.metrics[name] for name in _METRICS)
+            inside = observations.feasible & (tdp <= cap_watts) & self._problem.admits(designs)
+            costs = np.asarray(
+                np.where(inside, cost_of(measure, self._n_tokens, rate, tdp), np.inf)
+            )
             ranked = np.lexsort((costs, owner))
             first = ranked[np.diff(owner[ranked], prepend=-1) > 0]
             gains = first[costs[first] < least[owner[first]]]
@@ -200,9 +205,3 @@ class _PhaseDesigns:
             d = len(self._problem.space.parameters)
             return np.empty((0, d), dtype=np.int64), np.empty(0, dtype=np.int64)
         return np.concatenate(designs), np.concatenate(owners)
-
-    def _costs(self, rows: IntArray, measure: Measure, cap_watts: float) -> FloatArray:
-        observations = self._problem.evaluate(rows, _METRICS)
-        rate, tdp = (observations.metrics[name] for name in _METRICS)
-        inside = observations.feasible & (tdp <= cap_watts) & self._problem.admits(rows)
-        return np.asarray(np.where(inside, cost_of(measure, self._n_tokens, rate, tdp), np.inf))

@@ -275,21 +275,6 @@ def _notes(answers: Sequence[TraceAnswer]) -> list[str]:
 
 
 def _tables(answers: Sequence[TraceAnswer]) -> Iterator[TextTable]:
-    gains, ratios, designs = _gain_rows(answers), _ratio_rows(answers), _design_rows(answers)
-    yield TextTable.keyed(_gain_title(answers), _GAIN_COLUMNS, gains, _NUMBERS)
-    yield TextTable.keyed("Prefill to decode", _RATIO_COLUMNS, ratios, _NUMBERS)
-    yield TextTable.keyed("Machines", _DESIGN_COLUMNS, designs, _NUMBERS)
-
-
-def _percent(ratio: float) -> str:
-    return f"{ratio - 1.0:.0%}"
-
-
-def _edge(system: BestSystem) -> str:
-    return _EDGE if system.is_at_edge else ""
-
-
-def _gain_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
     rows = []
     for answer in answers:
         best = answer.systems["specialized"]
@@ -307,7 +292,24 @@ def _gain_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
             watts = answer.least_watts["one-machine"]
             row["watts"] = f"{watts:,.0f}/{alike.tdp_watts:,.0f}"
         rows.append(row)
-    return rows
+    gains, ratios, designs = rows, _ratio_rows(answers), _design_rows(answers)
+    first = answers[0].setting
+    yield TextTable.keyed(
+        (f"What a design for each phase buys: {first.model}, {first.limit_watts:,.0f} W"),
+        _GAIN_COLUMNS,
+        gains,
+        _NUMBERS,
+    )
+    yield TextTable.keyed("Prefill to decode", _RATIO_COLUMNS, ratios, _NUMBERS)
+    yield TextTable.keyed("Machines", _DESIGN_COLUMNS, designs, _NUMBERS)
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio - 1.0:.0%}"
+
+
+def _edge(system: BestSystem) -> str:
+    return _EDGE if system.is_at_edge else ""
 
 
 def _ratio_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
@@ -343,8 +345,3 @@ def _design_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
         if kind in answer.systems
         for part in (answer.systems[kind].prefill, answer.systems[kind].decode)
     ]
-
-
-def _gain_title(answers: Sequence[TraceAnswer]) -> str:
-    first = answers[0].setting
-    return f"What a design for each phase buys: {first.model}, {first.limit_watts:,.0f} W"

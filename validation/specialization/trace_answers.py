@@ -201,7 +201,16 @@ class _Comparison:
 
     def answer(self) -> TraceAnswer:
         for kind in KINDS:
-            self._find(kind)
+            problem = problem_of(self.setting, kind)
+            self._problems[kind] = problem
+            self.progress.begin(f"{self.setting.trace}, {KINDS[kind]}", problem.space.size)
+            try:
+                self._fronts[kind] = self._front(problem, kind)
+            except InfeasibleError as error:
+                if kind == "specialized":
+                    raise InfeasibleError(f"{self.setting.trace}: {error}") from None
+            finally:
+                self.progress.end()
         trace = load_trace(self.setting.trace)
         best = {kind: self._best(kind) for kind in self._fronts}
         return TraceAnswer(
@@ -211,19 +220,6 @@ class _Comparison:
             best,
             {kind: watts for kind, item in best.items() for watts in self._least_watts(item)},
         )
-
-    def _find(self, kind: Kind) -> None:
-        """The exact front of a kind, if any of its systems is feasible."""
-        problem = problem_of(self.setting, kind)
-        self._problems[kind] = problem
-        self.progress.begin(f"{self.setting.trace}, {KINDS[kind]}", problem.space.size)
-        try:
-            self._fronts[kind] = self._front(problem, kind)
-        except InfeasibleError as error:
-            if kind == "specialized":
-                raise InfeasibleError(f"{self.setting.trace}: {error}") from None
-        finally:
-            self.progress.end()
 
     def _front(self, problem: Problem, kind: Kind) -> ExactFront:
         rebuild = partial(problem_of, self.setting, kind)

@@ -87,12 +87,22 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     frontiers = frontier_rows(size or _GRID)
     context = long_context_rows()
     rows = [*first, *frontiers, *text, *context]
+    exact = sum(row["is_within"] for row in first)
+    targets = [_target("Table 1 at printed precision", len(first), exact)]
+    for metric, share in load_tables()["frontiers"]["tolerance"].items():
+        cells = [row for row in frontiers if row["metric"] == metric]
+        within = sum(row["is_within"] for row in cells)
+        targets.append(_target(f"Tables 2 and 3, {metric} within {share:.0%}", len(cells), within))
+    held = [row for row in context if row["is_within"] is not None]
+    within = sum(row["is_within"] for row in held)
+    share = load_tables()["long_context"]["tolerance"]
+    subject = f"Ratio of section 4.3 without a draft, within {share:.0%}"
     return Study(
         name="epoch",
         question="Epoch's published speeds and prices of serving language models, cell by cell",
         rows=rows,
         summary=list(_summary(rows)),
-        targets=_targets(first, frontiers, context),
+        targets=[*targets, _target(subject, len(held), within)],
         notes=_notes(),
     )
 
@@ -163,21 +173,17 @@ def frontier_rows(n_points: int) -> list[dict[str, Any]]:
                 row["efficient"],
             ),
         ):
-            ours = _values(points, position)
+            ours = {
+                "tokens_per_s": float(points.tokens_per_s[position]),
+                "usd_per_million_tokens": float(points.usd_per_million_tokens[position]),
+                "devices": float(points.n_devices[position]),
+                "batch": float(points.batch[position]),
+            }
             for metric, reference in zip(number, printed, strict=True):
                 allowed = held.get(metric)
                 half = None if allowed is None else allowed * reference
                 rows.append(_row(name, label, metric, reference, ours[metric], half))
     return rows
-
-
-def _values(points: Points, position: int) -> dict[str, float]:
-    return {
-        "tokens_per_s": float(points.tokens_per_s[position]),
-        "usd_per_million_tokens": float(points.usd_per_million_tokens[position]),
-        "devices": float(points.n_devices[position]),
-        "batch": float(points.batch[position]),
-    }
 
 
 def text_rows() -> list[dict[str, Any]]:
@@ -261,22 +267,6 @@ def _summary(rows: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
         errors = [r["error"] for r in rows if (r["table"], r["metric"]) == (table, metric)]
         yield summarize(f"{table} {metric}", np.array(errors))
     yield summarize("text", np.array([r["error"] for r in rows if r["table"] == "text"]))
-
-
-def _targets(
-    first: list[dict[str, Any]], frontiers: list[dict[str, Any]], context: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    exact = sum(row["is_within"] for row in first)
-    targets = [_target("Table 1 at printed precision", len(first), exact)]
-    for metric, share in load_tables()["frontiers"]["tolerance"].items():
-        cells = [row for row in frontiers if row["metric"] == metric]
-        within = sum(row["is_within"] for row in cells)
-        targets.append(_target(f"Tables 2 and 3, {metric} within {share:.0%}", len(cells), within))
-    held = [row for row in context if row["is_within"] is not None]
-    within = sum(row["is_within"] for row in held)
-    share = load_tables()["long_context"]["tolerance"]
-    subject = f"Ratio of section 4.3 without a draft, within {share:.0%}"
-    return [*targets, _target(subject, len(held), within)]
 
 
 def _target(subject: str, n_cells: int, n_within: int) -> dict[str, Any]:

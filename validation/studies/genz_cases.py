@@ -64,7 +64,52 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: The model does not fit, or the parallelism is impossible.
     """
-    serving = _serving(case)
+    dims = case["model_dims"]
+    is_mixture = dims["experts"] > 1
+    mixture = {
+        "n_routed_experts": dims["experts"],
+        "num_experts_per_tok": dims["top_k"],
+        "moe_intermediate_size": dims["intermediate"],
+    }
+    request = _Request(
+        model=(
+            LanguageModel.model_validate(
+                {
+                    "name": "the case's model",
+                    "hidden_size": dims["hidden"],
+                    "intermediate_size": dims["intermediate"],
+                    "num_hidden_layers": dims["layers"],
+                    "num_attention_heads": dims["heads"],
+                    "num_key_value_heads": dims["kv_heads"],
+                    "head_dim": dims["head_dim"],
+                    "vocab_size": dims["vocab"],
+                    "is_gated": dims["ffn_up_matrices"] == 2,
+                }
+                | (mixture if is_mixture else {})
+            )
+        ),
+        **(
+            {
+                "prompt_tokens": case["prompt"],
+                "generated_tokens": case.get("gen", 0),
+                "beams": case.get("beam", _BEAMS if case["stage"] == "decode" else 1),
+            }
+        ),
+    )
+    efficiency = case.get("eff", 1)
+    onchip = case["system_numbers"].get("onchip_bw_GiBps", _ONCHIP_GIB_PER_S)
+    options = PlatformOptions.model_validate(
+        {
+            "profile": "genz",
+            "compute_efficiency": efficiency,
+            "memory_efficiency": efficiency,
+            "offload": bool(case.get("offload", False)),
+            "onchip_bandwidth": f"{onchip!r} GiB/s",
+        }
+    ).resolved()
+    device = _device(case["system_numbers"])
+    platform = build_platform(_design(case), {"case": device}, options)
+    serving = PlatformServing(request, options, RequestPasses(request, options), platform)
     broken = describe_limits(serving)
     is_prefill = case["stage"] == "prefill"
     kept = serving.prefill_footprint if is_prefill else serving.decode_footprint
@@ -89,24 +134,6 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _serving(case: Mapping[str, Any]) -> PlatformServing:
-    request = _Request(model=_model(case["model_dims"]), **_tokens(case))
-    efficiency = case.get("eff", 1)
-    onchip = case["system_numbers"].get("onchip_bw_GiBps", _ONCHIP_GIB_PER_S)
-    options = PlatformOptions.model_validate(
-        {
-            "profile": "genz",
-            "compute_efficiency": efficiency,
-            "memory_efficiency": efficiency,
-            "offload": bool(case.get("offload", False)),
-            "onchip_bandwidth": f"{onchip!r} GiB/s",
-        }
-    ).resolved()
-    device = _device(case["system_numbers"])
-    platform = build_platform(_design(case), {"case": device}, options)
-    return PlatformServing(request, options, RequestPasses(request, options), platform)
-
-
 class _Request(PlatformRequest):
     """A request of a model that no file describes."""
 
@@ -116,37 +143,6 @@ class _Request(PlatformRequest):
     def language_model(self) -> LanguageModel:
         model: LanguageModel = self.model
         return model
-
-
-def _tokens(case: Mapping[str, Any]) -> dict[str, int]:
-    return {
-        "prompt_tokens": case["prompt"],
-        "generated_tokens": case.get("gen", 0),
-        "beams": case.get("beam", _BEAMS if case["stage"] == "decode" else 1),
-    }
-
-
-def _model(dims: Mapping[str, Any]) -> LanguageModel:
-    is_mixture = dims["experts"] > 1
-    mixture = {
-        "n_routed_experts": dims["experts"],
-        "num_experts_per_tok": dims["top_k"],
-        "moe_intermediate_size": dims["intermediate"],
-    }
-    return LanguageModel.model_validate(
-        {
-            "name": "the case's model",
-            "hidden_size": dims["hidden"],
-            "intermediate_size": dims["intermediate"],
-            "num_hidden_layers": dims["layers"],
-            "num_attention_heads": dims["heads"],
-            "num_key_value_heads": dims["kv_heads"],
-            "head_dim": dims["head_dim"],
-            "vocab_size": dims["vocab"],
-            "is_gated": dims["ffn_up_matrices"] == 2,
-        }
-        | (mixture if is_mixture else {})
-    )
 
 
 def _device(system: Mapping[str, Any]) -> Device:

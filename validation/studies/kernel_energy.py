@@ -48,7 +48,10 @@ def run() -> Study:
     devices, geometries = device_keys(rows), energy.geometries(rows) % _FOLDS
     shipped = load_constants("energy", EnergyConstants, "gpu")
     of_device, of_geometry = _fits_without(rows, devices), _fits_without(rows, geometries)
-    corrected_s, held_out_s = _corrected_s(rows, table), _held_out_s(rows, table, devices)
+    seconds = np.full(len(rows), np.nan)
+    for family, chosen in _by_family(rows):
+        seconds[chosen] = _corrected_s_of(family, rows.take(chosen), table.of(family.operators))
+    corrected_s, held_out_s = seconds, _held_out_s(rows, table, devices)
     errors = {
         "measured_time": _errors(rows, rows["latency_s"], shipped),
         "measured_time_geometry": np.full(len(rows), np.nan),
@@ -100,18 +103,6 @@ def _fits_without(
 def _predictable(rows: KernelTable) -> KernelTable:
     """The rows, also where another row has the same product, measured faster and without watts."""
     return KernelTable(rows.text | {"fastest": np.full(len(rows), "1")}, rows.lines)
-
-
-def _corrected_s(rows: KernelTable, table: KernelTable) -> FloatArray:
-    """(q,) seconds of rows, with corrections fitted without their geometry.
-
-    Args:
-        rows: (q,) rows.
-    """
-    seconds = np.full(len(rows), np.nan)
-    for family, chosen in _by_family(rows):
-        seconds[chosen] = _corrected_s_of(family, rows.take(chosen), table.of(family.operators))
-    return seconds
 
 
 def _corrected_s_of(family: KernelFamily[Any], rows: KernelTable, table: KernelTable) -> FloatArray:

@@ -185,7 +185,16 @@ def _rows(
     errors = {name: relative_errors(table, seconds) for name, seconds in predictions.items()}
     words = {name: table.words(name) for name in ("id", "operator", "framework")}
     keys = device_keys(table).tolist()
-    formats, has_folds = _formats(table), "device held out" in errors
+    columns = zip(
+        table.words("weight_dtype"),
+        table.words("activation_dtype"),
+        table.words("kv_dtype"),
+        strict=True,
+    )
+    formats, has_folds = (
+        ([" ".join(dict.fromkeys(str(word) for word in row if word)) for row in columns]),
+        "device held out" in errors,
+    )
     return [
         comparison(
             {
@@ -206,14 +215,6 @@ def _rows(
         for i, measured in enumerate(table["latency_s"])
         if not np.isnan(errors["ours"][i])
     ]
-
-
-def _formats(table: KernelTable) -> list[str]:
-    columns = zip(
-        table.words("weight_dtype"), table.words("activation_dtype"), table.words("kv_dtype"),
-        strict=True,
-    )  # fmt: skip
-    return [" ".join(dict.fromkeys(str(word) for word in row if word)) for row in columns]
 
 
 def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ def _prefill(cell: LifeCell) -> float:
     total = float(work.total(*OPS))
     if cell.quantity.endswith("_percent"):
         kind = cell.quantity.removesuffix("_percent")
-        return 100.0 * _ops_of(work, kind) / total
+        return 100.0 * float(work.of(*OPS)[np.array(work.classes) == kind].sum()) / total
     values = {
         "tera_ops": total / 1e12,
         "read_gib": float(work.total(*READ)) / _GIB,
@@ -142,10 +142,6 @@ def _prefill(cell: LifeCell) -> float:
         "kv_gib": inference.kv_bytes(tokens) / _GIB,
     }
     return values[cell.quantity]
-
-
-def _ops_of(work: PassWork, kind: str) -> float:
-    return float(work.of(*OPS)[np.array(work.classes) == kind].sum())
 
 
 def _first_token(cell: LifeCell) -> float:

@@ -23,7 +23,6 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
-from codesign.models.workload.operators import OperatorTable
 from codesign.space import DesignSpace, load_space
 from validation.studies.study import Study, comparison, count_promise, promise, summarize
 
@@ -140,22 +139,11 @@ def ratios() -> list[PublishedCell]:
 def _metric(
     cell: PublishedCell, design: str, strategy: Mapping[str, str | None], profile: Profile
 ) -> float:
-    return _evaluate(cell.workload, cell.phase, profile, design, strategy, cell.metric)
-
-
-def _evaluate(
-    workload: Mapping[str, Any],
-    phase: str,
-    profile: Profile,
-    design: str,
-    strategy: Mapping[str, str | None],
-    metric: str,
-) -> float:
     values = {**_space().designs[design], **strategy}
     present_values = {name: value for name, value in values.items() if value is not None}
     columns = _space().columns(_space().encode(present_values))
-    evaluator = _evaluator(tuple(workload.items()), phase, profile)
-    return float(evaluator.evaluate(columns, [metric]).metrics[metric][0])
+    evaluator = _evaluator(tuple(cell.workload.items()), cell.phase, profile)
+    return float(evaluator.evaluate(columns, [cell.metric]).metrics[cell.metric][0])
 
 
 @cache
@@ -188,6 +176,8 @@ def run() -> Study:
         )
         for profile, key in (("calibrated", "error"), ("plain", "plain_error"))
     ]
+    error = log_error(ratios(), "memexplorer")
+    subject = f"all {len(ratios())} ratios, root mean square logarithmic error, in-sample"
     return Study(
         name="memexplorer",
         question=(
@@ -196,7 +186,10 @@ def run() -> Study:
         ),
         rows=[row for part in rows.values() for row in part],
         summary=summary,
-        targets=[*_targets(by_file, rows), _ratio_target()],
+        targets=[
+            *_targets(by_file, rows),
+            promise(subject, f"<= {LARGEST_LOG_ERROR}", error, error <= LARGEST_LOG_ERROR),
+        ],
         notes=[*_calibration(by_file, rows), *_unreproducible(by_file)],
     )
 
@@ -224,12 +217,6 @@ def _targets(
             target = f"within {held[0][0].tolerance:.0%}"
             promises.append(count_promise(subject, target, within, len(held)))
     return promises
-
-
-def _ratio_target() -> dict[str, Any]:
-    error = log_error(ratios(), "memexplorer")
-    subject = f"all {len(ratios())} ratios, root mean square logarithmic error, in-sample"
-    return promise(subject, f"<= {LARGEST_LOG_ERROR}", error, error <= LARGEST_LOG_ERROR)
 
 
 def _calibration(
@@ -309,7 +296,8 @@ def _block_note(workload: Mapping[str, Any]) -> str:
     request = _request(model, "prefill", causal=False)
     operators = request.operators()
     layers = request.language_model.num_hidden_layers
-    macs = _layer_macs(operators, layers)
+    in_layer = operators.count == layers
+    macs = float((operators.mac_per_request * operators.count)[in_layer].sum()) / layers
     depth, width = _array("Base")
     ideal_ms = macs / (depth * width * 1e9) * 1e3
     low, ours, emulated = _BLOCK_MS
@@ -319,12 +307,6 @@ def _block_note(workload: Mapping[str, Any]) -> str:
         f"1 GHz without any waste or mask; it prints {low}, {ours} and {emulated} ms, "
         f"{low / ideal_ms:.0f} to {emulated / ideal_ms:.0f} times that."
     )
-
-
-def _layer_macs(operators: OperatorTable, layers: int) -> float:
-    """Multiply-accumulates of one layer, which are the operators that every layer has."""
-    in_layer = operators.count == layers
-    return float((operators.mac_per_request * operators.count)[in_layer].sum()) / layers
 
 
 def _array(design: str) -> tuple[int, int]:

@@ -116,7 +116,15 @@ def _layer_operator(row: Row) -> _Sizes:
         number_of(row, "tokens"),
         number_of(row, "tp"),
     )
-    products = _layer_products(model, share)
+    queries = model.num_attention_heads * model.head_dim
+    keys = model.num_key_value_heads * model.head_dim
+    inner = model.intermediate_size / share
+    products = {
+        "attn_pre_proj": ((queries + 2 * keys) / share, model.hidden_size),
+        "attn_post_proj": (model.hidden_size, queries / share),
+        "mlp_up_proj": (model.n_up_matrices * inner, model.hidden_size),
+        "mlp_down_proj": (model.hidden_size, inner),
+    }
     if operator in products:
         n, k = products[operator]
         return {"family": "gemm", "operator": "gemm", "weight_dtype": "bf16",
@@ -125,19 +133,6 @@ def _layer_operator(row: Row) -> _Sizes:
     if operator not in moved:
         raise LeftOutError(f"operator {operator!r} is not modeled")
     return {"family": "elementwise", "operator": operator, "m": tokens, "k": moved[operator]}
-
-
-def _layer_products(model: LanguageModel, share: float) -> dict[str, tuple[float, float]]:
-    """Columns and inner size of a layer's products."""
-    queries = model.num_attention_heads * model.head_dim
-    keys = model.num_key_value_heads * model.head_dim
-    inner = model.intermediate_size / share
-    return {
-        "attn_pre_proj": ((queries + 2 * keys) / share, model.hidden_size),
-        "attn_post_proj": (model.hidden_size, queries / share),
-        "mlp_up_proj": (model.n_up_matrices * inner, model.hidden_size),
-        "mlp_down_proj": (model.hidden_size, inner),
-    }
 
 
 def _moved_elements(model: LanguageModel, share: float) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.schema import Record, read_records
-from codesign.models.accounts.account_constants import Constants, Process, constants_at
+from codesign.models.accounts.account_constants import Process, constants_at
 from codesign.models.accounts.area import mac_mtransistors, sram_mm2
 from codesign.models.memtech import Level, load_library
 from validation.studies.study import Study, all_within, ranged_row, summarize
@@ -51,26 +51,20 @@ class PublishedDie(Record):
         sram = float(sram_mm2(np.array(self.sram_megabytes * 1e6), constants))
         if self.is_macro:
             return sram
-        beside = self._interfaces_mm2(constants, level)
-        blocks = self._logic_mtransistors(constants) * constants.logic_mm2_per_mtransistor
-        uncore = 1.0 + constants.uncore_share
-        covered = self.stacked_mm2 + beside * uncore if self.stacked_mm2 else 0.0
-        return max((blocks + sram + beside) * uncore, covered)
-
-    def _interfaces_mm2(self, constants: Constants, level: Level) -> float:
         area = load_library()[self.memory].interface_area if self.memory else None
         phys = self.stacks * area.value_at(level) * 1e6 if area else 0.0
         links = self.link_gigabytes_per_s * constants.link_mm2_per_gigabyte_per_s
-        return phys + links + self.hosts * constants.host_interface_mm2
-
-    def _logic_mtransistors(self, constants: Constants) -> float:
+        beside = phys + links + self.hosts * constants.host_interface_mm2
         sixteen = np.array(16.0)
-        return (
+        blocks = (
             self.macs_16_bit * float(mac_mtransistors(sixteen, sixteen, constants))
             + self.npu_lanes * constants.lane_mtransistors
             + self.gpu_lanes * constants.gpu_lane_mtransistors
             + self.gpu_cores * constants.gpu_core_mtransistors
-        )
+        ) * constants.logic_mm2_per_mtransistor
+        uncore = 1.0 + constants.uncore_share
+        covered = self.stacked_mm2 + beside * uncore if self.stacked_mm2 else 0.0
+        return max((blocks + sram + beside) * uncore, covered)
 
 
 def run() -> Study:

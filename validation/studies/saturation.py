@@ -268,10 +268,6 @@ def _dense(rows: Rows) -> Rows:
     return [row for row in rows if row["kind"] == "dense"]
 
 
-def _mixtures_of_engines(rows: Rows) -> Rows:
-    return [r for r in rows if r["kind"] == "mixtures" and r["engine"] == "TensorRT-LLM 0.17"]
-
-
 def _of_equal_requests(rows: Rows) -> Rows:
     return [row for row in rows if not row["engine"].startswith("MLPerf")]
 
@@ -285,7 +281,10 @@ def _summary(rows: Rows) -> list[dict[str, Any]]:
         (rows, lambda row: "all"),
         (rows, lambda row: f"{row['kind']}, {row['engine']}"),
         (_dense(rows), lambda row: f"dense, {_by_tensor_parallel(row)}"),
-        (_mixtures_of_engines(rows), lambda row: f"mixtures, 0.17, {_by_tensor_parallel(row)}"),
+        (
+            [r for r in rows if r["kind"] == "mixtures" and r["engine"] == "TensorRT-LLM 0.17"],
+            lambda row: f"mixtures, 0.17, {_by_tensor_parallel(row)}",
+        ),
         (_of_equal_requests(_dense(rows)), lambda row: f"dense, {row['tokens']}"),
         (rows, lambda row: f"{row['kind']}, {row['engine']}, {row['device']}"),
     ]

@@ -104,7 +104,12 @@ def cases(seed: int, n_products: int) -> list[tuple[int, ...]]:
     products: set[tuple[int, ...]] = set()
     for product in _products(seed):
         most = np.inf if product in _EDGES else MOST_CYCLES
-        fitting = [(*product, *array) for array in ARRAYS if _length(product, array) <= most]
+        fitting = [
+            (*product, *array)
+            for array in ARRAYS
+            if float(_ours(np.array([[*product, *array]], dtype=np.float64), "shifted").sum())
+            <= most
+        ]
         if fitting and product not in products:
             products.add(product)
             chosen += fitting
@@ -119,10 +124,6 @@ def _products(seed: int) -> Iterator[tuple[int, ...]]:
     while True:
         sizes = np.exp2(rng.uniform(0, np.log2(LARGEST_SIZE), 3))
         yield tuple(round(size) for size in sizes)
-
-
-def _length(product: tuple[int, ...], array: tuple[int, int]) -> float:
-    return float(_ours(np.array([[*product, *array]], dtype=np.float64), "shifted").sum())
 
 
 def simulate(cases: Sequence[tuple[int, ...]]) -> Simulated:
@@ -223,15 +224,8 @@ def compare(simulated: Simulated) -> Study:
 
 def _ours(cases: FloatArray, drain: Drain) -> FloatArray:
     m, k, n, rows, columns = cases.T
-    by_flow = [_cycles(m, k, n, rows, columns, flow, drain) for flow in DATAFLOWS]
+    by_flow = [systolic_cycles(m, k, n, rows, columns, flow, drain) for flow in DATAFLOWS]
     return np.stack(by_flow, axis=1)
-
-
-def _cycles(
-    m: FloatArray, k: FloatArray, n: FloatArray, rows: FloatArray, columns: FloatArray,
-    flow: Dataflow, drain: Drain,
-) -> FloatArray:  # fmt: skip
-    return systolic_cycles(m, k, n, rows, columns, flow, drain)
 
 
 def _notes() -> list[str]:

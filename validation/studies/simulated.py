@@ -22,10 +22,8 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.simulation_evaluator import DemandTiming, Simulator
 from codesign.models.hardware.array import ORGANIZATIONS, Organization
-from codesign.models.machines.npu.stage_records import Moved
 from codesign.models.machines.simulation.simulated_npu import (
     SimulatedNpu,
-    SimulatedOperator,
     simulate,
 )
 from codesign.models.memtech import load_library
@@ -83,7 +81,31 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     rng = np.random.default_rng([seed, 9])
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     clock = _Clock()
-    transfers = _transfers(space, rng, n_transfers)
+    transfers: list[dict[str, Any]] = []
+    for setting, share in _settings(n_transfers):
+        evaluator = setting.evaluator()
+        n_compared = 0
+        while n_compared < share:
+            designs = draw(space, rng, share - n_compared)
+            columns = space.columns(designs)
+            closed = _closed(evaluator, columns)
+            moved = closed.moved
+            reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
+            off_chip = reads + moved.kv_writes + moved.activation_writes
+            landing = (
+                off_chip / closed.working.accelerators.levels.bandwidth_bytes_per_s[0][:, None]
+            )
+            expected = np.where(off_chip > 0, np.maximum(closed.times.off_chip_s, landing), 0.0)
+            simulator = evaluator.simulator(columns)
+            for i, design in enumerate(space.decode(designs)):
+                moving = np.flatnonzero(expected[i] > 0)
+                if not len(moving):
+                    continue  # all that it needs stays on chip
+                operator = int(rng.choice(moving))
+                label = _label(setting, design, evaluator.pass_, operator)
+                ours = float(expected[i, operator])
+                transfers.append(_compare(label, simulator, i, operator, ours))
+                n_compared += 1
     blocks = _blocks(space, rng, n_blocks, clock)
     arrays = _arrays(space, rng, n_arrays)
     early = [row["error_at_first_use"] for row in blocks if "error_at_first_use" in row]
@@ -93,12 +115,16 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         *_array_summary(arrays),
         summarize("blocks, operands fetched at first use", np.array(early)),
     ]
+    largest = float(np.abs(_errors(arrays)).max())
     return Study(
         name="simulation",
         question="How far is the closed form of npu from a simulation that moves every chunk?",
         rows=[*transfers, *blocks, *arrays],
         summary=summary,
-        targets=[*_targets(transfers, blocks), _array_target(arrays)],
+        targets=[
+            *_targets(transfers, blocks),
+            _at_most("array cycles of every product, largest error", _SAME_CYCLES, largest),
+        ],
         notes=[
             *_outlier_notes([*transfers, *blocks]),
             clock.note(),
@@ -161,47 +187,9 @@ def _settings(n: int) -> list[tuple[StudySetting, int]]:
 # Transfers.
 
 
-def _transfers(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for setting, share in _settings(n):
-        evaluator = setting.evaluator()
-        n_compared = 0
-        while n_compared < share:
-            designs = draw(space, rng, share - n_compared)
-            columns = space.columns(designs)
-            closed = _closed(evaluator, columns)
-            expected = _transfer_times(closed)
-            simulator = evaluator.simulator(columns)
-            for i, design in enumerate(space.decode(designs)):
-                moving = np.flatnonzero(expected[i] > 0)
-                if not len(moving):
-                    continue  # all that it needs stays on chip
-                operator = int(rng.choice(moving))
-                label = _label(setting, design, evaluator.pass_, operator)
-                ours = float(expected[i, operator])
-                rows.append(_compare(label, simulator, i, operator, ours))
-                n_compared += 1
-    return rows
-
-
 def _closed(evaluator: SimulationEvaluator, columns: Columns) -> DesignMetrics:
     analytical = evaluator.analytical
     return analytical.metrics_of(analytical.choose(columns))
-
-
-def _transfer_times(closed: DesignMetrics) -> FloatArray:
-    """(n, o) time of the off-chip streams by the closed form.
-
-    The tiers, or the on-chip port where it is too slow for what comes from them.
-    """
-    off_chip = _off_chip_bytes(closed.moved)
-    landing = off_chip / closed.working.accelerators.levels.bandwidth_bytes_per_s[0][:, None]
-    return np.where(off_chip > 0, np.maximum(closed.times.off_chip_s, landing), 0.0)
-
-
-def _off_chip_bytes(moved: Moved) -> FloatArray:
-    reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
-    return reads + moved.kv_writes + moved.activation_writes
 
 
 def _compare(
@@ -233,12 +221,11 @@ def _label(
         "dataflow": design["dataflow"],
         "tiers": len(tiers),
         "technology": design["tier1_technology"],
-        "design": {key: _plain(value) for key, value in design.items()},
+        "design": {
+            key: (list(value) if isinstance(value, tuple) else value)
+            for key, value in design.items()
+        },
     }
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 # Blocks.
@@ -283,31 +270,22 @@ def _blocks(
             clock.simulated_s += time.perf_counter() - began
             clock.n += 1
             label = _label(setting, design, evaluator.pass_, None)
-            row = _compare_block(label, simulator, i, runs, times[i], weight)
+            closed_s = times[i]
+            simulated_s = np.array([run_.time_s for run_ in runs])
+            reference, ours = float(simulated_s @ weight), float(closed_s @ weight)
+            steps = max(run_.n_steps for run_ in runs)
+            row = comparison(label, reference, ours, steps=steps, explanation="")
+            if abs(row["error"]) > _OUTLIER:
+                worst = int(np.argmax(np.abs(closed_s - simulated_s) * weight))
+                cause = _explain(
+                    simulator, i, worst, float(closed_s[worst]), is_transfer_only=False
+                )
+                row["explanation"] = f"{simulator.pass_.table.names[worst]}: {cause}"
             if i < _AT_FIRST_USE:
                 first_use = [early.run(i, operator).time_s for operator in range(len(weight))]
                 row["error_at_first_use"] = row["ours"] / float(np.array(first_use) @ weight) - 1.0
             rows.append(row)
     return rows
-
-
-def _compare_block(
-    label: Mapping[str, Any],
-    simulator: Simulator,
-    design: int,
-    runs: Sequence[SimulatedOperator],
-    closed_s: FloatArray,
-    weight: FloatArray,
-) -> dict[str, Any]:
-    simulated_s = np.array([run_.time_s for run_ in runs])
-    reference, ours = float(simulated_s @ weight), float(closed_s @ weight)
-    steps = max(run_.n_steps for run_ in runs)
-    row = comparison(label, reference, ours, steps=steps, explanation="")
-    if abs(row["error"]) > _OUTLIER:
-        worst = int(np.argmax(np.abs(closed_s - simulated_s) * weight))
-        cause = _explain(simulator, design, worst, float(closed_s[worst]), is_transfer_only=False)
-        row["explanation"] = f"{simulator.pass_.table.names[worst]}: {cause}"
-    return row
 
 
 # The array.
@@ -359,11 +337,6 @@ def _array_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         part = [row for row in rows if row["array"] == organization]
         groups.append(summarize(f"array, {organization}", _errors(part)))
     return groups
-
-
-def _array_target(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    largest = float(np.abs(_errors(rows)).max())
-    return _at_most("array cycles of every product, largest error", _SAME_CYCLES, largest)
 
 
 # What comes of it.

@@ -100,7 +100,26 @@ def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[P
     written = []
     for study in studies:
         if len(study.rows) <= _MOST_FILED_ROWS:
-            written.append(write_text(folder / f"{study.name}.csv", _csv(study.rows)))
+            rows = study.rows
+            long = {
+                name
+                for row in rows
+                for name, value in row.items()
+                if not isinstance(value, int | float) and len(str(value)) > _LONGEST_CELL
+            }
+            names = [name for name in _columns(rows) if name not in long]
+            text = io.StringIO()
+            writer = csv.DictWriter(text, names, lineterminator="\n")
+            writer.writeheader()
+            for row in rows:
+                cells = {name: row.get(name) for name in names}
+                writer.writerow(
+                    {
+                        name: (f"{value:.6g}" if isinstance(value, float) else value)
+                        for name, value in cells.items()
+                    }
+                )
+            written.append(write_text(folder / f"{study.name}.csv", text.getvalue()))
         else:
             figure = folder / f"{study.name}.png"
             written.append(save_predictions(study.rows, study.question, figure))
@@ -166,25 +185,3 @@ def _size_of(row: Mapping[str, Any]) -> float:
 
 
 _LONGEST_CELL = 240
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows without long texts: what a whole design was, its name has to say."""
-    long = {
-        name
-        for row in rows
-        for name, value in row.items()
-        if not isinstance(value, int | float) and len(str(value)) > _LONGEST_CELL
-    }
-    names = [name for name in _columns(rows) if name not in long]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        cells = {name: row.get(name) for name in names}
-        writer.writerow({name: _short(value) for name, value in cells.items()})
-    return text.getvalue()
-
-
-def _short(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value

@@ -74,7 +74,10 @@ def usable(table: KernelTable) -> BoolArray:
 
     Decode of each head apart stands in where the good kernel does not take a shape.
     """
-    return np.asarray(~_takes_heads_apart(table))
+    is_decode = table.words("operator") == "attention_decode"
+    group = table["query_heads"] / table["kv_heads"]
+    of_tensorrt = table.words("framework") == "TensorRT-LLM"
+    return np.asarray(~np.asarray(is_decode & of_tensorrt & (group > _MOST_SHARED_HEADS)))
 
 
 def corrects(table: KernelTable) -> BoolArray:
@@ -138,17 +141,6 @@ def _law(table: KernelTable) -> Callable[[AttentionConstants], FloatArray]:
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     return shape_roofline_s(shapes(table), table.rates)
-
-
-def _takes_heads_apart(table: KernelTable) -> BoolArray:
-    """(q,) whether each query head reads keys and values of its own, however many share them.
-
-    So does TensorRT-LLM's decode of more than 32 query heads per KV head.
-    """
-    is_decode = table.words("operator") == "attention_decode"
-    group = table["query_heads"] / table["kv_heads"]
-    of_tensorrt = table.words("framework") == "TensorRT-LLM"
-    return np.asarray(is_decode & of_tensorrt & (group > _MOST_SHARED_HEADS))
 
 
 FAMILY = KernelFamily(

@@ -124,7 +124,16 @@ def energy_joules(
     table: KernelTable, seconds: FloatArray
 ) -> Callable[[EnergyConstants], FloatArray]:
     """Gives what NVML shows, times so many seconds, as a function of constants: (q,) joules."""
-    work, rates, share = _read_work(table), table.rates, _setup_share(table)
+    is_copied = (table.words("framework") == "vLLM") & (table.words("operator") == "gemm")
+    is_copied &= table.words("weight_dtype") != "nvfp4"
+    run_s = table["latency_s"] * np.where(is_copied, _COPIES, 1)
+    loop_s = np.maximum(np.minimum(_LOOP_S, _MOST_RUNS * run_s), _LEAST_RUNS * run_s)
+    setup_s = _SETUP_S + _SEQUENCE_SETUP_S * np.nan_to_num(table["batch"])
+    work, rates, share = (
+        _read_work(table),
+        table.rates,
+        _mean_overlap(loop_s / _WINDOW_S, setup_s / _WINDOW_S),
+    )
     setup_joules = share * _SETUP * np.asarray(rates.power_watts) * seconds
 
     def read_joules(constants: EnergyConstants) -> FloatArray:
@@ -137,16 +146,6 @@ def energy_joules(
 def sustained_s(table: KernelTable, seconds: FloatArray, constants: EnergyConstants) -> FloatArray:
     """(q,) seconds of the rows' long runs, of predicted ones at full clocks."""
     return sustained_time_s(seconds, _read_work(table), table.rates, constants)
-
-
-def _setup_share(table: KernelTable) -> FloatArray:
-    """(q,) share of the time before the loop in the mean of what NVML shows during the loop."""
-    is_copied = (table.words("framework") == "vLLM") & (table.words("operator") == "gemm")
-    is_copied &= table.words("weight_dtype") != "nvfp4"
-    run_s = table["latency_s"] * np.where(is_copied, _COPIES, 1)
-    loop_s = np.maximum(np.minimum(_LOOP_S, _MOST_RUNS * run_s), _LEAST_RUNS * run_s)
-    setup_s = _SETUP_S + _SEQUENCE_SETUP_S * np.nan_to_num(table["batch"])
-    return _mean_overlap(loop_s / _WINDOW_S, setup_s / _WINDOW_S)
 
 
 def _mean_overlap(loop: FloatArray, setup: FloatArray) -> FloatArray:

@@ -147,19 +147,10 @@ def _loads(table: KernelTable) -> tuple[FloatArray, FloatArray, FloatArray]:
         for size, ep, p in zip(sizes, ranks, powers, strict=True)
     ]
     pairs, active, tokens = np.array(loads).reshape(-1, 3).T
-    return _of_stated_tokens(table, pairs, tokens), active, tokens
-
-
-def _of_stated_tokens(table: KernelTable, pairs: FloatArray, reached: FloatArray) -> FloatArray:
-    """Pairs of the measured device where a row states its tokens; else as they are expected.
-
-    Rows of large expert parallelism do. Of few experts for each device, those that load balancing
-    leaves on the busiest one are several times the mean.
-    """
     stated, local = table["local_tokens"], table["experts"] / table["ep"]
     most = stated * np.minimum(np.maximum(local, 1.0), table["top_k"])
-    of_draw = np.clip(pairs * stated / reached, stated, most)
-    return np.where(np.isnan(stated), pairs, of_draw)
+    of_draw = np.clip(pairs * stated / tokens, stated, most)
+    return np.where(np.isnan(stated), pairs, of_draw), active, tokens
 
 
 def _power(routing: str) -> float | None:

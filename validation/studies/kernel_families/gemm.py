@@ -78,7 +78,9 @@ class _ProductCase:
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row is not predicted; empty where it is."""
     problems = np.array([case.problem for case in _cases(table)], dtype=np.str_)
-    is_eager = (table.words("framework") == "vLLM") & _has_blocks(table)
+    is_eager = (table.words("framework") == "vLLM") & np.asarray(
+        table.words("weight_dtype") == "fp8_block128"
+    )
     more = {
         "another row has the same product, measured faster": table.words("fastest") == "0",
         "the host starts each product, and takes longer than its roofline": is_eager
@@ -149,6 +151,11 @@ def _products(table: KernelTable) -> Products:
 
     m, n, k = (table[name] for name in ("m", "n", "k"))
     bits = column("weight_bits")
+    weight_bytes = n * k * bits / 8
+    has_single_copy = (table.words("framework") == "vLLM") & np.isin(
+        table.words("weight_dtype"), ("fp8_block128", "nvfp4")
+    )
+    working_set = weight_bytes * np.where(has_single_copy, 1.0, COPIES)
     return Products(
         m=m,
         n=n,
@@ -161,17 +168,8 @@ def _products(table: KernelTable) -> Products:
         is_integer=column("is_integer") > 0,
         has_fine_scales=column("has_fine_scales") > 0,
         has_block_scales=column("has_block_scales") > 0,
-        cached_weight_share=_cached_share(table, n * k * bits / 8),
+        cached_weight_share=np.where(working_set <= table.rates.cache_bytes, 1.0, 0.0),
     )
-
-
-def _cached_share(table: KernelTable, weight_bytes: FloatArray) -> FloatArray:
-    """Whether the last cache holds all copies of the weights that the benchmark cycles through."""
-    has_single_copy = (table.words("framework") == "vLLM") & np.isin(
-        table.words("weight_dtype"), ("fp8_block128", "nvfp4")
-    )
-    working_set = weight_bytes * np.where(has_single_copy, 1.0, COPIES)
-    return np.where(working_set <= table.rates.cache_bytes, 1.0, 0.0)
 
 
 def _corrects(table: KernelTable) -> BoolArray:
@@ -182,10 +180,6 @@ def _corrects(table: KernelTable) -> BoolArray:
     """
     is_a100 = np.char.startswith(table.words("device"), "A100")
     return np.asarray(~(is_a100 & (table.words("weight_dtype") == "bf16")))
-
-
-def _has_blocks(table: KernelTable) -> BoolArray:
-    return np.asarray(table.words("weight_dtype") == "fp8_block128")
 
 
 FAMILY = KernelFamily(

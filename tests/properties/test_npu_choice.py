@@ -234,7 +234,10 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
     for longest_s in (np.inf, float(np.median(seconds[0]))):
         limited = one.within_limits({"phase_time_s": longest_s * float(one.pass_.table.n_passes)})
         chosen = limited.choose(designs())
-        vector_s = one.pass_.vector_s(np.ones(N), prepared.accelerators) * requests
+        vector_s = (
+            one.pass_.vector_s(np.ones(N), prepared.accelerators, prepared.activation_bytes)
+            * requests
+        )
         pass_s = np.maximum(seconds, vector_s)
         scores = np.where(pass_s <= longest_s, requests / seconds, -pass_s)
         best, best_of_all = (

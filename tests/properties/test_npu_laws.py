@@ -428,11 +428,19 @@ def test_every_added_part_adds_thermal_design_power() -> None:
         assert (more[~has_it] == before[~has_it]).all(), name
 
 
-def test_thermal_design_power_does_not_depend_on_the_work() -> None:
-    watts = [
-        evaluator(*case).evaluate(designs(), ["tdp_watts"]).metrics["tdp_watts"] for case in CASES
-    ]
-    assert all((values == watts[0]).all() for values in watts)
+def test_thermal_design_power_counts_the_rows_that_a_phase_can_fill() -> None:
+    def watts(case: tuple[str, str, str], **options: Any) -> FloatArray:
+        one = evaluator(*case, **options)
+        return one.evaluate(designs(), ["tdp_watts"]).metrics["tdp_watts"]
+
+    padded = [watts(case, work="padded") for case in CASES]
+    assert all((values == padded[0]).all() for values in padded)
+    for case in CASES:
+        gated = watts(case, work="proportional")
+        assert (gated <= padded[0]).all()
+        if case[2] == "prefill":
+            np.testing.assert_allclose(gated, padded[0], rtol=1e-12)
+    assert (gated < padded[0]).any()  # the last case is a decode
 
 
 EXPLAINED = (0, 3, 5, 20, 40, 60, 80)
@@ -461,7 +469,9 @@ def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str
         # Side by side, the vector unit as a whole runs beside array and memories.
         vector_s = sum(row["vector_s"] for row in told.operators)
         assert vector_s > 0
-        assert overlapped_s == pytest.approx(max(vector_s, seconds - vector_s), rel=1e-9)
+        # Its operands may keep the on-chip port busy for longer than either.
+        assert max(vector_s, seconds - vector_s) * (1 - 1e-9) <= overlapped_s
+        assert overlapped_s <= seconds * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])

@@ -115,21 +115,20 @@ class BestCase:
             hardware: With the longest vector, the tiers as the designs list them.
         """
         lanes, _ = partial.extremes("vector_length", float)
-        convention = self._workload.format_convention
-        widths = {
-            name: partial.extremes(name, element_bytes(name, convention)) for name in FORMAT_KEYS
-        }
-        least = {name: ends[0] for name, ends in widths.items()}
-        most = {name: ends[1] for name, ends in widths.items()}
+        least, most = self._widths(partial)
         slowest = replace(hardware, vector_length=lanes)
+        filled = self._filled_rows(partial, hardware, most)
         first, second = _operand_bits(partial)[0]
-        watts = thermal_design_watts(slowest, first, second, self._energies)
-        array, arrays = self._arrays(partial)
+        full, watts = (
+            thermal_design_watts(slowest, first, second, self._energies, rows)
+            for rows in (1.0, filled)
+        )
+        array, arrays = self._arrays(partial, hardware)
         smallest, largest = self._batch_range(partial, hardware, least, most)
         case = BestInputs(
             hardware=_fastest_first(hardware),
             tdp_watts=sum(watts.values(), start=np.zeros(partial.n)) * self._part.n_devices,
-            array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, watts["array"]),
+            array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, full["array"]),
             weight_bytes=least["weight_format"],
             activation_bytes=least["activation_format"],
             kv_bytes=least["kv_format"],
@@ -140,6 +139,40 @@ class BestCase:
         )
         return case, arrays
 
+    def _widths(
+        self, partial: PartialDesigns
+    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+        """Bytes of an element by format parameter, at least and at most."""
+        convention = self._workload.format_convention
+        widths = {
+            name: partial.extremes(name, element_bytes(name, convention)) for name in FORMAT_KEYS
+        }
+        return tuple(  # type: ignore[return-value] # two ends
+            {name: ends[end] for name, ends in widths.items()} for end in (0, 1)
+        )
+
+    def _filled_rows(
+        self, partial: PartialDesigns, hardware: AcceleratorBatch, most: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """(n,) share of the array's rows that the largest batch fills at least.
+
+        Args:
+            most: Bytes of an element by format parameter, at most.
+        """
+        preparation, part = self._preparation, self._part
+        if BATCH_SIZE in partial.designs:
+            sizes = partial.designs[BATCH_SIZE].lookup(float)
+            rows = preparation.most_rows(sizes)
+        else:
+            fixed = preparation.fixed_batches
+            sizes = preparation.powers_of_two if fixed is None else fixed
+            kv = part.kv_elements_per_request * most["kv_format"] + part.state_bytes_per_request
+            weights = part.weight_elements * most["weight_format"]
+            capacity = hardware.levels.capacity_bytes.sum(axis=0)
+            largest = preparation.largest_size(sizes, capacity, weights, kv)
+            rows = preparation.most_rows(sizes)[largest]
+        return preparation.filled_rows(rows, hardware.array_width)
+
     def _costs(
         self,
         partial: PartialDesigns,
@@ -149,7 +182,8 @@ class BestCase:
     ) -> dict[str, FloatArray]:
         """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
         lanes, bits = partial.extremes("vector_length", float), _operand_bits(partial)
-        least = SiliconBounds(hardware, lanes, bits, self._part, self._options)
+        filled = self._filled_rows(partial, hardware, self._widths(partial)[1])
+        least = SiliconBounds(hardware, lanes, bits, self._part, self._options, filled)
         costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
         if set(metrics) & set(COST_OF_TOKENS):
             per_token = inverse(limits["throughput_tokens_per_s"])
@@ -198,7 +232,9 @@ class BestCase:
             return smallest, smallest
         return smallest, largest(least) if sizes is None else np.full(partial.n, sizes[-1])
 
-    def _arrays(self, partial: PartialDesigns) -> tuple[IntArray, list[ArrayChoice]]:
+    def _arrays(
+        self, partial: PartialDesigns, hardware: AcceleratorBatch
+    ) -> tuple[IntArray, list[ArrayChoice]]:
         """(n,) the number of each design's array, and the distinct arrays."""
         organization = partial.codes("array_organization", ORGANIZATIONS)
         if organization is None:
@@ -209,15 +245,18 @@ class BestCase:
         )
         grid = partial.designs["pe_array"]
         flow_code = np.full(partial.n, len(DATAFLOWS)) if dataflow is None else dataflow
+        is_local = (hardware.scores_are_local > 0).astype(np.int64)
         key = (grid.codes * len(ORGANIZATIONS) + organization) * (len(DATAFLOWS) + 1) + flow_code
+        key = key * 2 + is_local
         present, number = np.unique(key, return_inverse=True)
         arrays = []
         for code in present.tolist():
-            rest, flow = divmod(code, len(DATAFLOWS) + 1)
+            rest, local = divmod(code, 2)
+            rest, flow = divmod(rest, len(DATAFLOWS) + 1)
             place, kind = divmod(rest, len(ORGANIZATIONS))
             depth, width = grid.values[place]
             flows = allowed if dataflow is None else np.array([flow])
-            arrays.append(ArrayChoice(float(depth), float(width), flows, kind))
+            arrays.append(ArrayChoice(float(depth), float(width), flows, kind, bool(local)))
         return number.ravel(), arrays
 
     # Times

@@ -165,6 +165,7 @@ class BatchAndOrderChoice:
             allowed=np.ascontiguousarray(allowed),
             lane_rate=hardware.vector_length * hardware.clock_hz,
             lane_cycles=self._pass.lane_cycles_of_request,
+            vector_operands=self._pass.vector_operands,
             is_prefill=self._preparation.phase == "prefill",
             longest_pass_s=self.longest_pass_s,
             message_fixed_s=self._link.fixed_s,
@@ -230,7 +231,7 @@ class BatchAndOrderChoice:
 
     def _scores(self, designs: PreparedDesigns, array_and_memory_s: FloatArray) -> FloatArray:
         """(n,) the larger, the better."""
-        vector_s = self._pass.vector_s(designs.in_pass, designs.listed)
+        vector_s = self._pass.vector_s(designs.in_pass, designs.listed, designs.activation_bytes)
         message_s = self._message_s(designs)
         pass_s = whole_pass_s(array_and_memory_s, vector_s, self._modelling) + message_s
         busy_s = array_and_memory_s + message_s

@@ -133,7 +133,7 @@ def _choose_over_designs(
             if best > 0.0 and requests <= best * least_s:
                 continue
             message_s = fixed_s + requests * request_s
-            vector_s = requests * choices.lane_cycles / choices.lane_rate[i]
+            lanes_s = requests * choices.lane_cycles / choices.lane_rate[i]
             gaining_s: Any = np.inf
             for order in range(len(choices.orders)):
                 if not choices.allowed[order, i]:
@@ -146,9 +146,18 @@ def _choose_over_designs(
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
                 placed = stage.place(ordered, requests, data_bytes, modelling)
+                vector = traffic.vector_streams(choices.vector_operands, placed)
                 _sums(
-                    operators, shapes, shape_of, placed, groups, i, modelling, table, part, totals
+                    (operators, shapes, shape_of),
+                    vector,
+                    placed,
+                    groups,
+                    i,
+                    modelling,
+                    (table, part, totals),
                 )
+                port_s = (vector[0] + vector[1]) * placed.on_chip_byte_s
+                vector_s = formula_operations.larger(lanes_s, port_s)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
@@ -163,18 +172,16 @@ def _is_tried(choices: stage_records.Choices, i: int, order: int, is_gaining: bo
 
 
 def _sums(
-    operators: FloatArray,
-    shapes: FloatArray,
-    shape_of: int,
+    work: tuple[FloatArray, FloatArray, int],
+    vector: Any,
     placed: stage_records.PlacedDesign,
     groups: stage_records.WeightGroups,
     i: int,
     modelling: stage_records.Modelling,
-    table: FloatArray,
-    part: FloatArray,
-    totals: FloatArray,
+    filled: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Fill ``totals``, the sums over a pass of design ``i``, a group of layers after the other."""
+    """Fill the last array, the sums over a pass of design ``i``, one group of layers at a time."""
+    (operators, shapes, shape_of), (table, part, totals) = work, filled
     totals[:] = 0.0
     for group in range(len(groups.shares)):
         share = groups.shares[group, i]
@@ -184,8 +191,10 @@ def _sums(
             for which in range(stage_records.N_SUMS):
                 totals[which] += share * part[which]
     moved = fields_at(stage_records.Moved, totals, 2, 1)
-    reads, writes = traffic.port_bytes(moved, placed, modelling.is_staged)
-    design = placed.design
+    reads, writes = traffic.port_bytes(moved, vector, placed, modelling.is_staged)
+    design, byte_s = placed.design, placed.on_chip_byte_s
+    port_s = pass_time.port_limited_s(reads[0], writes[0], vector, byte_s, modelling)
+    totals[0] = formula_operations.larger(totals[0], port_s)
     bandwidth = (design.on_chip_bandwidth_bytes_per_s, *design.tier_bandwidth_bytes_per_s)
     write_ratio = (design.on_chip_write_ratio, *design.tier_write_ratio)
     least_s = pass_time.power_limited_s(reads, writes, bandwidth, write_ratio)
@@ -257,7 +266,7 @@ def _fill_table(
         moved, times = stage.operator_cost(operator, shape, placed, weight_bytes, modelling)
         n = operator.instances
         table[lane] = times.time_s * n
-        table[LANES + lane] = shape.cycles * n
+        table[LANES + lane] = shape.active_cycles * n
         # In the order of the record; a loop over its fields is 3 % slower.
         table[2 * LANES + lane] = moved.array_reads * n
         table[3 * LANES + lane] = moved.array_writes * n

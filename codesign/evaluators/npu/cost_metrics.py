@@ -78,6 +78,7 @@ class SiliconMetrics:
     Args:
         operand_bits: (2, n) widths of the array's two operands.
         part: What one device has of the model.
+        filled_rows: (n,) share of the array's rows that hold data at most.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class SiliconMetrics:
         operand_bits: FloatArray,
         part: ModelPart,
         options: NpuOptions,
+        filled_rows: FloatArray,
     ) -> None:
+        self._filled_rows = filled_rows
         self._hardware = hardware
         self._bits = operand_bits
         self._n_devices = part.n_devices
@@ -145,7 +148,15 @@ class SiliconMetrics:
         """TDP of each component of one device."""
         first, second = self._bits
         energies = self.constants.operation_energies
-        return thermal_design_watts(self._hardware, first, second, energies)
+        return thermal_design_watts(self._hardware, first, second, energies, self._filled_rows)
+
+    @property
+    def cycle_joules(self) -> FloatArray:
+        """Energy of one cycle of the array with data in all rows."""
+        first, second = self._bits
+        energies = self.constants.operation_energies
+        watts = thermal_design_watts(self._hardware, first, second, energies)["array"]
+        return watts / self._hardware.clock_hz
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:
@@ -251,7 +262,9 @@ class CostMetrics:
     def silicon(self) -> SiliconMetrics:
         """Of the hardware."""
         designs = self.chosen.designs
-        return SiliconMetrics(designs.listed, designs.operand_bits, self.part, self.options)
+        return SiliconMetrics(
+            designs.listed, designs.operand_bits, self.part, self.options, designs.filled_rows
+        )
 
     @property
     def area_mm2(self) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns
+from codesign.base.columns import Columns, FloatArray
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
@@ -17,9 +17,16 @@ from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.format_mixture import is_mixed, mixture_words
-from codesign.models.hardware.accelerator import LEVEL_NAMES, LEVEL_TITLES, UNCHARGED_EDGE
+from codesign.models.hardware.accelerator import (
+    LEVEL_NAMES,
+    LEVEL_TITLES,
+    SCORE_PATHS,
+    UNCHARGED_EDGE,
+)
 from codesign.models.hardware.array import ORGANIZATIONS
+from codesign.models.machines.npu.operands import vector_operands
 from codesign.models.machines.npu.placement import KINDS
+from codesign.models.machines.npu.traffic import SCORE_BYTES, vector_streams
 
 
 def explain(
@@ -61,6 +68,11 @@ def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
     lane_joules = design.silicon.constants.lane_energy_joules
+    ported, joules = _vector_operands(design)
+    lanes_s = lane_cycles * batch / lanes_per_s
+    port_s = ported / float(hardware.levels.bandwidth_bytes_per_s[0, 0])
+    # Lanes or port, whichever takes longer over the pass.
+    unit_s = lanes_s if lanes_s @ table.count >= port_s @ table.count else port_s
     joined = max if pass_.options.vector == "overlapped" else float.__add__
     moving = _moving_operators(design, present)
     nothing = _InstanceCost(
@@ -71,7 +83,9 @@ def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
         count = float(table.count[i])
         operations = float(table.vector_ops_per_request[i]) * batch
         own = moving.get(name, nothing)
-        vector_s = float(lane_cycles[i]) * batch / lanes_per_s
+        vector_s = float(unit_s[i])
+        traffic = {**own.traffic_bytes}
+        traffic[LEVEL_NAMES[0]] += float(ported[i])
         bounds = {**own.seconds, "vector": vector_s}
         rows.append(
             {
@@ -87,17 +101,33 @@ def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
                 "matrix_s": count * own.time_s,
                 "vector_s": count * vector_s,
                 "work_flop": 2.0 * count * float(table.mac_per_request[i]) * batch,
-                "energy_joules": count * (own.energy_joules + operations * lane_joules),
-                "traffic_bytes": {
-                    level: count * moved for level, moved in own.traffic_bytes.items()
-                },
+                "energy_joules": count
+                * (own.energy_joules + operations * lane_joules + float(joules[i])),
+                "traffic_bytes": {level: count * moved for level, moved in traffic.items()},
             }
         )
-    rows += _power_limit(design, present)
+    rows += _wait(design, present)
     total = sum(row["time_s"] for row in rows) or 1.0
     for row in rows:
         row["time_share"] = row["time_s"] / total
     return rows
+
+
+def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
+    """(o,) bytes that the vector unit moves through the on-chip port, and energy of its operands.
+
+    All scores count with the softmax, those of the array's side of a buffer included.
+    """
+    operands = vector_operands(design.pass_.all_operators, design.pass_.options.fused)
+    hardware = design.working.accelerators
+    reads, writes = (moved[0] for moved in vector_streams(operands, design.working.placed))
+    levels, batch = hardware.levels, float(design.working.in_pass[0])
+    joules = reads * levels.read_energy_joules_per_byte[0, 0]
+    joules = joules + writes * levels.write_energy_joules_per_byte[0, 0]
+    activations = (operands.reads + operands.writes) * float(design.working.activation_bytes[0])
+    buffered = batch * (activations + 4.0 * operands.scores * SCORE_BYTES)
+    byte_joules = design.silicon.constants.score_buffer_joules_per_byte
+    return reads + writes, joules + buffered * byte_joules * hardware.scores_are_local[0]
 
 
 def _slowest(seconds: Mapping[str, float]) -> str:
@@ -106,19 +136,28 @@ def _slowest(seconds: Mapping[str, float]) -> str:
     return slowest if seconds[slowest] > 0 else "none"
 
 
-def _power_limit(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
-    """A row for the time that a memory at its power limit adds to the operators."""
+def _is_at_power_limit(design: DesignMetrics) -> bool:
+    """True if a memory at its power limit sets the time of array and memories."""
+    longest_s = float(design.power_limits_s[:, 0].max())
+    return longest_s > design.operators_s[0] and longest_s >= design.matrix_s[0]
+
+
+def _wait(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
+    """A row for the time that a power limit, or the vector unit at the port, adds to operators."""
     waiting_s = float((design.matrix_s - design.operators_s)[0])
     if not waiting_s > 0:
         return []
-    level = _name(design, int(design.power_limits_s[:, 0].argmax()))
+    name, bound = "vector_operands_at_the_port", "on-chip port"
+    if _is_at_power_limit(design):
+        level = _name(design, int(design.power_limits_s[:, 0].argmax()))
+        name, bound = f"power_limit_of_{level}", "power"
     return [
         {
-            "name": f"power_limit_of_{level}",
+            "name": name,
             "kind": "wait",
             "count": 1.0,
-            "bound": "power",
-            "matrix_bound": "power",
+            "bound": bound,
+            "matrix_bound": bound,
             "time_s": waiting_s,
             "compute_s": 0.0,
             "on_chip_s": 0.0,
@@ -134,7 +173,7 @@ def _power_limit(design: DesignMetrics, present: list[int]) -> list[OperatorRow]
 
 def _power_note(design: DesignMetrics) -> dict[str, str]:
     """By name of the memory at its power limit, if one is, what that does to the time."""
-    if not design.matrix_s[0] > design.operators_s[0]:
+    if not _is_at_power_limit(design):
         return {}
     level = int(design.power_limits_s[:, 0].argmax())
     ratio = float(design.at_places("write_energy_ratio")[level, 0])
@@ -176,7 +215,7 @@ def _moving_operators(design: DesignMetrics, present: list[int]) -> dict[str, _I
         reads[:, 0] * levels.read_energy_joules_per_byte
         + writes[:, 0] * levels.write_energy_joules_per_byte
     ).sum(axis=0)
-    joules = memory_joules + design.operator_cycles()[0] * design.cycle_joules[0]
+    joules = memory_joules + design.operator_cycles()[0] * design.silicon.cycle_joules[0]
     times = design.times
     seconds = (times.compute_s, times.on_chip_s, times.off_chip_s)
     return {
@@ -272,7 +311,8 @@ def _power(design: DesignMetrics, present: list[int]) -> list[PowerRow]:
         ),
         "vector": (
             design.tdp_by_component["vector"],
-            float(design.vector_joules[0]) / seconds,
+            float(design.vector_joules[0]) / seconds
+            + float(design.working.accelerators.score_buffer_watts[0]),
         ),
     }
     for level in present:
@@ -370,6 +410,24 @@ def _batch(design: DesignMetrics) -> str:
     return f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"
 
 
+_SCORE_PATHS = {
+    "local": "scores and vector operands pass a buffer between array and vector unit, which holds "
+    "two tiles of BLEN rows by MLEN keys; K and V stream once for each tile of rows",
+    "on_chip": "scores and vector operands pass the port of the on-chip memory",
+    "uncharged": "scores and vector operands pass no port: as in MemExplorer's tables",
+}
+
+
+def _work(options: NpuOptions) -> str:
+    """Work of the array that needs no data."""
+    if options.work == "padded":
+        return "a cycle of the array costs the energy of all its MACs, padding included"
+    return (
+        "a block of the array ends after its last column; rows without data draw no power, also in "
+        "the TDP, which is of the largest batch that fits"
+    )
+
+
 def notes(design: DesignMetrics) -> list[str]:
     """The assumptions that limit the numbers, for the options in force."""
     options, workload = design.options, design.workload
@@ -381,7 +439,8 @@ def notes(design: DesignMetrics) -> list[str]:
         f"usable, {topology} memory, {organization} array",
         _sharing(design),
         _batch(design),
-        "a cycle of the array costs the energy of all its MACs, padding included",
+        _work(options),
+        _SCORE_PATHS[SCORE_PATHS[int(design.working.accelerators.score_path[0])]],
         "the energies of operators leave out background power",
         "an operand's bytes are interleaved over the levels that hold it",
     ]

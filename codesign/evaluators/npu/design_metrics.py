@@ -94,7 +94,7 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def vector_s(self) -> FloatArray:
         """Vector unit in one pass."""
-        return self.pass_.vector_s(self.requests_in_pass, self._hardware)
+        return self.pass_.vector_s(self.requests_in_pass, self._hardware, self._activation_bytes)
 
     @cached_property
     def message_s(self) -> FloatArray:
@@ -166,11 +166,6 @@ class DesignMetrics(CostMetrics):
         return of_device * self.part.n_devices
 
     @cached_property
-    def cycle_joules(self) -> FloatArray:
-        """Energy of one cycle of the whole array, padded lanes included."""
-        return self.tdp_by_component["array"] / self._hardware.clock_hz
-
-    @cached_property
     def reads(self) -> FloatArray:
         """(l, n) bytes read at each level's port in one pass."""
         return self.chosen.each(self.totals.reads)
@@ -183,21 +178,25 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def array_joules(self) -> FloatArray:
         """Energy of the matrix array in one pass."""
-        return self.chosen.each(self.totals.cycles) * self.cycle_joules
+        return self.chosen.each(self.totals.active_cycles) * self.silicon.cycle_joules
 
     @cached_property
     def vector_joules(self) -> FloatArray:
-        """Energy of the vector unit in one pass."""
-        operations = self.pass_.vector_operations(self.requests_in_pass)
-        return operations * self.silicon.constants.lane_energy_joules
+        """Energy of the vector unit and of its buffer in one pass, without the buffer's leakage."""
+        constants, requests = self.silicon.constants, self.requests_in_pass
+        buffered = self.pass_.score_buffer_bytes(requests, self._activation_bytes)
+        buffered = buffered * self._hardware.scores_are_local
+        operations = self.pass_.vector_operations(requests)
+        joules = operations * constants.lane_energy_joules
+        return joules + buffered * constants.score_buffer_joules_per_byte
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
         return self.working.port_traffic(self.moved)
 
     def operator_cycles(self) -> FloatArray:
-        """(r, o) cycles of the array in one instance of each operator."""
-        return self._stage.cycles
+        """(r, o) cycles of the array in one instance, weighted by the rows that draw power."""
+        return self._stage.active_cycles
 
     @property
     def kv_held_share(self) -> FloatArray:
@@ -216,14 +215,14 @@ class DesignMetrics(CostMetrics):
         """Energy of one pass of all devices and links, background power included."""
         dynamic = self.level_joules.sum(axis=0)
         compute = self.array_joules + self.vector_joules
-        background = self._levels.background_watts.sum(axis=0) * self.pass_s
+        background = self._hardware.background_watts * self.pass_s
         of_device = dynamic + compute + background + self.link_joules
         return np.asarray(of_device * self.part.n_devices)
 
     @property
     def idle_watts(self) -> FloatArray:
         """Power of all devices while they wait: background power of their memories."""
-        return np.asarray(self._levels.background_watts.sum(axis=0) * self.part.n_devices)
+        return np.asarray(self._hardware.background_watts * self.part.n_devices)
 
     @property
     def held_requests(self) -> FloatArray:

@@ -37,7 +37,7 @@ def features(
     hardware, n_devices = designs.accelerators, part.n_devices
     levels = hardware.levels
     first_bits, second_bits = designs.operand_bits
-    parts = thermal_design_watts(hardware, first_bits, second_bits, energies)
+    parts = thermal_design_watts(hardware, first_bits, second_bits, energies, designs.filled_rows)
     watts = sum(parts.values(), start=np.zeros(1))
     off_chip = 1.0 - designs.pinned
     kv_bytes = designs.kv_request_bytes * designs.batch_size * off_chip[_KV]

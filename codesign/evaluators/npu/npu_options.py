@@ -25,6 +25,7 @@ from codesign.models.accounts.account_constants import (
 )
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import LinkTime, ModelPart
+from codesign.models.hardware.accelerator import ScorePath
 from codesign.models.hardware.array import Organization
 from codesign.models.hardware.collective_times import Link
 from codesign.models.machines.npu.stage_records import Modelling
@@ -48,6 +49,8 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 1.0,
         "topology": "staged",
         "batch": "best",
+        "score_path": "on_chip",
+        "work": "proportional",
     },
     "memexplorer": {
         "blocking": "array",
@@ -55,6 +58,8 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 0.5,
         "topology": "parallel",
         "batch": "capacity",
+        "score_path": "uncharged",
+        "work": "padded",
     },
 }
 
@@ -93,6 +98,16 @@ class NpuOptions(AccuracyOptions):
     """``staged``: bytes pass every tier above their own (MemExplorer), the tiers in the order that
     is fastest. ``parallel``: every off-chip interface sits on the die and feeds the on-chip memory
     itself; data are spread by bandwidth as far as the capacities allow."""
+    score_path: Annotated[ScorePath | None, unstored_at("uncharged")] = None
+    """Path of attention scores and of the vector unit's operands. ``local``: a buffer between array
+    and vector unit, which takes area and energy and holds two tiles of scores, BLEN rows by MLEN
+    keys each. ``on_chip``: the port of the on-chip memory, as in PLENA. ``uncharged``: no port, as
+    MemExplorer's tables and the first versions of the published problems have it. A space with the
+    parameter ``score_path`` decides between the first two."""
+    work: Annotated[Literal["proportional", "padded"] | None, unstored_at("padded")] = None
+    """``proportional``: a block of the array ends after its last column, columns of all heads share
+    the array's depth, and rows without data draw no power. ``padded``: PLENA's instructions, which
+    work on whole blocks of BLEN columns with all rows."""
     array: Organization = "flattened"
     """``flattened`` (PLENA), ``systolic`` (an R x C grid with SCALE-Sim's cycles) or ``ideal``; a
     space with the parameter ``array_organization`` says it itself."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,17 @@ from codesign.models.hardware.array import (
     DATAFLOWS,
     ORGANIZATIONS,
     column_slots,
+    filled_rows,
     flattened_cycles,
     ideal_cycles,
+    padded_cycles,
     systolic_cycles,
 )
+from codesign.models.hardware.formula_operations import inverse
 from codesign.models.machines.npu.calibrated import calibrated_cycles
+from codesign.models.machines.npu.operands import port_operands, vector_operands
 from codesign.models.machines.npu.operator_stage import kv_held_shares, operator_cost
-from codesign.models.machines.npu.pass_time import power_limited_s
+from codesign.models.machines.npu.pass_time import port_limited_s, power_limited_s
 from codesign.models.machines.npu.stage_records import (
     N_SUMS,
     LeastWork,
@@ -32,8 +37,9 @@ from codesign.models.machines.npu.stage_records import (
     PassTimes,
     Shape,
     StageOperator,
+    VectorOperands,
 )
-from codesign.models.machines.npu.traffic import array_passes
+from codesign.models.machines.npu.traffic import SCORE_BYTES, array_passes, vector_streams
 from codesign.models.workload.lowering import Phase
 from codesign.models.workload.operators import OperatorTable
 
@@ -89,9 +95,40 @@ class Pass:
         """(n,) cycles of one vector lane in one pass; ``batch_size`` is (n,)."""
         return batch_size * self.lane_cycles_of_request
 
-    def vector_s(self, batch_size: FloatArray, hardware: AcceleratorBatch) -> FloatArray:
-        """(n,) time of the vector unit in one pass; ``batch_size`` is (n,)."""
-        return self.lane_cycles(batch_size) / (hardware.vector_length * hardware.clock_hz)
+    def vector_s(
+        self, batch_size: FloatArray, hardware: AcceleratorBatch, activation_bytes: FloatArray
+    ) -> FloatArray:
+        """(n,) time of the vector unit in one pass: of its lanes, or of its operands at the port.
+
+        Args:
+            batch_size: (n,) requests in the pass.
+            activation_bytes: (n,) bytes of an activation.
+        """
+        lanes_s = self.lane_cycles(batch_size) / (hardware.vector_length * hardware.clock_hz)
+        moved = batch_size * hardware.scores_on_chip * self._vector_bytes(activation_bytes)
+        return np.maximum(lanes_s, moved * inverse(hardware.levels.bandwidth_bytes_per_s[0]))
+
+    def _vector_bytes(self, activation_bytes: FloatArray) -> FloatArray:
+        """(n,) bytes that the vector unit reads and writes for one request in one pass."""
+        operands = self.vector_operands
+        scores = 2.0 * operands.scores * SCORE_BYTES
+        return (operands.reads + operands.writes) * activation_bytes + scores
+
+    def score_buffer_bytes(
+        self, batch_size: FloatArray, activation_bytes: FloatArray
+    ) -> FloatArray:
+        """(n,) bytes through a buffer for scores in one pass; the arguments as of ``vector_s``."""
+        operators = self.operators
+        scores = (operators.scores_in + operators.scores_out) @ operators.instances
+        return batch_size * (self._vector_bytes(activation_bytes) + scores * SCORE_BYTES)
+
+    @cached_property
+    def vector_operands(self) -> VectorOperands:
+        """Operands of the vector unit for one request in one pass."""
+        count = self.all_operators.count
+        each = vector_operands(self.all_operators, self.options.fused)
+        sums: list[Any] = [values @ count for values in each]  # numbers, as the compiled loop needs
+        return VectorOperands(*sums)
 
     @cached_property
     def lane_cycles_of_request(self) -> float:
@@ -133,10 +170,11 @@ class Pass:
             kv_written=table.kv_written_elements_per_request,
             state_read=table.state_read_bytes_per_request,
             state_written=table.state_written_bytes_per_request,
+            **port_operands(table, self.options.score_path != "uncharged")._asdict(),
         )
 
     def shapes(self, wanted: tuple[ArrayShape, ...]) -> FloatArray:
-        """(8, u, o) the fields of ``Shape`` of arrays with batch sizes."""
+        """(9, u, o) the fields of ``Shape`` of arrays with batch sizes."""
         if wanted != self._last[0]:
             for array, size in wanted:
                 if (array, size) not in self._shapes:
@@ -145,17 +183,16 @@ class Pass:
         return self._last[1]
 
     def _fields(self, array: ArrayKind, size: float) -> FloatArray:
-        """(8, o) the fields of ``Shape`` of one array with one batch size."""
-        depth, width, organization, dataflow = (np.array([[value]]) for value in array)
-        shapes = self.shapes_of(depth, width, organization, dataflow, np.array([[size]]))
+        """(9, o) the fields of ``Shape`` of one array with one batch size."""
+        shapes = self.shapes_of(*(np.array([[value]]) for value in (*array, size)))
         return np.asarray(np.stack(np.broadcast_arrays(*shapes))[:, 0])
 
     def least_work(self, wanted: tuple[ArrayShape, ...]) -> LeastWork:
         """(u,) what passes of arrays with batch sizes need at least, wherever data live."""
         table, shapes = self.table, Shape(*self.shapes(wanted))
-        depth, width = np.array([array[:2] for array, _ in wanted]).T[:, :, None]
+        depth = np.array([[array[0]] for array, _ in wanted])
         size = np.array([size for _, size in wanted])
-        tile = np.minimum(depth, table.k) * np.minimum(shapes.slots * width, table.n)
+        tile = np.minimum(depth, table.k) * shapes.first_columns
         kv = table.kv_read_elements_per_request
         own, multiplies = table.is_attention, table.m_per_request > 0
         reads_weights = multiplies & ~own & (table.weights_read(np.ones((1, 1)))[0] > 0)
@@ -184,50 +221,72 @@ class Pass:
         width: FloatArray,
         organization: IntArray,
         dataflow: IntArray,
+        is_local: BoolArray,
         batch: FloatArray,
     ) -> Shape:
-        """(u, o) cycles and streams of ``u`` arrays; every argument is (u, 1)."""
-        table = self.table
+        """(u, o) cycles and streams of ``u`` arrays; every argument is (u, 1).
+
+        Args:
+            is_local: Whether a buffer holds the tiles of scores.
+        """
+        table, is_padded = self.table, self.options.work == "padded"
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
         slots = column_slots(table.k, depth, organization, self.is_per_head)
-        cycles = self._cycles_per_product(m, depth, width, organization, dataflow, slots)
+        cycles = self._cycles(m, n_products, depth, width, organization, dataflow, slots)
         near_stationary, near_inputs, near_spills = array_passes(
             m, table.k, table.n, depth, width, dataflow, organization, slots
         )
+        # A tile of scores has BLEN rows, and the next one needs the keys and values again.
+        is_scored = (self.operators.scores_in + self.operators.scores_out > 0) & is_local
+        row_blocks = np.maximum(np.ceil(m / width), 1.0)
+        near_stationary = np.where(
+            is_scored, np.maximum(near_stationary, row_blocks), near_stationary
+        )
+        is_streamed = (organization == ORGANIZATIONS.index("flattened")) & (not is_padded)
+        columns = np.where(is_streamed, slots, slots * width)
+        is_product = table.m_per_request > 0
         return Shape(
-            cycles=np.where(n_products > 0, cycles * n_products, 0.0),
+            cycles=cycles,
+            active_cycles=cycles * np.where(is_streamed, filled_rows(m, width), 1.0),
             rows=np.broadcast_to(m, cycles.shape),
             per_product=np.broadcast_to(1.0 / np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
-            slots=np.broadcast_to(slots, cycles.shape),
+            first_columns=np.where(is_product, np.minimum(columns, table.n), columns / slots),
             near_stationary=near_stationary,
             near_inputs=near_inputs,
             near_spills=near_spills,
         )
 
-    def _cycles_per_product(
+    def _cycles(
         self,
         m: FloatArray,
+        n_products: FloatArray,
         depth: FloatArray,
         width: FloatArray,
         organization: IntArray,
         dataflow: IntArray,
         slots: FloatArray,
     ) -> FloatArray:
+        """(u, o) cycles of all products of one instance."""
         k, n = self.table.k, self.table.n
         if self.options.blocking == "array":
             flattened = calibrated_cycles(self.table, m, depth, width, self._is_prefill)
+        elif self.options.work == "padded":
+            flattened = padded_cycles(m, k, n, depth, width, slots)
         else:
-            flattened = flattened_cycles(m, k, n, depth, width, slots)
+            columns = n * np.maximum(n_products, 1.0)
+            flattened = flattened_cycles(m, k, columns, depth, width, slots)
+            flattened = flattened / np.maximum(n_products, 1.0)
         systolic = np.select(
             [dataflow == code for code in range(len(DATAFLOWS))],
             [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
         )
         by_organization = (flattened, systolic, ideal_cycles(m, k, n, depth, width))
-        return np.select(
+        each = np.select(
             [organization == code for code in range(len(ORGANIZATIONS))], by_organization
         )
+        return np.where(n_products > 0, each * n_products, 0.0)
 
 
 class Stage:
@@ -270,17 +329,17 @@ class Stage:
         return [np.asarray((shares * values).sum(axis=0)) for values in fields]
 
     @property
-    def cycles(self) -> FloatArray:
-        """(n, o) cycles of the matrix array for one instance of each operator."""
-        return self._shape.cycles
+    def active_cycles(self) -> FloatArray:
+        """(n, o) cycles of the array for one instance, weighted by the rows that draw power."""
+        return self._shape.active_cycles
 
     @cached_property
     def operator_sums(self) -> FloatArray:
-        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
+        """(9, n) sums over the pass: seconds, active cycles, bytes in the order of ``Moved``."""
         count = self._pass.table.count
         sums = np.zeros((N_SUMS, len(self._designs)))
         for share, moved, times in self._of_groups:
-            tables = (times.time_s, self.cycles, *moved)
+            tables = (times.time_s, self.active_cycles, *moved)
             sums += share * np.stack([sum_over_operators(values, count) for values in tables])
         return sums
 
@@ -288,12 +347,20 @@ class Stage:
     def totals(self) -> FloatArray:
         """(s, n) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`.
 
-        The seconds are longer than those of the operators where a memory is at its power limit.
+        The seconds are longer than those of the operators where a memory is at its power limit, or
+        where the vector unit's operands fill the on-chip port.
         """
         sums, placed = self.operator_sums.copy(), self._designs.placed
-        moved = Moved(*sums[2:, :, None])
-        reads, writes = (traffic[..., 0] for traffic in self._designs.port_traffic(moved))
+        moved, vector = (
+            Moved(*sums[2:, :, None]),
+            vector_streams(self._pass.vector_operands, placed),
+        )
+        reads, writes = (traffic[..., 0] for traffic in self._designs.port_traffic(moved, vector))
         levels = self._designs.accelerators.levels
+        of_vector, byte_s = (vector[0][:, 0], vector[1][:, 0]), placed.on_chip_byte_s[:, 0]
+        modelling = self._designs.preparation.modelling
+        port_s = port_limited_s(reads[0], writes[0], of_vector, byte_s, modelling)
+        sums[0] = np.maximum(sums[0], port_s)
         bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
         sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
         held = kv_held_shares(placed.pinned[_KV], placed.kv_tails)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import (
     account_constants,
     link_time,
@@ -42,7 +42,7 @@ from codesign.models.machines.npu.calibrated import (
 )
 from codesign.models.machines.npu.operator_stage import pinned_shares
 from codesign.models.machines.npu.pass_time import ROUNDING, whole_pass_s
-from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES
+from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES, SCORE_BYTES
 
 _WIDEST_BYTES = 4.0
 """No number format is wider."""
@@ -56,12 +56,14 @@ class ArrayChoice(NamedTuple):
         width: Columns.
         dataflows: Positions in ``DATAFLOWS`` of those that are possible.
         organization: Position in ``ORGANIZATIONS``.
+        is_local: Whether a buffer holds the tiles of scores.
     """
 
     depth: float
     width: float
     dataflows: IntArray
     organization: int
+    is_local: bool
 
 
 class _Totals(NamedTuple):
@@ -72,10 +74,15 @@ class _Totals(NamedTuple):
     """
 
     cycles: float
+    active_cycles: float
     near_weights: float
     near_kv: float
-    near_inputs: float
+    near_activations: float
+    near_scores: float
     outputs: float
+    written_near_kv: float
+    written_near_state: float
+    written_scores: float
     sums: float
     near_state: float
     far_weights: float
@@ -139,8 +146,10 @@ class PassBounds:
         self._largest_activations = preparation.largest_activations
         self._options = options
         self._link = link_time(preparation.part, options)
-        self._lane_joules = account_constants(options).lane_energy_joules
-        self._totals: dict[tuple[float, float, int, int, float], _Totals] = {}
+        constants = account_constants(options)
+        self._lane_joules = constants.lane_energy_joules
+        self._buffer_joules = constants.score_buffer_joules_per_byte
+        self._totals: dict[tuple[float | bool, ...], _Totals] = {}
 
     def least(
         self,
@@ -155,21 +164,23 @@ class PassBounds:
         totals = self._totals_of(case, arrays, in_pass)
         weights, kv, written = self._off_chip_bytes(case, totals, held)
         moved = weights + kv + written
-        near_reads = (
-            totals.near_weights * case.weight_bytes
-            + totals.near_kv * case.kv_bytes
-            + totals.near_state
-            + totals.near_inputs * case.activation_bytes
-            + totals.sums * ACCUMULATOR_BYTES
-        )
-        near_writes = totals.outputs * case.activation_bytes + totals.sums * ACCUMULATOR_BYTES
+        near_reads, near_writes = self._near_bytes(case, totals)
+        vector = self._pass.vector_operands
+        scores = vector.scores * SCORE_BYTES
+        on_port = hardware.scores_on_chip * in_pass
+        vector_reads = (vector.reads * case.activation_bytes + scores) * on_port
+        vector_writes = (vector.writes * case.activation_bytes + scores) * on_port
+        if not self.modelling.is_vector_serial:
+            near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
         on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
+        if self.modelling.is_vector_serial:
+            near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
         compute = totals.cycles / hardware.clock_hz
         off_chip = self._off_chip_s(case, totals, moved, in_pass, held)
         matrix = busiest_s(compute, on_chip, off_chip, self.modelling)
         requests = np.full(len(case.array), in_pass)
         operations = self._pass.vector_operations(requests)
-        vector_s = self._pass.vector_s(requests, hardware)
+        vector_s = self._pass.vector_s(requests, hardware, case.activation_bytes)
         pass_s = whole_pass_s(matrix, vector_s, self.modelling)
         pass_s = pass_s + self._link.seconds(requests, case.activation_bytes)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
@@ -177,12 +188,32 @@ class PassBounds:
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
-        energy = energy + compute * case.array_watts + operations * self._lane_joules
+        active_s = totals.active_cycles / hardware.clock_hz
+        energy = energy + active_s * case.array_watts + operations * self._lane_joules
+        buffered = self._pass.score_buffer_bytes(requests, case.activation_bytes)
+        energy = energy + buffered * hardware.scores_are_local * self._buffer_joules
         sent = self._link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
-        at_rest = levels.background_watts.sum(axis=0) * self._part.n_devices
+        at_rest = hardware.background_watts * self._part.n_devices
         energy = dynamic + at_rest * pass_s
         return pass_s * ROUNDING, energy * ROUNDING, dynamic * ROUNDING
+
+    def _near_bytes(self, case: BestInputs, totals: _Totals) -> tuple[FloatArray, FloatArray]:
+        """Bytes that the array reads from on-chip memory in a pass and writes to it."""
+        sums, on_port = totals.sums * ACCUMULATOR_BYTES, case.hardware.scores_on_chip
+        return (
+            totals.near_weights * case.weight_bytes
+            + totals.near_kv * case.kv_bytes
+            + totals.near_state
+            + totals.near_activations * case.activation_bytes
+            + totals.near_scores * SCORE_BYTES * on_port
+            + sums,
+            totals.outputs * case.activation_bytes
+            + totals.written_near_kv * case.kv_bytes
+            + totals.written_near_state
+            + totals.written_scores * SCORE_BYTES * on_port
+            + sums,
+        )
 
     def _off_chip_bytes(
         self, case: BestInputs, totals: _Totals, held: float
@@ -254,48 +285,54 @@ class PassBounds:
         table = np.zeros((len(arrays), len(_Totals._fields)))
         for number in present.tolist():
             array = arrays[number]
-            of_flows = [
-                self._summed(array.depth, array.width, array.organization, flow, batch)
-                for flow in array.dataflows.tolist()
-            ]
+            of_flows = [self._summed(array, flow, batch) for flow in array.dataflows.tolist()]
             table[number] = np.min(of_flows, axis=0)
         return _Totals(*table[case.array].T)
 
-    def _summed(
-        self, depth: float, width: float, organization: int, dataflow: int, batch: float
-    ) -> _Totals:
-        key = (depth, width, organization, dataflow, batch)
+    def _summed(self, array: ArrayChoice, dataflow: int, batch: float) -> _Totals:
+        key = (array.depth, array.width, array.organization, dataflow, array.is_local, batch)
         if key not in self._totals:
-            self._totals[key] = self._sum(*key)
+            self._totals[key] = self._sum(*(np.array([[value]]) for value in key))
         return self._totals[key]
 
     def _sum(
-        self, depth: float, width: float, organization: int, dataflow: int, batch: float
+        self,
+        d: FloatArray,
+        w: FloatArray,
+        kind: IntArray,
+        flow: IntArray,
+        is_local: BoolArray,
+        b: FloatArray,
     ) -> _Totals:
-        pass_, table = self._pass, self._pass.table
-        d, w, b = (np.array([[value]]) for value in (depth, width, batch))
-        flow, kind = np.array([[dataflow]]), np.array([[organization]])
-        shapes = pass_.shapes_of(d, w, kind, flow, b)
+        pass_, table, batch = self._pass, self._pass.table, float(b[0, 0])
+        operators = pass_.operators
+        shapes = pass_.shapes_of(d, w, kind, flow, is_local, b)
         far, far_kv = off_chip_passes(shapes.rows, table.m_per_request > 0, w, flow, self.modelling)
-        kv = table.kv_read_elements_per_request * batch
-        state = table.state_read_bytes_per_request * batch
-        inputs = table.input_elements_per_request * pass_.moves_activations * batch
-        outputs = table.output_elements_per_request * pass_.moves_activations * batch
+        kv, state = operators.kv_read * batch, operators.state_read * batch
+        streamed = operators.inputs * shapes.near_inputs
+        streamed = streamed + operators.port_activations * shapes.near_stationary
+        outputs = (operators.outputs + operators.port_outputs) * batch
+        stored = operators.port_kv_written * batch
 
         def total(values: FloatArray) -> float:
             return float((np.broadcast_to(values, (1, len(table)))[0] * table.count).sum())
 
         return _Totals(
             cycles=total(shapes.cycles),
+            active_cycles=total(shapes.active_cycles),
             near_weights=total(shapes.weights_read * shapes.near_stationary),
-            near_kv=total(kv * shapes.near_stationary),
-            near_inputs=total(inputs * shapes.near_inputs),
+            near_kv=total(operators.port_kv * batch * shapes.near_stationary),
+            near_activations=total(streamed * batch),
+            near_scores=total(operators.scores_in * batch * shapes.near_inputs),
             outputs=total(outputs),
-            sums=total(outputs * shapes.near_spills),
+            written_near_kv=total(stored),
+            written_near_state=total(operators.port_state_written * batch),
+            written_scores=total(operators.scores_out * batch),
+            sums=total((outputs + stored) * shapes.near_spills),
             near_state=total(state * shapes.near_stationary),
             far_weights=total(shapes.weights_read * far),
             far_kv=far_kv * total(kv),
             far_state=far_kv * total(state),
-            written_kv=far_kv * total(table.kv_written_elements_per_request * batch),
-            written_state=far_kv * total(table.state_written_bytes_per_request * batch),
+            written_kv=far_kv * total(operators.kv_written * batch),
+            written_state=far_kv * total(operators.state_written * batch),
         )

@@ -72,7 +72,9 @@ class Preparation:
         self.options = options
         self.modelling = modelling_of(options, workload.phase)
         self.convention = workload.format_convention
-        self.units = UnitTables(library, options.technology_level)
+        self.units = UnitTables(
+            library, options.technology_level, options.score_path or "uncharged"
+        )
         self.largest_activations = largest_activations
 
     def prepared(self, designs: Columns) -> PreparedDesigns:
@@ -163,6 +165,41 @@ class Preparation:
     def powers_of_two(self) -> FloatArray:
         """(s,) the batch sizes of the rules."""
         return 2.0 ** np.arange(np.floor(np.log2(self.workload.max_batch)) + 1)
+
+    def largest_size(
+        self, sizes: FloatArray, capacity: FloatArray, weights: FloatArray, kv: FloatArray
+    ) -> IntArray:
+        """(n,) position of the largest batch size that the memory allows; the first at least.
+
+        Args:
+            sizes: (s,) batch sizes, ascending.
+            capacity: (n,) bytes of all memory levels.
+            weights: (n,) bytes of all weights.
+            kv: (n,) bytes that a request keeps.
+        """
+        if self.batch_policy == "capacity":
+            return np.searchsorted(sizes, self.largest_batch(capacity, weights, kv))
+        if self.phase == "prefill" or len(sizes) == 1:
+            # Requests are prefilled one after the other: holding more of them speeds up none.
+            return np.zeros(len(capacity), dtype=np.int64)
+        fits = weights + sizes[1:, None] * kv <= capacity
+        return np.asarray(fits.sum(axis=0))
+
+    def most_rows(self, sizes: FloatArray) -> FloatArray:
+        """(s,) rows of the product with most rows, by batch size."""
+        in_pass = sizes if self.phase == "decode" else np.ones_like(sizes)
+        return np.asarray(self.part.table.rows_per_product(in_pass[:, None]).max(axis=1))
+
+    def filled_rows(self, rows: FloatArray, width: FloatArray) -> FloatArray:
+        """(n,) share of the array's rows that draw power at most.
+
+        Args:
+            rows: (n,) rows of the largest product.
+            width: (n,) rows of the array.
+        """
+        return (
+            np.ones(len(width)) if self.options.work == "padded" else np.minimum(rows / width, 1.0)
+        )
 
     def largest_batch(
         self, capacity: FloatArray, weights: FloatArray, kv: FloatArray

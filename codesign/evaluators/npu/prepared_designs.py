@@ -32,7 +32,7 @@ from codesign.models.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
 from codesign.models.hardware.tier_order import fastest_first
 from codesign.models.machines.npu.calibrated import known_tiers
 from codesign.models.machines.npu.operator_stage import place, resident_bytes
-from codesign.models.machines.npu.placement import PRIORITIES, WRITTEN
+from codesign.models.machines.npu.placement import PRIORITIES, WRITTEN, Two
 from codesign.models.machines.npu.stage_records import (
     Moved,
     PlacedDesign,
@@ -44,10 +44,12 @@ from codesign.models.machines.npu.traffic import port_bytes
 if TYPE_CHECKING:
     from codesign.evaluators.npu.preparation import Preparation
 
+NOTHING = np.zeros(())
+"""No bytes."""
 BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
 """Bandwidth priorities; a code is the position here."""
-ArrayKind: TypeAlias = tuple[float, float, int, int]
-"""Depth, width, organization and dataflow of an array."""
+ArrayKind: TypeAlias = tuple[float, float, int, int, bool]
+"""Depth, width, organization and dataflow of an array, and whether a buffer holds its scores."""
 ArrayShape: TypeAlias = tuple[ArrayKind, float]
 """An array with a batch size."""
 
@@ -256,15 +258,15 @@ class PreparedDesigns:
         """Position of the largest, with which the choice begins."""
         if BATCH_SIZE in self.columns:
             return np.searchsorted(self.sizes, self.columns[BATCH_SIZE].lookup(float))
-        preparation = self.preparation
-        weights, kv, capacity = self.all_weight_bytes, self.kv_request_bytes, self.capacity_bytes
-        if preparation.batch_policy == "capacity":
-            return np.searchsorted(self.sizes, preparation.largest_batch(capacity, weights, kv))
-        if preparation.phase == "prefill" or len(self.sizes) == 1:
-            # Requests are prefilled one after the other: holding more of them speeds up none.
-            return np.zeros(len(self), dtype=np.int64)
-        fits = weights + self.sizes[1:, None] * kv <= capacity
-        return np.asarray(fits.sum(axis=0))
+        needs = (self.capacity_bytes, self.all_weight_bytes, self.kv_request_bytes)
+        return self.preparation.largest_size(self.sizes, *needs)
+
+    @cached_property
+    def filled_rows(self) -> FloatArray:
+        """Share of the array's rows that the largest batch fills in some operator."""
+        rows = self.preparation.most_rows(self.sizes)[self.most_size]
+        filled = self.preparation.filled_rows(rows, self.listed.array_width)
+        return np.where(self.organization == ORGANIZATIONS.index("flattened"), filled, 1.0)
 
     @cached_property
     def batch_size(self) -> FloatArray:
@@ -302,6 +304,7 @@ class PreparedDesigns:
             hardware.array_width[few],
             self.organization[few],
             self.dataflow[few],
+            hardware.scores_are_local[few] > 0,
         )
         return tuple(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -313,7 +316,8 @@ class PreparedDesigns:
     @cached_property
     def _kinds(self) -> tuple[IntArray, IntArray]:
         flow = self.dataflow * len(ORGANIZATIONS) + self.organization
-        return distinct(*combined(self.columns["pe_array"].codes, flow))
+        is_local = (self.listed.scores_are_local > 0).astype(np.int64)
+        return distinct(*combined(self.columns["pe_array"].codes, flow * 2 + is_local))
 
     @property
     def shapes(self) -> tuple[ArrayShape, ...]:
@@ -352,6 +356,7 @@ class PreparedDesigns:
             matrix_share=self.matrix_share.reshape(shape),
             is_shared=self.is_shared_freely.reshape(shape),
             storage=self.storage.reshape(shape),
+            scores_on_chip=hardware.scores_on_chip.reshape(shape),
             data_capacity_bytes=(preparation.data_share * levels.capacity_bytes[0]).reshape(shape),
             on_chip_capacity_bytes=levels.capacity_bytes[0].reshape(shape),
             on_chip_bandwidth_bytes_per_s=levels.bandwidth_bytes_per_s[0].reshape(shape),
@@ -393,7 +398,14 @@ class PreparedDesigns:
             ]
         )
 
-    def port_traffic(self, moved: Moved) -> tuple[FloatArray, FloatArray]:
-        """(l, n, ...) bytes read and written at every level's port, of (n, ...) moved bytes."""
-        reads, writes = port_bytes(moved, self.placed, self.preparation.modelling.is_staged)
+    def port_traffic(
+        self, moved: Moved, vector: Two = (NOTHING, NOTHING)
+    ) -> tuple[FloatArray, FloatArray]:
+        """(l, n, ...) bytes read and written at every level's port, of (n, ...) moved bytes.
+
+        Args:
+            vector: Bytes that the vector unit reads and writes on chip.
+        """
+        is_staged = self.preparation.modelling.is_staged
+        reads, writes = port_bytes(moved, vector, self.placed, is_staged)
         return np.stack(reads), np.stack(writes)

@@ -35,6 +35,7 @@ class SiliconBounds(SiliconMetrics):
         vector_lengths: (n,) the least and the largest.
         operand_bits: (2, n) the narrowest and the widest operands.
         part: What one device has of the model.
+        filled_rows: (n,) share of the array's rows that hold data in the largest batch, at least.
     """
 
     def __init__(
@@ -44,10 +45,11 @@ class SiliconBounds(SiliconMetrics):
         operand_bits: tuple[FloatArray, FloatArray],
         part: ModelPart,
         options: NpuOptions,
+        filled_rows: FloatArray,
     ) -> None:
         smallest, largest = (replace(hardware, vector_length=lanes) for lanes in vector_lengths)
-        super().__init__(smallest, operand_bits[0], part, options)
-        self._largest = SiliconMetrics(largest, operand_bits[1], part, options)
+        super().__init__(smallest, operand_bits[0], part, options, filled_rows)
+        self._largest = SiliconMetrics(largest, operand_bits[1], part, options, filled_rows)
 
     @cached_property
     def _cuts(self) -> list[tuple[PricedAccelerators, PricedAccelerators, FloatArray]]:

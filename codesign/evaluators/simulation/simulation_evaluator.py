@@ -38,11 +38,19 @@ from codesign.models.machines.simulation.simulated_npu import (
     SimulatedOperator,
     simulate,
 )
-from codesign.models.machines.simulation.tiles import OperatorWork, Steps, Tiling, steps
+from codesign.models.machines.simulation.tiles import (
+    OperatorWork,
+    Steps,
+    Tiling,
+    score_tile_elements,
+    steps,
+)
 from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload import Request
 from codesign.models.workload.precision import find_format
 
+_SCORE_BYTES = 2.0
+"""A score of 16 bits."""
 DemandTiming: TypeAlias = Literal["paced", "first_use"]
 
 
@@ -115,12 +123,16 @@ class Simulator:
         activation = float(designs.activation_bytes[design])
         kv = float(designs.kv_bytes[design]) * requests
         moves = float(self.pass_.moves_activations[operator]) * activation * requests
+        n_products = float(self._n_products[design, operator])
+        rows, inner = float(self._rows[design, operator]), float(table.k[operator])
+        columns = float(table.n[operator])
         return OperatorWork(
-            n_products=float(self._n_products[design, operator]),
-            rows=float(self._rows[design, operator]),
+            n_products=n_products,
+            rows=rows,
             is_per_head=bool(self.pass_.is_per_head[operator]),
-            inner=float(table.k[operator]),
-            columns=float(table.n[operator]),
+            inner=inner,
+            columns=columns,
+            **self._port_bytes(design, operator, n_products * inner, (rows, columns)),
             weight_bytes=float(
                 self._weight_elements[design, operator] * designs.weight_bytes[design]
             ),
@@ -133,6 +145,81 @@ class Simulator:
             + float(table.state_written_bytes_per_request[operator]) * requests,
             sum_bytes=activation,
         )
+
+    def _port_bytes(
+        self, design: int, operator: int, inner: float, sides: tuple[float, float]
+    ) -> dict[str, Any]:
+        """What the array's tiles take from the on-chip port and put there, beside activations.
+
+        Args:
+            inner: Inner size of all products together.
+            sides: Rows and columns of one product.
+        """
+        table, designs = self.pass_.table, self.designs
+        (rows, columns), requests = sides, float(designs.in_pass[design])
+        activation, kv = float(designs.activation_bytes[design]), float(designs.kv_bytes[design])
+
+        def of_operator(name: str) -> float:
+            return float(getattr(table, f"{name}_per_request")[operator]) * requests
+
+        cached, state = of_operator("kv_read_elements"), of_operator("state_read_bytes")
+        if self.options.score_path == "uncharged":
+            stationary = cached * kv + state
+            names = ("port_output_bytes", "port_written_bytes", "kv_written_elements")
+            nothing = dict.fromkeys((*names, "score_in_bytes", "score_out_bytes"), 0.0)
+            return {"port_stationary_bytes": stationary, "is_scored": False, **nothing}
+        is_softmax = table.kinds[operator] in ("attention_qk", "attention_pv")
+        is_own = inner > 0 and bool(table.is_attention[operator])
+        results = rows * columns * inner / float(table.k[operator]) if inner else 0.0
+        read = of_operator("score_read_elements") if inner else 0.0
+        written = results if inner and of_operator("score_written_elements") else 0.0
+        moved = of_operator("input_elements") + cached + state + read
+        again = max((rows + columns) * inner - moved, 0.0) if is_own else 0.0
+        stored, kept = of_operator("kv_written_elements"), of_operator("state_written_bytes")
+        beyond = results - written - of_operator("output_elements") - stored - kept
+        port = float(designs.accelerators.scores_on_chip[design]) * _SCORE_BYTES
+        stationary = cached * kv + state + again * (kv if is_softmax else activation)
+        return {
+            "port_stationary_bytes": stationary,
+            "port_output_bytes": max(beyond, 0.0) * activation if is_own else 0.0,
+            "port_written_bytes": stored * kv + kept,
+            "kv_written_elements": stored,
+            "score_in_bytes": read * port,
+            "score_out_bytes": written * port,
+            "is_scored": read + written > 0,
+        }
+
+    def vector_bytes(self, design: int) -> tuple[float, float]:
+        """Bytes that the vector unit reads from on-chip memory in a pass and writes to it.
+
+        Scores go through it tile by tile.
+        """
+        table, designs = self.pass_.all_operators, self.designs
+        if not designs.accelerators.scores_on_chip[design]:
+            return 0.0, 0.0
+        requests, tiling = float(designs.in_pass[design]), self.tiling(design)
+        activation = float(designs.activation_bytes[design])
+        reads = writes = 0.0
+        for i, kind in enumerate(table.kinds):
+            instances = float(table.count[i]) * requests
+            results = float(table.output_elements_per_request[i])
+            summed = float(table.score_written_elements_per_request[i])
+            if kind == "attention_qk":
+                products = float(table.products_per_request[i])
+                rows, keys = float(table.m_per_request[i]), float(table.n[i])
+                scores = float(score_tile_elements(rows, keys, tiling).sum()) * products
+                reads += instances * scores * _SCORE_BYTES
+                writes += instances * summed * _SCORE_BYTES
+            elif kind == "linear_attention":
+                reads += instances * summed * _SCORE_BYTES
+                writes += instances * summed * _SCORE_BYTES
+            elif kind == "vector" and self.options.fused:
+                reads += instances * float(table.input_elements_per_request[i]) * activation
+                writes += instances * results * activation
+            elif kind == "gemm" and table.vector_ops_per_request[i] > 0:
+                reads += instances * results * activation
+                writes += instances * results * activation
+        return reads, writes
 
     def tiling(self, design: int) -> Tiling:
         """Array, on-chip memory and dataflow by which the design cuts an operator."""
@@ -148,6 +235,8 @@ class Simulator:
             held_bytes=(float(held[0]), float(held[1]), float(held[2])),
             pinned=(float(pinned[0]), float(pinned[1]), float(pinned[2])),
             tile_bytes=float(hardware.macs_per_cycle[design] * designs.weight_bytes[design]),
+            is_padded=options.work == "padded",
+            is_local=bool(hardware.scores_are_local[design]),
             is_paced=options.demand == "paced",
         )
 
@@ -219,7 +308,19 @@ class SimulatedMetrics(DesignMetrics):
 
     @property
     def matrix_s(self) -> FloatArray:
-        return np.asarray(np.maximum(self.operators_s, self.power_limits_s.max(axis=0)))
+        port_bytes = self.reads[0] + self.writes[0]
+        if self.options.vector == "serial":
+            port_bytes = port_bytes - self._vector_bytes.sum(axis=0)
+        port_s = port_bytes / self.at_places("bandwidth_bytes_per_s")[0]
+        longest = np.maximum(port_s, self.power_limits_s.max(axis=0))
+        return np.asarray(np.maximum(self.operators_s, longest))
+
+    @cached_property
+    def _vector_bytes(self) -> FloatArray:
+        """(2, n) bytes that the vector unit reads from on-chip memory in a pass, and writes."""
+        return np.array(
+            [self._simulator.vector_bytes(design) for design in range(len(self.batch_size))]
+        ).T
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         reads, writes = (self._by_level(name) for name in ("reads", "writes"))
@@ -234,14 +335,16 @@ class SimulatedMetrics(DesignMetrics):
         return moved
 
     def operator_cycles(self) -> FloatArray:
-        return self.times.compute_s * self.working.accelerators.clock_hz[:, None]
+        return self._of_runs("active_cycles")
 
     @cached_property
     def totals(self) -> PassTotals:
         count = self.pass_.table.count
         reads, writes = (np.einsum("lno,o->ln", moved, count) for moved in self.operator_traffic())
+        reads[0] += self._vector_bytes[0]
+        writes[0] += self._vector_bytes[1]
         cycles = sum_over_operators(self.operator_cycles(), count)
-        return self.chosen.totals._replace(cycles=cycles, reads=reads, writes=writes)
+        return self.chosen.totals._replace(active_cycles=cycles, reads=reads, writes=writes)
 
     @cached_property
     def offchip_bytes(self) -> FloatArray:

@@ -115,16 +115,18 @@ class Constants:
     """One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm."""
     lane_energy_joules: float = _number("J")
     """One operation of one lane of the vector unit, 7 nm."""
+    score_buffer_joules_per_byte: float = _number("J")
+    """A byte read from the buffer between array and vector unit, or written to it, 7 nm."""
 
     @property
     def operation_energies(self) -> OperationEnergies:
         """What an operation takes."""
-        return OperationEnergies(self.mac_energy_joules, self.lane_energy_joules)
+        return OperationEnergies(*(getattr(self, name) for name in ENERGIES))
 
 
 CONSTANTS: tuple[str, ...] = tuple(item.name for item in fields(Constants))
 """The names of all constants."""
-ENERGIES = ("mac_energy_joules", "lane_energy_joules")
+ENERGIES = ("mac_energy_joules", "lane_energy_joules", "score_buffer_joules_per_byte")
 """Those of an operation, on which more depends than what designs cost."""
 _UNITS = {item.name: str(item.metadata["unit"]) for item in fields(Constants)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -37,6 +38,15 @@ REQUIRED_PARAMETERS = frozenset(
     {"pe_array", "vector_length", "sram_dies", "sram_3d_layers"}
     | {"tier1_technology", "tier1_stacks"}
 )
+SCORE_PATH = "score_path"
+"""Parameter: path of attention scores and of the vector unit's operands."""
+ScorePath: TypeAlias = Literal["local", "on_chip", "uncharged"]
+SCORE_PATHS: tuple[ScorePath, ...] = get_args(ScorePath)
+"""Paths of scores; a code is the position here."""
+_LOCAL, _ON_CHIP = SCORE_PATHS.index("local"), SCORE_PATHS.index("on_chip")
+SCORE_BUFFER_BYTES_PER_MAC = 4.0
+"""Bytes of the buffer between array and vector unit, for each multiply-accumulate unit: two tiles
+of BLEN rows by MLEN keys, one written while the other is read, of 16 bits a score [ours]."""
 LEVEL_NAMES = ("on_chip", *(f"tier{i}" for i in range(1, MOST_TIERS + 1)))
 """Memory levels, as results name them."""
 LEVEL_TITLES = ("on-chip", *(f"tier {i}" for i in range(1, MOST_TIERS + 1)))
@@ -45,7 +55,7 @@ TIER_TECHNOLOGIES = tuple(f"tier{i}_technology" for i in range(1, MOST_TIERS + 1
 """Parameters: the technology of each off-chip tier."""
 OPTIONAL_PARAMETERS = frozenset(
     {f"tier{i}_{part}" for i in range(2, MOST_TIERS + 1) for part in ("technology", "stacks")}
-    | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization"}
+    | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization", SCORE_PATH}
     | {UNCHARGED_EDGE}
 )
 
@@ -114,10 +124,12 @@ class AcceleratorBatch:
         vector_length: (n,) elements of a vector instruction.
         clock_hz: (n,) clock of array and vector unit.
         stated_tdp_watts: (n,) TDP of the datasheet; 0 where it is to be modelled.
-        planar_sram_bytes: (n,) on-chip memory beside the compute; NaN where it is that of a whole
-            shipped device, of which nobody knows the area.
+        planar_sram_bytes: (n,) SRAM beside the compute, the buffer for scores included; NaN where
+            it is that of a whole shipped device, of which nobody knows the area.
         layer_bytes: (n,) capacity of one 3D-stacked layer; 0 without layers.
         n_layers: (n,) 3D-stacked layers.
+        score_path: (n,) position in ``SCORE_PATHS``.
+        score_buffer_watts: (n,) background power of the buffer for scores.
     """
 
     array_depth: FloatArray
@@ -129,11 +141,28 @@ class AcceleratorBatch:
     planar_sram_bytes: FloatArray
     layer_bytes: FloatArray
     n_layers: FloatArray
+    score_path: IntArray
+    score_buffer_watts: FloatArray
 
     @property
     def macs_per_cycle(self) -> FloatArray:
         """(n,) multiply-accumulates of the array in one cycle."""
         return self.array_depth * self.array_width
+
+    @property
+    def scores_on_chip(self) -> FloatArray:
+        """(n,) 1 if scores and vector operands pass the on-chip port, else 0."""
+        return np.asarray(self.score_path == _ON_CHIP, dtype=np.float64)
+
+    @property
+    def scores_are_local(self) -> FloatArray:
+        """(n,) 1 if they pass a buffer between array and vector unit, else 0."""
+        return np.asarray(self.score_path == _LOCAL, dtype=np.float64)
+
+    @property
+    def background_watts(self) -> FloatArray:
+        """(n,) power of all memories at rest."""
+        return np.asarray(self.levels.background_watts.sum(axis=0) + self.score_buffer_watts)
 
 
 class _Gathered:
@@ -225,10 +254,17 @@ class UnitTables:
     Args:
         library: Memory technologies by name.
         level: Which value of a published range to take.
+        score_path: Path of scores in designs that state none.
     """
 
-    def __init__(self, library: Mapping[str, MemoryTechnology], level: Level = "typical") -> None:
+    def __init__(
+        self,
+        library: Mapping[str, MemoryTechnology],
+        level: Level = "typical",
+        score_path: ScorePath = "uncharged",
+    ) -> None:
         self._library = library
+        self.score_path = score_path
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
         self.known_levels: dict[tuple[tuple[Value, ...], ...], FloatArray] = {}
@@ -320,6 +356,10 @@ def build_accelerators(
     n_layers = layer.counts
     is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
     planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
+    score_path = _score_path(designs, units, n)
+    n_macs = designs["pe_array"].lookup(lambda dims: dims[0] * dims[1])
+    buffer_bytes = np.where(score_path == _LOCAL, SCORE_BUFFER_BYTES_PER_MAC * n_macs, 0.0)
+    buffer_watts = buffer_bytes * units.value("sram", "background_power") if n else buffer_bytes
     return AcceleratorBatch(
         array_depth=designs["pe_array"].lookup(lambda dims: dims[0]),
         array_width=designs["pe_array"].lookup(lambda dims: dims[1]),
@@ -327,10 +367,24 @@ def build_accelerators(
         clock_hz=_number(designs, "clock_hz", DEFAULT_CLOCK_HZ),
         levels=_levels(designs, units, n),
         stated_tdp_watts=_number(designs, "stated_tdp_watts", 0.0),
-        planar_sram_bytes=planar_sram_bytes,
+        planar_sram_bytes=planar_sram_bytes + buffer_bytes,
         layer_bytes=np.where(n_layers > 0, layer.per_unit("capacity"), 0.0),
         n_layers=n_layers,
+        score_path=score_path,
+        score_buffer_watts=buffer_watts,
     )
+
+
+def _score_path(designs: Columns, units: UnitTables, n: int) -> IntArray:
+    """(n,) position of each design's path in ``SCORE_PATHS``."""
+    if SCORE_PATH not in designs:
+        return np.full(n, SCORE_PATHS.index(units.score_path))
+
+    def position(name: str) -> float:
+        check_known(SCORE_PATH, name, SCORE_PATHS)
+        return float(SCORE_PATHS.index(name))
+
+    return designs[SCORE_PATH].lookup(position).astype(np.int64)
 
 
 def n_tiers_of(designs: Columns) -> int:

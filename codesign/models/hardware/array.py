@@ -73,23 +73,47 @@ def flattened_cycles(
 ) -> FloatArray:
     """Cycles of an (m x k) by (k x n) product on a flattened array.
 
-    Limiting assumption: blocks are padded to the array, and filling and draining it is hidden
-    behind the next block. The dataflow changes the traffic, not the cycles. As the array takes
-    ``depth`` operands a cycle, streaming k x n weights past one row takes k n / depth cycles.
+    A cycle streams one column, or ``slots`` of them side by side, past ``width`` rows. A block ends
+    after its last column, so columns need no padding; rows and the inner size do. Limiting
+    assumption: filling and draining the array is hidden behind the next block. The dataflow changes
+    the traffic, not the cycles. As the array takes ``depth`` operands a cycle, streaming k x n
+    weights past one row takes k n / depth cycles.
 
     Args:
         m: Rows of the result; in attention, tokens times the query heads that share the keys.
         k: Inner size.
-        n: Columns of the result.
+        n: Columns of the result, of all products whose columns may stand side by side.
         depth: MLEN, the reduction in a cycle.
-        width: BLEN, the block's rows and columns.
+        width: BLEN, the rows of a block.
         slots: Columns side by side in the depth, see :func:`column_slots`.
+
+    Returns:
+        Cycles; ``ceil(m/width) ceil(k/depth) ceil(n/slots)``.
+    """
+    return np.asarray(np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / slots))
+
+
+def padded_cycles(
+    m: FloatArray,
+    k: FloatArray,
+    n: FloatArray,
+    depth: FloatArray,
+    width: FloatArray,
+    slots: FloatArray | float = 1.0,
+) -> FloatArray:
+    """Cycles of one product in PLENA's instructions [PLENA]_, which work on whole blocks.
+
+    The arguments are those of :func:`flattened_cycles`.
 
     Returns:
         Cycles; ``ceil(m/width) ceil(k/depth) ceil(n/(slots width)) width``.
     """
-    blocks = np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / (slots * width))
-    return np.asarray(blocks * width)
+    return flattened_cycles(m, k, np.ceil(n / (slots * width)) * width, depth, width)
+
+
+def filled_rows(m: FloatArray, width: FloatArray) -> FloatArray:
+    """Share of the array's rows that hold data while a product of ``m`` rows runs."""
+    return np.asarray(m / np.maximum(np.ceil(m / width) * width, 1.0))
 
 
 def systolic_cycles(

@@ -37,10 +37,17 @@ class OperationEnergies:
         mac_joules: One 8-bit multiply-accumulate with its share of the array's registers and
             control.
         lane_joules: One operation of one lane of the vector unit.
+        score_buffer_joules_per_byte: A byte read from the buffer for scores, or written to it.
     """
 
     mac_joules: float
     lane_joules: float
+    score_buffer_joules_per_byte: float
+
+
+SCORE_BUFFER_BYTES_PER_LANE = 8.0
+"""Bytes through the buffer for scores for each score, once for each lane and cycle: 16 bits written
+and read on both sides of the vector unit."""
 
 
 def mac_energy_joules(
@@ -60,10 +67,14 @@ def thermal_design_watts(
     first_bits: FloatArray,
     second_bits: FloatArray,
     energies: OperationEnergies,
+    filled_rows: FloatArray | float = 1.0,
 ) -> dict[str, FloatArray]:
     """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` and so on.
 
+    The vector unit has the buffer for scores. Rows of the array without data draw no power.
+
     Args:
+        filled_rows: Share of the array's rows that hold data at most.
         first_bits: (n,) width of the array's one operand.
         second_bits: (n,) width of the other.
         energies: Of an operation.
@@ -72,9 +83,11 @@ def thermal_design_watts(
     clock = accelerators.clock_hz
     memory = levels.background_watts + levels.peak_read_watts
     mac_joules = mac_energy_joules(first_bits, second_bits, energies)
-    array = accelerators.macs_per_cycle * clock * mac_joules
-    lane_watts = clock * OPERATIONS_PER_LANE * energies.lane_joules
-    vector = accelerators.vector_length * lane_watts
+    array = accelerators.macs_per_cycle * clock * mac_joules * filled_rows
+    buffer_joules = SCORE_BUFFER_BYTES_PER_LANE * energies.score_buffer_joules_per_byte
+    lane_joules = OPERATIONS_PER_LANE * energies.lane_joules
+    lane_watts = clock * (lane_joules + accelerators.scores_are_local * buffer_joules)
+    vector = accelerators.vector_length * lane_watts + accelerators.score_buffer_watts
     # Of a stated TDP the array has what vector unit and memories leave.
     stated = accelerators.stated_tdp_watts
     left = np.maximum(stated - vector - memory.sum(axis=0), 0.0)

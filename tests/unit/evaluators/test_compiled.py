@@ -323,16 +323,14 @@ def test_machine_code_is_kept_under_the_content_of_the_source(
     original = machine_code.cache_folder.__wrapped__()
     assert original is not None and original == machine_code.cache_folder.__wrapped__()
     package = tmp_path / "package"
-    for part in (("models", "hardware"), ("models", "machines", "npu")):
-        folder = package.joinpath(*part)
+    machine = package / "models" / "machines" / "npu"
+    for folder in (package / "models" / "hardware", machine):
         folder.mkdir(parents=True)
         (folder / "formula.py").write_text("x = 1")
     names = []
     for text in ("x = 1", "x = 2", "x = 1"):
         (package / "models" / "hardware" / "formula.py").write_text(text)
-        monkeypatch.setattr(
-            machine_code, "__file__", str(package / "models" / "machines" / "npu" / "code.py")
-        )
+        monkeypatch.setattr(machine_code, "__file__", str(machine / "machine_code.py"))
         names.append(machine_code.cache_folder.__wrapped__())
     assert names[0] == names[2] != names[1]
 

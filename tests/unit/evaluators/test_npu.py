@@ -104,7 +104,7 @@ def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
     spilled = 1 - third / (rows * (k + n))
     activations = (rows * k * column_blocks + rows * n) * spilled
     assert row["traffic_bytes"]["tier1"] == pytest.approx(80 * (weights + activations), rel=1e-9)
-    slowest = activations / 2e12 + 100e-9 + 1.5e-9 + 2048 * 128 / 4e12
+    slowest = activations / 2e12 + 100e-9 + 1.5e-9 + 2048 / 4e12  # of the first column
     assert row["off_chip_s"] == pytest.approx(80 * slowest, rel=1e-9)
     # Output stationary, the array streams the weights once per 128 rows and the inputs once per
     # 128 columns; the port of the die, which also takes what comes from the tier, is the limit.
@@ -129,7 +129,7 @@ def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(
     weights = k * n * (1 + (1 - third / (k * n)) * 15)
     activations = (rows * k * 2 + rows * n) * (1 - third / (rows * (k + n)))
     streams = [weights / (share * 4e12), activations / ((1 - share) * 4e12)]
-    fill = 100e-9 + 1.5e-9 + 2048 * 128 / 4e12
+    fill = 100e-9 + 1.5e-9 + 2048 / 4e12
     told = evaluator("prefill", profile="plain").explain(base)
     row = next(row for row in told.operators if row["name"] == "down_projection")
     assert row["off_chip_s"] == pytest.approx(80 * (max(streams) + fill), rel=1e-9)
@@ -180,10 +180,14 @@ def test_the_edge_of_a_design_decided_in_part_is_known_exactly() -> None:
 
 
 def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
-    # Scores in prefill, keys stationary: a tile of keys is as deep as a head, 128, and holds 128
-    # positions in each of the 2048 / 128 slots.
-    row = operator("attention_qk", "prefill", dataflow="ws", profile="plain")
-    tile = 128 * 16 * 128
+    # Scores in prefill: the array starts with a key of 128 elements in each of 2048 / 128 slots;
+    # padded, with 128 of them in each.
+    for work, columns in (("proportional", 1), ("padded", 128)):
+        row = operator("attention_qk", "prefill", dataflow="ws", work=work, score_path="uncharged")
+        _check_first_chunk(row, 128 * 16 * columns)
+
+
+def _check_first_chunk(row: dict[str, Any], tile: float) -> None:
     first_chunk = (1.5e-9 + tile / 4e12) + (100e-9 + tile / 4e12)
     assert row["bound"] == "compute"
     assert row["time_s"] - row["compute_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
@@ -335,7 +339,9 @@ def test_staged_bytes_pass_every_level_above_their_own() -> None:
     staged, direct = (
         {
             row["name"]: (row["read_bytes"], row["written_bytes"])
-            for row in evaluator("decode", topology=topology).explain(design).levels
+            for row in evaluator("decode", topology=topology, batch="capacity")
+            .explain(design)
+            .levels
         }
         for topology in ("staged", "parallel")
     )

@@ -228,12 +228,10 @@ def _operator_times(
 def _tile_bytes(
     operator: StageOperator, shape: Shape, design: StageDesign, weight_bytes: FloatArray
 ) -> FloatArray:
-    """What the array holds of an operator's weights or of its keys or values."""
+    """Bytes of an operator's weights, or of its keys or values, with which the array starts."""
     element = where(operator.is_attention, design.kv_bytes, weight_bytes)
-    columns = smaller(shape.slots * design.width, operator.n)
-    clipped = smaller(design.depth, operator.k) * columns * element
-    chunk = design.depth * design.width * weight_bytes
-    return where(operator.has_rows, clipped, chunk)
+    depth = where(operator.has_rows, smaller(design.depth, operator.k), design.depth)
+    return depth * shape.first_columns * element
 
 
 def _stream_times(

@@ -28,6 +28,25 @@ def whole_pass_s(
     return larger(array_and_memory_s, vector_s)
 
 
+def port_limited_s(
+    reads: FloatArray,
+    writes: FloatArray,
+    vector: Two,
+    byte_s: FloatArray,
+    modelling: Modelling,
+) -> FloatArray:
+    """Least time of array and memories: all bytes of a pass cross the on-chip port.
+
+    Args:
+        reads: Bytes read at the on-chip port.
+        writes: Bytes written there.
+        vector: The vector unit's part of both, which a serial vector unit moves afterwards.
+        byte_s: Seconds per byte of the port.
+    """
+    later = vector[0] + vector[1] if modelling.is_vector_serial else 0.0 * byte_s
+    return (reads + writes - later) * byte_s
+
+
 def power_limited_s(
     reads: Levels | FloatArray,
     writes: Levels | FloatArray,

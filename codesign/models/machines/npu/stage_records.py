@@ -48,6 +48,13 @@ class StageOperator(NamedTuple):
         kv_written: Elements written to it.
         state_read: Bytes of recurrent state read.
         state_written: Bytes of recurrent state written.
+        scores_in: Attention scores that a product reads, elements.
+        scores_out: Scores that it writes.
+        port_kv: Elements in the format of the KV cache that stream through the on-chip port.
+        port_kv_written: Elements of that format written there.
+        port_activations: Activations that stream there beside the inputs, elements.
+        port_outputs: Activations written there beside the outputs, elements.
+        port_state_written: Bytes of recurrent state written there.
     """
 
     instances: FloatArray
@@ -61,6 +68,13 @@ class StageOperator(NamedTuple):
     kv_written: FloatArray
     state_read: FloatArray
     state_written: FloatArray
+    scores_in: FloatArray
+    scores_out: FloatArray
+    port_kv: FloatArray
+    port_kv_written: FloatArray
+    port_activations: FloatArray
+    port_outputs: FloatArray
+    port_state_written: FloatArray
 
 
 class Shape(NamedTuple):
@@ -68,20 +82,22 @@ class Shape(NamedTuple):
 
     Attributes:
         cycles: Of the matrix array.
+        active_cycles: Cycles weighted by the rows that draw power.
         rows: Rows of each product.
         per_product: Share of the operator that one product is: 1 over the number of products.
         weights_read: Weight elements.
-        slots: Columns side by side in the array's depth.
+        first_columns: Columns that the array needs before it can start.
         near_stationary: Times the array streams weights or keys and values.
         near_inputs: Times it streams the input activations.
         near_spills: Times it puts partial sums back.
     """
 
     cycles: FloatArray
+    active_cycles: FloatArray
     rows: FloatArray
     per_product: FloatArray
     weights_read: FloatArray
-    slots: FloatArray
+    first_columns: FloatArray
     near_stationary: FloatArray
     near_inputs: FloatArray
     near_spills: FloatArray
@@ -104,6 +120,7 @@ class StageDesign(NamedTuple):
         matrix_share: Share of the off-chip bandwidth for weights and KV cache; 1 if shared.
         is_shared: Whether the two streams share the off-chip bandwidth freely.
         storage: Position in ``PRIORITIES``.
+        scores_on_chip: 1 if scores and vector operands pass the on-chip port, else 0.
         data_capacity_bytes: On-chip bytes for data that stay.
         on_chip_capacity_bytes: All of the on-chip memory.
         on_chip_write_ratio: Energy of a byte written over that of one read.
@@ -124,6 +141,7 @@ class StageDesign(NamedTuple):
     matrix_share: FloatArray
     is_shared: BoolArray
     storage: IntArray
+    scores_on_chip: FloatArray
     data_capacity_bytes: FloatArray
     on_chip_capacity_bytes: FloatArray
     on_chip_bandwidth_bytes_per_s: FloatArray
@@ -210,6 +228,20 @@ class LeastWork(NamedTuple):
     kv_tiles: FloatArray
 
 
+class VectorOperands(NamedTuple):
+    """Operands of the vector unit for one request, elements: of a pass, or (o,) of operators.
+
+    Attributes:
+        reads: Activations read.
+        writes: Activations written.
+        scores: Scores read, and as many written.
+    """
+
+    reads: FloatArray
+    writes: FloatArray
+    scores: FloatArray
+
+
 class Choices(NamedTuple):
     """What ``n`` designs choose from, and what tells their choices apart.
 
@@ -221,6 +253,7 @@ class Choices(NamedTuple):
         allowed: (p, n) those that may be the fastest: 2, or 1 if for their latencies alone; else 0.
         lane_rate: (n,) cycles of all lanes of the vector unit in a second.
         lane_cycles: Of one request, in a pass.
+        vector_operands: Of one request, in a pass.
         is_prefill: Whether a pass has one request, however many are held.
         longest_pass_s: Longest pass within the limits on latency.
         message_fixed_s: Time of a pass's messages between devices, whatever their bytes.
@@ -234,6 +267,7 @@ class Choices(NamedTuple):
     allowed: IntArray
     lane_rate: FloatArray
     lane_cycles: float
+    vector_operands: VectorOperands
     is_prefill: bool
     longest_pass_s: float
     message_fixed_s: float
@@ -268,7 +302,7 @@ class PassTotals(NamedTuple):
     Attributes:
         time_s: (n,) of array and memories: of the operators, or longer where a memory waits for
             power.
-        cycles: (n,) of the array.
+        active_cycles: (n,) cycles of the array, weighted by the rows that draw power.
         moved: (n,) bytes by kind.
         reads: (l, n) bytes read at each level's port, the tiers in the order of their use.
         writes: (l, n) bytes written there.
@@ -276,7 +310,7 @@ class PassTotals(NamedTuple):
     """
 
     time_s: FloatArray
-    cycles: FloatArray
+    active_cycles: FloatArray
     moved: Moved
     reads: FloatArray
     writes: FloatArray

@@ -22,8 +22,16 @@ from codesign.models.hardware.formula_operations import (
     where,
 )
 from codesign.models.machines.npu.placement import Levels, Three, Two, own_parts
-from codesign.models.machines.npu.stage_records import Moved, PlacedDesign, Shape, StageOperator
+from codesign.models.machines.npu.stage_records import (
+    Moved,
+    PlacedDesign,
+    Shape,
+    StageOperator,
+    VectorOperands,
+)
 
+SCORE_BYTES = 2.0
+"""A score between array and vector unit: 16 bits, as FlashAttention keeps the operand of PV."""
 ACCUMULATOR_BYTES = 4.0
 """A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
@@ -72,18 +80,38 @@ def array_streams(
     operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Two:
     """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
-    per_activation = placed.batch_size * placed.design.activation_bytes
-    stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
-    outputs = operator.outputs * per_activation
-    sums = outputs * (ACCUMULATOR_BYTES / placed.design.activation_bytes) * shape.near_spills
-    streamed = operator.inputs * per_activation * shape.near_inputs
-    return stationary * shape.near_stationary + streamed + sums, outputs + sums
+    design, batch = placed.design, placed.batch_size
+    score_bytes = SCORE_BYTES * design.scores_on_chip
+    kept = operator.port_kv * design.kv_bytes + operator.state_read
+    kept = kept + operator.port_activations * design.activation_bytes
+    stationary = shape.weights_read * weight_bytes + kept * batch
+    streamed = operator.inputs * design.activation_bytes + operator.scores_in * score_bytes
+    outputs = (operator.outputs + operator.port_outputs) * design.activation_bytes
+    written = operator.port_kv_written * design.kv_bytes + operator.scores_out * score_bytes
+    elements = operator.outputs + operator.port_outputs + operator.port_kv_written
+    sums = elements * (batch * ACCUMULATOR_BYTES) * shape.near_spills
+    written = written + operator.port_state_written
+    return (
+        stationary * shape.near_stationary + streamed * batch * shape.near_inputs + sums,
+        (outputs + written) * batch + sums,
+    )
+
+
+def vector_streams(operands: VectorOperands, placed: PlacedDesign) -> Two:
+    """Bytes that the vector unit reads from on-chip memory in a pass and writes to it."""
+    design = placed.design
+    requests = placed.batch_size * design.scores_on_chip
+    scores = operands.scores * SCORE_BYTES
+    return (
+        (operands.reads * design.activation_bytes + scores) * requests,
+        (operands.writes * design.activation_bytes + scores) * requests,
+    )
 
 
 def stationary_operand_bytes(
     operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> FloatArray:
-    """Weights, and keys, values and states of all requests, each once."""
+    """Weights, and cached keys, values and states of all requests, each once."""
     kept = operator.kv_read * placed.design.kv_bytes + operator.state_read
     return shape.weights_read * weight_bytes + kept * placed.batch_size
 
@@ -156,7 +184,9 @@ def read_off_chip_bytes(
     return smaller(by_pinning, by_caching)
 
 
-def port_bytes(moved: Moved, placed: PlacedDesign, is_staged: bool) -> tuple[Levels, Levels]:
+def port_bytes(
+    moved: Moved, vector: Two, placed: PlacedDesign, is_staged: bool
+) -> tuple[Levels, Levels]:
     """Bytes read and written at every level's port, on chip first.
 
     Staged, a byte owned by a level is read there, and written and read again at every level
@@ -164,6 +194,7 @@ def port_bytes(moved: Moved, placed: PlacedDesign, is_staged: bool) -> tuple[Lev
 
     Args:
         moved: Bytes by kind.
+        vector: Bytes that the vector unit reads and writes on chip.
         placed: Gives the share of each kind in each deeper tier and below.
         is_staged: Whether bytes pass from tier to tier.
     """
@@ -174,7 +205,8 @@ def port_bytes(moved: Moved, placed: PlacedDesign, is_staged: bool) -> tuple[Lev
     up = (weights + kv + activations, *deeper)
     kv, activations = moved.kv_writes, moved.activation_writes
     down = (kv + activations, *_crossing_down(kv, of_kv, activations, of_activations))
-    near_reads, near_writes = moved.array_reads + down[0], moved.array_writes + up[0]
+    near_reads = moved.array_reads + down[0] + vector[0]
+    near_writes = moved.array_writes + up[0] + vector[1]
     if is_staged:
         return (
             (near_reads, *sums(up[:-1], down[1:]), up[-1]),

@@ -86,6 +86,7 @@ class SimulatedOperator:
     Attributes:
         time_s: Time until everything has ended.
         compute_s: Time during which the array works.
+        active_cycles: Cycles of the array, weighted by the rows that hold data.
         on_chip_s: Time during which the on-chip port is occupied.
         off_chip_s: Time until the last byte has arrived from off chip or has left for it.
         reads: (l,) bytes read at each level's port.
@@ -97,6 +98,7 @@ class SimulatedOperator:
 
     time_s: float
     compute_s: float
+    active_cycles: float
     on_chip_s: float
     off_chip_s: float
     reads: FloatArray
@@ -132,6 +134,7 @@ class _TransactionBuilder:
         self.is_transfer_only = is_transfer_only
         self.n_steps = len(steps.cycles)
         self.compute = (steps.cycles / machine.clock_hz).tolist()
+        self.active_cycles = 0.0 if is_transfer_only else float(steps.active_cycles.sum())
         self.array_reads = steps.array_reads.tolist()
         self.array_writes = steps.array_writes.tolist()
         own = machine.own
@@ -345,6 +348,7 @@ class _TransactionBuilder:
         return SimulatedOperator(
             time_s=time,
             compute_s=float(durations[resources == ARRAY].sum()),
+            active_cycles=self.active_cycles,
             on_chip_s=float(durations[resources == ON_CHIP].sum()),
             off_chip_s=max((schedule.ends[item] for item in self.crossings), default=0.0),
             reads=bytes_at(~is_write & (levels >= 0)),

@@ -50,6 +50,14 @@ class OperatorWork:
         output_bytes: Bytes of the output activations.
         kv_written_bytes: Bytes appended to the KV cache.
         sum_bytes: Bytes of one activation, or of one partial sum off chip.
+        port_stationary_bytes: Bytes of keys, values, states and activations that stream through the
+            on-chip port as the operand that stays in the array.
+        port_output_bytes: Bytes of further results.
+        port_written_bytes: Bytes of keys, values and states written on chip.
+        kv_written_elements: Elements of the first two.
+        score_in_bytes: Bytes of scores read through the on-chip port.
+        score_out_bytes: Bytes of scores written through it.
+        is_scored: Whether the operator reads or writes scores.
     """
 
     n_products: float
@@ -64,6 +72,13 @@ class OperatorWork:
     output_bytes: float
     kv_written_bytes: float
     sum_bytes: float
+    port_stationary_bytes: float
+    port_output_bytes: float
+    port_written_bytes: float
+    kv_written_elements: float
+    score_in_bytes: float
+    score_out_bytes: float
+    is_scored: bool
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,8 @@ class Tiling:
         held_bytes: On-chip bytes for activations, KV cache and weights.
         pinned: Shares of all activations, KV cache and weights that these bytes hold.
         tile_bytes: Weights that the array holds; the piece in which what needs no array moves.
+        is_padded: Whether instructions work on whole blocks.
+        is_local: Whether a buffer holds the tiles of scores.
         is_paced: Whether an operand that several sweeps of the array use comes from off chip
             spread over all of them, or during the first one.
     """
@@ -90,6 +107,8 @@ class Tiling:
     held_bytes: tuple[float, float, float]
     pinned: tuple[float, float, float]
     tile_bytes: float
+    is_padded: bool
+    is_local: bool
     is_paced: bool = True
 
 
@@ -99,6 +118,7 @@ class Steps:
 
     Attributes:
         cycles: Cycles of the array.
+        active_cycles: Cycles weighted by the rows that hold data.
         array_reads: Bytes that the array takes from on-chip memory.
         array_writes: Bytes that the array puts into on-chip memory.
         weight_reads: Bytes of weights from off chip.
@@ -109,6 +129,7 @@ class Steps:
     """
 
     cycles: FloatArray
+    active_cycles: FloatArray
     array_reads: FloatArray
     array_writes: FloatArray
     weight_reads: FloatArray
@@ -123,8 +144,8 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     near = _visits(work, tiling) if work.n_products else _copy(work, tiling)
     n_repeats = work.n_products or 1.0
     n_visits = len(near[0]) * n_repeats
-    ends = step_ends(n_visits, most_steps)
-    cycles, reads, writes = (_between(ends, values) for values in near)
+    ends = step_ends(n_visits, most_steps, _first_step(work, tiling))
+    cycles, active, reads, writes = (_between(ends, values) for values in near)
     progress = np.concatenate([[0.0], ends]) / n_visits
     far = _FarStreams(work, tiling)
 
@@ -133,6 +154,7 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
 
     return Steps(
         cycles=cycles,
+        active_cycles=active,
         array_reads=reads,
         array_writes=writes,
         weight_reads=spread(far.weights),
@@ -143,14 +165,36 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     )
 
 
-def step_ends(n_visits: float, most_steps: int) -> FloatArray:
-    """(s,) visits done at the end of each step: small steps first and last, full ones between."""
-    if n_visits <= most_steps:
+def score_tile_elements(rows: float, keys: float, tiling: Tiling) -> FloatArray:
+    """(t,) scores in each tile of one product that the vector unit works on, row by row."""
+    row_tiles, key_tiles = tiles(rows, tiling.width), tiles(keys, tiling.depth)
+    if len(row_tiles) * len(key_tiles) > MOST_VISITS:
+        return row_tiles * keys
+    return np.multiply.outer(row_tiles, key_tiles).ravel()
+
+
+def _first_step(work: OperatorWork, tiling: Tiling) -> float:
+    """Part of a visit with which the array can start: a column, where it streams columns."""
+    if tiling.organization != "flattened" or tiling.is_padded:
+        return 1.0
+    columns = work.columns / _slots(work, tiling) if work.n_products else tiling.width
+    return 1.0 / max(min(tiling.width, columns), 1.0)
+
+
+def step_ends(n_visits: float, most_steps: int, first: float = 1.0) -> FloatArray:
+    """(s,) visits done at the end of each step: small steps first and last, full ones between.
+
+    Args:
+        first: Size of the first step.
+    """
+    if first == 1.0 and n_visits <= most_steps:
         visit_ends = np.arange(1.0, math.ceil(n_visits))
         return np.append(visit_ends, n_visits)
-    full = n_visits / (0.75 * most_steps)
+    full = max(n_visits / (0.75 * most_steps), first)
+    if n_visits <= most_steps:
+        full = max(full, min(1.0, n_visits / 4.0))
     ramp: list[float] = []
-    size = 1.0
+    size = first
     while size < full and 2.0 * (sum(ramp) + size) < n_visits:
         ramp.append(size)
         size *= _GROWTH
@@ -186,8 +230,8 @@ def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
     if tiling.organization == "systolic":
         if tiling.dataflow == "os":
             row_tile = tiling.depth  # the sums fill the grid
-    elif work.is_per_head and work.inner:
-        column_tile *= max(1, int(tiling.depth // work.inner))
+    else:
+        column_tile *= _slots(work, tiling)
     return {
         "row": tiles(work.rows, row_tile),
         "column": tiles(work.columns, column_tile),
@@ -195,23 +239,35 @@ def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
     }
 
 
-def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Cycles, bytes read and bytes written of every visit of one product, in order."""
+def _slots(work: OperatorWork, tiling: Tiling) -> int:
+    """Columns that stand side by side in the array's depth."""
+    if tiling.organization == "systolic" or not (work.is_per_head and work.inner):
+        return 1
+    return max(1, int(tiling.depth // work.inner))
+
+
+def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
+    """Cycles, active cycles, bytes read and bytes written of visits of one product, in order."""
     sizes = _axes(work, tiling)
     share = {axis: values / values.sum() for axis, values in sizes.items()}
     ones = {axis: np.ones_like(values) for axis, values in share.items()}
     first = {axis: _only(values, 0) for axis, values in share.items()}
     last_inner = _only(share["inner"], -1)
-    stationary = (work.weight_bytes + work.kv_bytes) / work.n_products
-    inputs = work.input_bytes / work.n_products
-    outputs = work.output_bytes / work.n_products
-    sums = outputs * ACCUMULATOR_BYTES / work.sum_bytes
+    stationary = (work.weight_bytes + work.port_stationary_bytes) / work.n_products
+    inputs = (work.input_bytes + work.score_in_bytes) / work.n_products
+    summed = (work.output_bytes + work.port_output_bytes) / work.sum_bytes
+    summed = (summed + work.kv_written_elements) / work.n_products
+    outputs = work.output_bytes + work.port_output_bytes + work.score_out_bytes
+    outputs = (outputs + work.port_written_bytes) / work.n_products
+    sums = summed * ACCUMULATOR_BYTES
     # What depends on an axis varies along it; what is kept is taken at the first tile of the
     # axis along which it is kept, what streams past is taken anew at every visit.
     of_weights = ones | {"inner": share["inner"], "column": share["column"]}
     of_inputs = ones | {axis: share[axis] for axis in ("row", "inner")}
     of_sums = ones | {axis: share[axis] for axis in ("row", "column")}
-    if tiling.dataflow == "ws":
+    # A tile of scores has the rows of one block: the next block needs the keys or values again.
+    is_tiled = tiling.is_local and work.is_scored
+    if tiling.dataflow == "ws" and not is_tiled:
         of_weights |= {"row": first["row"]}
     if tiling.dataflow == "is":
         of_inputs |= {"column": first["column"]}
@@ -221,15 +277,27 @@ def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray,
         reads.append((sums, of_sums | {"inner": 1.0 - first["inner"]}))
         writes.append((sums, of_sums | {"inner": 1.0 - last_inner}))
     order = _ORDER[tiling.dataflow]
-    return _grid(_cycles(sizes, tiling), order), _grid(reads, order), _grid(writes, order)
+    cycles = _cycles(sizes, work, tiling)
+    filled = sizes["row"] / tiling.width
+    active = cycles
+    if tiling.organization == "flattened" and not tiling.is_padded:
+        active = [(scale, factors | {"row": filled}) for scale, factors in cycles]
+    return tuple(_grid(terms, order) for terms in (cycles, active, reads, writes))
 
 
-def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
+def _cycles(sizes: _Factors, work: OperatorWork, tiling: Tiling) -> list[tuple[float, _Factors]]:
     """Terms of the cycles that the array needs for visits of tiles of these sizes."""
     ones = {axis: np.ones_like(values) for axis, values in sizes.items()}
-    if tiling.organization == "flattened":
+    if tiling.organization == "flattened" and tiling.is_padded:
         # A cycle for each column of the block; a block that sticks out takes as long as any.
         return [(tiling.width, ones)]
+    if tiling.organization == "flattened":
+        # A cycle for the columns that stand side by side; the slots that a head leaves are taken
+        # by the next head, and only the last cycle of all heads may have some idle.
+        slots = _slots(work, tiling)
+        columns = work.columns * work.n_products
+        full = math.ceil(columns / slots) / (columns / slots)
+        return [(full / slots, ones | {"column": sizes["column"]})]
     if tiling.organization == "ideal":
         return [(1.0 / (tiling.depth * tiling.width), sizes)]
     # A systolic fold is all visits of what stays in the grid. It loads that, if anything; then
@@ -263,13 +331,14 @@ def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatA
     return total
 
 
-def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
     """The visits of an operator without a product: its bytes in pieces of the array's tile."""
-    moved_in = work.weight_bytes + work.kv_bytes + work.input_bytes
+    moved_in = work.weight_bytes + work.port_stationary_bytes + work.input_bytes
+    moved_out = work.output_bytes + work.port_written_bytes
     most = max(moved_in, work.output_bytes, work.kv_written_bytes)
     n = min(max(1, math.ceil(most / tiling.tile_bytes)), MOST_VISITS)
     share = np.full(n, 1.0 / n)
-    return np.zeros(n), moved_in * share, work.output_bytes * share
+    return np.zeros(n), np.zeros(n), moved_in * share, moved_out * share
 
 
 def _between(ends: FloatArray, values: FloatArray) -> FloatArray:

@@ -13,8 +13,10 @@ from codesign.models.hardware.array import (
     DATAFLOWS,
     ORGANIZATIONS,
     column_slots,
+    filled_rows,
     flattened_cycles,
     ideal_cycles,
+    padded_cycles,
     systolic_cycles,
 )
 
@@ -30,18 +32,22 @@ SHAPES = [
 
 
 def multiply_by_blocks(
-    a: NDArray[np.float64], b: NDArray[np.float64], depth: int, width: int, slots: int = 1
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    depth: int,
+    width: int,
+    slots: int = 1,
+    is_padded: bool = False,
 ) -> tuple[NDArray[np.float64], int]:
-    """The product on a flattened array: a cycle makes one column of a (width x width) block,
-    ``depth`` products deep, or ``slots`` columns side by side, for which it takes ``depth``
-    operands at most; a block that sticks out takes as long as a full one."""
+    """The product on a flattened array: a cycle makes one column of ``width`` rows, ``depth``
+    products deep, or ``slots`` columns side by side, for which it takes ``depth`` operands at most;
+    padded, blocks have as many cycles as rows."""
     (m, k), n = a.shape, b.shape[1]
     product, cycles = np.zeros((m, n)), 0
-    for row, block, inner in itertools.product(
-        range(0, m, width), range(0, n, slots * width), range(0, k, depth)
-    ):
+    end = math.ceil(n / (slots * width)) * slots * width if is_padded else n
+    for row, inner in itertools.product(range(0, m, width), range(0, k, depth)):
         rows, within = slice(row, row + width), slice(inner, inner + depth)
-        for column in range(block, block + slots * width, slots):
+        for column in range(0, end, slots):
             cycles += 1
             operands = b[within, column : column + slots]
             assert operands.size <= depth
@@ -111,9 +117,10 @@ def test_a_flattened_array_takes_the_cycles_of_its_blocks(
 ) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((m, k)), rng.random((k, n))
-    product, cycles = multiply_by_blocks(a, b, depth, width)
-    np.testing.assert_allclose(product, a @ b)
-    assert float(flattened_cycles(m, k, n, depth, width)) == cycles
+    for is_padded, formula in ((False, flattened_cycles), (True, padded_cycles)):
+        product, cycles = multiply_by_blocks(a, b, depth, width, is_padded=is_padded)
+        np.testing.assert_allclose(product, a @ b)
+        assert float(formula(m, k, n, depth, width)) == cycles
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 24])
@@ -124,10 +131,38 @@ def test_positions_share_the_depth_of_the_array(
 ) -> None:
     rng = np.random.default_rng(0)
     queries, keys = rng.random((rows, head_size)), rng.random((head_size, n))
-    scores, cycles = multiply_by_blocks(queries, keys, 16, 4, slots)
-    np.testing.assert_allclose(scores, queries @ keys)
     assert slots_of(head_size, 16, "flattened", True) == slots
-    assert float(flattened_cycles(rows, head_size, n, 16, 4, slots)) == cycles
+    for is_padded, formula in ((False, flattened_cycles), (True, padded_cycles)):
+        scores, cycles = multiply_by_blocks(queries, keys, 16, 4, slots, is_padded)
+        np.testing.assert_allclose(scores, queries @ keys)
+        assert float(formula(rows, head_size, n, 16, 4, slots)) == cycles
+
+
+@pytest.mark.parametrize("k", [8, 128, 576, 90_000])
+@pytest.mark.parametrize("n_products", [1.0, 3.0, 8.0])
+def test_a_wider_or_deeper_array_is_never_slower(k: int, n_products: float) -> None:
+    m, n = np.array([1, 7, 8, 64, 100, 9000]), 130
+    widths, depths = [8, 12, 16, 64, 96, 512], [512, 768, 1024, 1536, 8192]
+    cycles = np.array(
+        [
+            [
+                flattened_cycles(
+                    m, k, n * n_products, depth, width, slots_of(k, depth, "flattened", True)
+                )
+                for width in widths
+            ]
+            for depth in depths
+        ]
+    )
+    assert (np.diff(cycles, axis=0) <= 0).all()
+    assert (np.diff(cycles, axis=1) <= 0).all()
+    ideal = m * k * n * n_products / (np.array(depths)[:, None, None] * np.array(widths)[:, None])
+    assert (cycles >= ideal * (1 - 1e-12)).all()
+
+
+def test_rows_without_data_are_told_from_filled_ones() -> None:
+    rows = np.array([1.0, 16.0, 64.0, 65.0, 128.0])
+    np.testing.assert_allclose(filled_rows(rows, np.array(64.0)), [1 / 64, 0.25, 1, 65 / 128, 1])
 
 
 def test_only_heads_share_the_depth_and_not_in_a_systolic_grid() -> None:

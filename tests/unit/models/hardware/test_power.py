@@ -20,7 +20,7 @@ from codesign.models.hardware.power import (
 from codesign.models.memtech import MemoryTechnology
 
 EIGHT = np.array([8.0])
-ENERGIES = OperationEnergies(mac_joules=0.7e-12, lane_joules=0.3e-12)
+ENERGIES = OperationEnergies(0.7e-12, 0.3e-12, 0.4e-12)
 
 
 def technology(**changes: Any) -> MemoryTechnology:

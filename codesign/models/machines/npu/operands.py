@@ -1,0 +1,87 @@
+"""Operands of every unit of the NPU at the on-chip port, from the shapes of its operators.
+
+A product takes all of its two operands from the port and puts all of its results there, whatever
+off-chip memory sends: a latent cache is read once and streamed as keys and as values, the state of
+linear attention is updated once per chunk, and a new key goes to on-chip memory first. Scores and
+the vector unit's operands have a path of their own (``score_path``).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.machines.npu.stage_records import VectorOperands
+from codesign.models.workload.operators import OperatorTable
+
+
+class PortOperands(NamedTuple):
+    """(o,) fields of :class:`codesign.models.machines.npu.stage_records.StageOperator`."""
+
+    scores_in: FloatArray
+    scores_out: FloatArray
+    port_kv: FloatArray
+    port_kv_written: FloatArray
+    port_activations: FloatArray
+    port_outputs: FloatArray
+    port_state_written: FloatArray
+
+
+def port_operands(table: OperatorTable, is_charged: bool) -> PortOperands:
+    """Elements of one instance and request that an operator moves besides inputs and outputs.
+
+    Args:
+        is_charged: Whether all operands count, or only what memories keep (``uncharged``).
+    """
+    nothing = np.zeros(len(table))
+    kept = table.kv_read_elements_per_request
+    if not is_charged:
+        return PortOperands(nothing, nothing, kept, nothing, nothing, nothing, nothing)
+    # Products with weights of the batch move their inputs, weights and outputs as they are.
+    repeats = table.products_per_request
+    rows = table.m_per_request * repeats
+    is_product = rows > 0
+    scores_in = np.where(is_product, table.score_read_elements_per_request, 0.0)
+    results = rows * table.n
+    # An indexer adds the scores of its heads up in the vector unit.
+    is_scored = is_product & (table.score_written_elements_per_request > 0)
+    scores_out = np.where(is_scored, results, 0.0)
+    first, second = rows * table.k - scores_in, table.k * table.n * repeats
+    # A byte of state counts as an element: no format of a state is narrower.
+    moved = table.input_elements_per_request + kept + table.state_read_bytes_per_request
+    absent = np.where(is_product, np.maximum(first + second - moved, 0.0), 0.0)
+    is_softmax = table.is_kind("attention_qk", "attention_pv")
+    stored = table.kv_written_elements_per_request
+    state = table.state_written_bytes_per_request
+    left = results - scores_out - table.output_elements_per_request - stored - state
+    return PortOperands(
+        scores_in=scores_in,
+        scores_out=scores_out,
+        port_kv=kept + np.where(is_softmax, absent, 0.0),
+        port_kv_written=stored,
+        port_activations=np.where(is_softmax, 0.0, absent),
+        port_outputs=np.where(is_product, np.maximum(left, 0.0), 0.0),
+        port_state_written=state,
+    )
+
+
+def vector_operands(table: OperatorTable, is_fused: bool) -> VectorOperands:
+    """(o,) operands of the vector unit in one instance of each operator, for one request.
+
+    Args:
+        is_fused: Whether elementwise operators have no other traffic.
+    """
+    works = table.vector_ops_per_request > 0
+    is_vector, is_biased = table.is_kind("vector"), table.is_kind("gemm") & works
+    read, written = table.input_elements_per_request, table.output_elements_per_request
+    scores = table.score_read_elements_per_request + table.score_written_elements_per_request
+    # An indexer's scores of all heads come in, and their sum goes out.
+    results = table.m_per_request * table.n * table.products_per_request
+    is_index = table.is_kind("attention_qk") & works
+    return VectorOperands(
+        reads=np.where(is_biased, written, read * (is_vector & is_fused)),
+        writes=np.where(is_biased, written, written * (is_vector & is_fused)),
+        scores=np.where(is_index, results + scores, scores * is_vector) / 2.0,
+    )

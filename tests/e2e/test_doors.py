@@ -356,7 +356,7 @@ def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None
             "values": {"tier2_technology": "bonded_dram", "tier2_stacks": 4},
         }},
     })  # fmt: skip
-    evaluator = NpuEvaluator(REQUEST, NpuOptions())
+    evaluator = NpuEvaluator(REQUEST, NpuOptions(score_path="local"))
     bonded = api.evaluate(design="Bonded", space="bonded", evaluator=evaluator)
     base = api.evaluate(design="Base", evaluator=evaluator)
     assert bonded.metrics["shoreline_mm"] == base.metrics["shoreline_mm"]

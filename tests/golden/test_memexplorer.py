@@ -39,6 +39,8 @@ def test_a_published_number_comes_out_within_its_tolerance(
     cell: PublishedCell, profile: str
 ) -> None:
     assert cell.tolerance is not None
+    if (profile, cell.design, cell.phase) == ("plain", "Base", "decode"):
+        pytest.skip("a batch of 1 fills one row: see the test of gated rows")
     assert abs(compute(cell, profile) / cell.printed - 1) <= cell.tolerance
 
 
@@ -48,6 +50,18 @@ def test_a_number_that_does_not_come_out_misses_by_its_recorded_residual(
 ) -> None:
     error = compute(cell, "memexplorer") / cell.printed - 1
     assert abs(error - cell.residual) <= cell.residual_tolerance
+
+
+@pytest.mark.parametrize(
+    ("design", "error"),
+    # The paper charges Base's decode, of one request, the whole array.
+    [("D1", -0.007), ("D2", 0.058), ("Base", -0.578)],
+)
+def test_the_power_of_the_rows_that_a_batch_fills_misses_by_its_recorded_residual(
+    design: str, error: float
+) -> None:
+    (cell,) = (x for x in CELLS["tdp"] if (x.design, x.phase) == (design, "decode"))
+    assert compute(cell, "plain") / cell.printed - 1 == pytest.approx(error, abs=2e-3)
 
 
 @pytest.mark.parametrize(("name", "count"), [("batch", 9), ("tdp", 10)])

@@ -139,7 +139,7 @@ def _slowest(seconds: Mapping[str, float]) -> str:
 def _is_at_power_limit(design: DesignMetrics) -> bool:
     """True if a memory at its power limit sets the time of array and memories."""
     longest_s = float(design.power_limits_s[:, 0].max())
-    return longest_s > design.operators_s[0] and longest_s >= design.matrix_s[0]
+    return bool(longest_s > design.operators_s[0] and longest_s >= design.matrix_s[0])
 
 
 def _wait(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from validation.studies.timeline import Timeline, block_timeline, occupancy, save_trace
 
 from codesign.evaluators.npu import operator_times
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions

@@ -146,17 +146,9 @@ def _choose_over_designs(
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
                 placed = stage.place(ordered, requests, data_bytes, modelling)
-                vector = traffic.vector_streams(choices.vector_operands, placed)
-                _sums(
-                    (operators, shapes, shape_of),
-                    vector,
-                    placed,
-                    groups,
-                    i,
-                    modelling,
-                    (table, part, totals),
-                )
-                port_s = (vector[0] + vector[1]) * placed.on_chip_byte_s
+                work_of = (operators, shapes, shape_of, choices.vector_operands)
+                filled = (table, part, totals)
+                port_s = _sums(work_of, placed, groups, i, modelling, filled)
                 vector_s = formula_operations.larger(lanes_s, port_s)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
@@ -172,16 +164,19 @@ def _is_tried(choices: stage_records.Choices, i: int, order: int, is_gaining: bo
 
 
 def _sums(
-    work: tuple[FloatArray, FloatArray, int],
-    vector: Any,
+    work: tuple[FloatArray, FloatArray, int, Any],
     placed: stage_records.PlacedDesign,
     groups: stage_records.WeightGroups,
     i: int,
     modelling: stage_records.Modelling,
     filled: tuple[FloatArray, FloatArray, FloatArray],
-) -> None:
-    """Fill the last array, the sums over a pass of design ``i``, one group of layers at a time."""
-    (operators, shapes, shape_of), (table, part, totals) = work, filled
+) -> Any:
+    """Fill the last array, the sums over a pass of design ``i``, one group of layers at a time.
+
+    Returns:
+        Seconds of the vector unit's operands at the on-chip port.
+    """
+    (operators, shapes, shape_of, operands), (table, part, totals) = work, filled
     totals[:] = 0.0
     for group in range(len(groups.shares)):
         share = groups.shares[group, i]
@@ -191,6 +186,7 @@ def _sums(
             for which in range(stage_records.N_SUMS):
                 totals[which] += share * part[which]
     moved = fields_at(stage_records.Moved, totals, 2, 1)
+    vector = traffic.vector_streams(operands, placed)
     reads, writes = traffic.port_bytes(moved, vector, placed, modelling.is_staged)
     design, byte_s = placed.design, placed.on_chip_byte_s
     port_s = pass_time.port_limited_s(reads[0], writes[0], vector, byte_s, modelling)
@@ -205,6 +201,7 @@ def _sums(
         totals[stage_records.N_SUMS + level] = reads[level]
         totals[stage_records.N_SUMS + n_levels + level] = writes[level]
         totals[stage_records.N_SUMS + 2 * n_levels + level] = held[level]
+    return (vector[0] + vector[1]) * byte_s
 
 
 def _pass_sums(

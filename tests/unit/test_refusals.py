@@ -67,6 +67,7 @@ def output(**source: Any) -> float:
     """A number of what a program wrote in a folder."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.csv").write_text("x\n1\n", encoding="utf-8")
+        (Path(folder) / "long.csv").write_text("x" * 200_000, encoding="utf-8")
         (Path(folder) / "folder").mkdir()
         run: Any = SimpleNamespace(stdout="x=1", stderr="")
         return Outputs(Path(folder), run).number(NumberSource(**source, unit="s"), "s")

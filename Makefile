@@ -32,6 +32,7 @@ check: $(READY) ## All of `make test` but the packages and the tests
 	$(BIN)/actionlint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.gate.house
 	$(BIN)/mkdocs build --strict
 	folder=$$(mktemp -d) && cd $$folder && $(CURDIR)/$(BIN)/codesign run smoke && rm -r $$folder
 

@@ -28,8 +28,8 @@ def test_every_package_is_described() -> None:
     assert {name for name in names if f"`{name}`" not in text} == set()
 
 
-MOST_LINES = 70
-"""Lines of a function, its signature and its documentation included: about one screen."""
+MOST_LINES = 80
+"""Lines of a function, its signature and its documentation included."""
 LONGER = {"codesign/cli/fleet.py:arrivals"}
 """Its flags and its two ways to serve."""
 
@@ -43,7 +43,7 @@ def long_functions(text: str, place: str) -> set[str]:
     }
 
 
-def test_every_function_fits_one_screen() -> None:
+def test_every_function_has_at_most_80_lines() -> None:
     found = set()
     for path in sorted((ROOT / "codesign").rglob("*.py")):
         found |= long_functions(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -20,6 +21,20 @@ _LABELS: dict[Kind, str] = {
 }
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def user_cache() -> Path:
+    """The user's folder for caches: ``$XDG_CACHE_HOME``, or ``~/.cache``.
+
+    Raises:
+        InputError: The user has no home folder.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "codesign"
+    except RuntimeError as error:
+        raise InputError(
+            "expected a folder for caches: this user has no home folder", "XDG_CACHE_HOME"
+        ) from error
 
 
 def _folders(kind: Kind) -> list[Path]:

@@ -6,6 +6,7 @@ computes a cell that begins like a formula, and a viewer of Markdown renders HTM
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Collection, Iterable, Sequence
 
@@ -77,3 +78,18 @@ def markdown_table(
 
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
+
+
+ESCAPE = "codesign-escape"
+"""Name of an error handler that writes a character that a stream lacks as JSON escapes it."""
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(
+        f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)
+    ), error.end
+
+
+codecs.register_error(ESCAPE, _escaped)

@@ -6,6 +6,7 @@ used; 130: Ctrl-C; 143: SIGTERM, which stops a command as Ctrl-C does.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from codesign.base.errors import CodesignError, InfeasibleError, JobError, UnattainableError
-from codesign.base.text import printable
+from codesign.base.text import ESCAPE, printable
 from codesign.cli import (
     accuracy,
     campaigns,
@@ -142,11 +143,15 @@ def main(arguments: Sequence[str] | None = None, application: typer.Typer = app)
         arguments: Words after ``codesign``; those of the process if None.
         application: The commands to choose from.
     """
+    is_closed = _open_streams()
     _log_printably()
     try:
         with stopped_by_sigterm():
             words = sys.argv[1:] if arguments is None else list(arguments)
-            return _run(words, application)
+            code = _run(words, application)
+        if is_closed:
+            say("error: standard output: is closed, so that the report is lost")
+        return code or (_FAILED if is_closed else code)
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Python would complain at exit.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
@@ -163,11 +168,35 @@ def main(arguments: Sequence[str] | None = None, application: typer.Typer = app)
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
+        if isinstance(error, OSError):  # the machine's fault, whatever the place
+            say(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - as above
+            return _FAILED
         say(" ".join(f"error: unexpected {type(error).__name__}: {error}".split()))
         from codesign.base.plugins import defective
 
         say(f"This is a defect of {defective(error) or 'codesign'}; {_DEBUG}=1 shows where.")
         return _FAILED
+
+
+def _open_streams() -> bool:
+    """Let every stream take every character; true if standard output is closed.
+
+    A closed stream becomes ``/dev/null``: the next file that is opened would take its number.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    is_closed = sys.stdout is None
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - stays open
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=ESCAPE)
+    return is_closed
 
 
 def _log_printably() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -182,7 +182,8 @@ def terminal_width() -> int:
 
 def say(message: str) -> None:
     """A line for the person at the terminal; never part of a report."""
-    print(printable(message), file=sys.stderr)
+    with suppress(OSError, ValueError):  # nobody can be told that standard error fails
+        print(printable(message), file=sys.stderr)
 
 
 Page: TypeAlias = Annotated[Path | None, typer.Option(help="Also write the page as Markdown: .md.")]

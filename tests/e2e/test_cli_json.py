@@ -64,7 +64,7 @@ INVOCATIONS = {
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],
     "pareto": ["pareto trial", "pareto trial --robust --samples 10"],
     "status": ["status begun"],
-    "verify": ["verify begun"],
+    "verify": ["verify trial"],
     "runs": ["runs"],
     "cache": ["cache", "cache verify", "cache prune --max-size 1GB"],
     "watch": ["watch trial --once"],

@@ -11,11 +11,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from codesign.base.errors import InputError, JobError, check_known
+from codesign.base.resources import user_cache
 
 _NEWER_PYTHON = "CODESIGN_PYTHON312"
 
@@ -53,8 +55,7 @@ def folder_of(name: str) -> Path:
         UnknownNameError: There is no such simulator.
     """
     check_known("simulator", name, SIMULATORS)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "codesign" / "simulators" / name
+    return user_cache() / "simulators" / name
 
 
 def is_installed(name: str) -> bool:
@@ -141,7 +142,8 @@ def _candidates() -> Iterator[str]:
     for minor in range(12, 16):
         if path := shutil.which(f"python3.{minor}"):
             yield path
-    yield from map(str, sorted(Path.home().glob(".pyenv/versions/3.1[2-9].*/bin/python")))
+    with suppress(RuntimeError):  # a user without a home folder
+        yield from map(str, sorted(Path.home().glob(".pyenv/versions/3.1[2-9].*/bin/python")))
 
 
 def _call(command: list[str], simulator: InstallableSimulator) -> None:

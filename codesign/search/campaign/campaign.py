@@ -181,6 +181,8 @@ class Campaign:
                     self._do(job, progress or Quiet(), accept_changes, retry_failed)
             self.list_files([self.store_path])
         except KeyboardInterrupt:
+            if self.store_path.exists():
+                self.list_files([self.store_path])
             raise Interrupted(
                 f"stopped; what was done is stored in {self.folder}, "
                 f"'{self._command}' goes on from there"

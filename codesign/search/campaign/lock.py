@@ -28,7 +28,7 @@ def exclusive(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror}", str(path)) from error
     try:
-        if not _taken(descriptor, time.monotonic() + PATIENCE_S):
+        if not _taken(path, descriptor, time.monotonic() + PATIENCE_S):
             raise StoreError(
                 f"{_holder(path)} is running this campaign; wait for it or stop it", str(path)
             )
@@ -57,7 +57,7 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _taken(descriptor: int, until: float) -> bool:
+def _taken(path: Path, descriptor: int, until: float) -> bool:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,6 +66,11 @@ def _taken(descriptor: int, until: float) -> bool:
             if time.monotonic() > until:
                 return False
             time.sleep(0.02)
+        except OSError as error:
+            raise StoreError(
+                f"cannot be locked: {error.strerror}; choose a folder of a file system with locks",
+                str(path),
+            ) from error
 
 
 def _holder(path: Path) -> str:

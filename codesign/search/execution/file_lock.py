@@ -54,7 +54,10 @@ class FileLock:
             return False
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             self._threads.release()
             return False
+        except OSError:
+            self._threads.release()
+            raise
         return True

@@ -31,6 +31,7 @@ from uuid import uuid4
 from codesign.base.databases import prepare_writer, transaction
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
+from codesign.base.resources import user_cache
 from codesign.search.execution.answers import Answer, plain_answer, read_answer
 
 FILE = "results.sqlite"
@@ -106,7 +107,7 @@ class ResultStore:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.path = (folder or default_folder()) / FILE
+        self.path = (folder or user_cache()) / FILE
 
     def look_up(self, keys: Sequence[str]) -> dict[str, Answer | Failure]:
         """The answers that are stored, by key; one that does not fit its checksum is none."""
@@ -272,12 +273,6 @@ class ResultStore:
             raise InputError(
                 f"the cache of results cannot be used: {error.strerror}", str(self.path)
             ) from error
-
-
-def default_folder() -> Path:
-    """The user's cache folder: ``$XDG_CACHE_HOME/codesign``, or ``~/.cache/codesign``."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "codesign"
 
 
 def canonical(data: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +21,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InputError
+from codesign.base.resources import user_cache
 from codesign.models.hardware import formula_operations
 
 _INLINE: Any = {"forceinline": True}
@@ -190,11 +191,10 @@ def cache_folder() -> Path | None:
         for path in sorted((package / part).glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(base).expanduser() / "codesign" / f"compiled-{content.hexdigest()[:16]}"
     try:
+        folder = user_cache() / f"compiled-{content.hexdigest()[:16]}"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except OSError:
+    except (OSError, InputError):
         return None

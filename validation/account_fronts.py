@@ -1,4 +1,4 @@
-"""What the accounts change in the advice: exact fronts with and without each of them, as ranges.
+"""Effect of the accounts on the advice: exact fronts with and without each of them, as ranges.
 
 For both phases of OSWorld the exact front is found for throughput against TDP, against every
 account in its place, and against TDP within limits: with every constant typical, all of them low
@@ -50,7 +50,7 @@ _DESIGNS: dict[Phase, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class AccountQuestion:
-    """What a front is asked for.
+    """A question to an exact front.
 
     Attributes:
         label: In words.

@@ -1,4 +1,4 @@
-"""What screening by a cheaper evaluator saves: shares of the exact hypervolume by declared time.
+"""Savings of screening by a cheaper evaluator: shares of the exact hypervolume by declared time.
 
 The same campaign three times: screened as its file says, without screening, and without anything
 known in advance. Time is that which the file declares for an evaluation at either level; what the

@@ -1,4 +1,4 @@
-"""Which machines the stages of a system choose, and why: exact fronts of campaigns of systems.
+"""Machines that the stages of a system choose, and why: exact fronts of campaigns of systems.
 
 For each campaign the exact front is found. Systems of it are shown at parts of the limit on TDP,
 with what each pool's machines wait for; and it is counted at how many points of the front two pools
@@ -41,7 +41,7 @@ _TRAITS: dict[str, tuple[str, ...]] = {
         f"tier{n}_{item}" for n in (1, 2, 3) for item in ("technology", "stacks")
     ),
 }
-"""What two pools may choose alike, by the parameters that say it."""
+"""Traits in which two pools may be alike, by the parameters that define them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class StageSystem:
 
 @dataclass(frozen=True)
 class StageAnswer:
-    """What the exact front of one campaign says.
+    """Answer of the exact front of one campaign.
 
     Attributes:
         campaign: Its name.
@@ -125,7 +125,7 @@ def stage_answers(
 
 
 def stage_answer(campaign: str, problem: Problem, front: ExactFront) -> StageAnswer:
-    """What one exact front of systems says."""
+    """Answer of one exact front of systems."""
     rows = front.representatives()
     designs = _designs_of_pools(problem, rows)
     metrics = problem.evaluate(rows).metrics

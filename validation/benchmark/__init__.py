@@ -1,4 +1,4 @@
-"""How fast the tool is on this machine: ``python -m validation bench``."""
+"""Speed of the tool on this machine: ``python -m validation bench``."""
 
 from validation.benchmark.benchmark import FULL, QUICK, benchmark
 from validation.benchmark.timing import Effort

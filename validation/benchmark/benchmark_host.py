@@ -1,4 +1,4 @@
-"""Where and with what a benchmark ran."""
+"""Host and versions of a benchmark."""
 
 from __future__ import annotations
 

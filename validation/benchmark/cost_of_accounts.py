@@ -1,4 +1,4 @@
-"""What the accounts (price, area, heat, wear, carbon, ownership) add to the time of an evaluation.
+"""Time that the accounts (price, area, heat, wear, carbon, ownership) add to an evaluation.
 
 Both sides are measured in turn in one process, so that what else runs slows both of them.
 """

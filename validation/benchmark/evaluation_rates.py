@@ -25,14 +25,14 @@ from validation.benchmark.timing import Effort, best_seconds, ways, working
 OBJECTIVES = ["throughput_tokens_per_s", "tdp_watts"]
 PHASES = ("prefill", "decode")
 SWEPT = ("vector_length", *FORMAT_KEYS)
-"""What a structured sweep varies around each design, fastest last."""
+"""Parameters that a structured sweep varies around each design, fastest last."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class RateTask:
-    """What a worker process measures.
+    """Measurement of a worker process.
 
     Attributes:
         way: ``numpy`` or ``compiled``.

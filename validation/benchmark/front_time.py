@@ -20,7 +20,7 @@ _POWER_LIMIT = "tdp_watts <= 700"
 
 @dataclass(frozen=True)
 class FrontTask:
-    """Which problem is enumerated.
+    """Problem to enumerate.
 
     Attributes:
         model: Language model of a prefill.

@@ -1,4 +1,4 @@
-"""How the time of an evaluation grows with designs, operators, tiers and metrics."""
+"""Growth of the time of an evaluation with designs, operators, tiers and metrics."""
 
 from __future__ import annotations
 

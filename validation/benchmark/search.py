@@ -1,4 +1,4 @@
-"""What surrounds the evaluator in a search: hypervolume, store, enumeration."""
+"""Surroundings of the evaluator in a search: hypervolume, store, enumeration."""
 
 from __future__ import annotations
 

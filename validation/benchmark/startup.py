@@ -1,4 +1,4 @@
-"""How long the command takes to start, which every use of it waits for."""
+"""Start-up time of the command, which every use of it waits for."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from codesign.evaluators.npu import compiled
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure.
+    """Amount of measurement.
 
     Attributes:
         repeats: Times each measurement is repeated; the fastest counts, for on a shared machine
@@ -59,7 +59,7 @@ def best_seconds(call: Callable[[], object], repeats: int) -> float:
 def added_share(
     call: Callable[[], object], longer_call: Callable[[], object], repeats: int
 ) -> float:
-    """How much longer one call takes than another, relative: the median of comparisons.
+    """Relative time that one call takes beyond another: the median of comparisons.
 
     Each comparison is of processor time, with the mean of a call before and one after.
     """
@@ -81,7 +81,7 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 def ways() -> tuple[str, ...]:
-    """How the evaluator can work here: ``numpy``, and ``compiled`` where numba is installed."""
+    """Modes of the evaluator on this host: ``numpy``, and ``compiled`` if numba is installed."""
     return ("numpy", "compiled") if compiled.has_numba() else ("numpy",)
 
 

@@ -39,7 +39,7 @@ from validation.chaos.kills import COMMAND_EVALUATOR, SPACE, differences, family
 _MARK = "CODESIGN_BROKEN_FARM"
 """Variable by which the processes of a farm are known, whoever their parent is."""
 HEARTBEAT_S = 2
-"""Of the farm; a node that is silent for four is given up."""
+"""Heartbeat of the farm; a node that is silent for four is given up."""
 _PATIENCE_S = 600.0
 """For one start of a campaign."""
 _GIVEN_UP_S = 4.0 * HEARTBEAT_S + 5.0
@@ -216,7 +216,7 @@ class BrokenFarm:
         return process.returncode
 
     def processes(self, word: str) -> list[int]:
-        """Those of this farm with a word in their command line."""
+        """Processes of this farm with a word in their command line."""
         return marked(f"{_MARK}={self._mark}", word)
 
     def kill(self, word: str, number: signal.Signals = signal.SIGKILL) -> None:
@@ -318,7 +318,7 @@ DISTURBANCES: dict[str, Disturbance] = {
 
 @dataclass(frozen=True)
 class BrokenResult:
-    """What came of a campaign.
+    """Outcome of a campaign.
 
     Attributes:
         codes: Exit codes of its starts.

@@ -1,4 +1,4 @@
-"""What several designs in flight gain in time and cost in quality, against one after the other.
+"""Gain in time and cost in quality of several designs in flight, against one after the other.
 
 Quality: the hypervolume of the same runs after the same number of evaluations. Evaluations end in
 the order of made-up durations, spread as those of a simulator, without waiting for them. Time: a
@@ -51,7 +51,7 @@ class VirtualExecutor(Executor):
         self._ends: list[tuple[float, int, Future[Any], Any]] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As the base class says; the task is done by :meth:`wait`."""
+        """Submit a task, which :meth:`wait` completes."""
         future: Future[Any] = Future()
         end_s = self._now_s + float(self._rng.lognormal(0.0, SPREAD))
         heapq.heappush(self._ends, (end_s, self._n, future, partial(fn, *args, **kwargs)))
@@ -82,7 +82,7 @@ class RunQuality:
 
     @property
     def ratio(self) -> float:
-        """Of the two hypervolumes; 1 where both are 0."""
+        """Ratio of the two hypervolumes; 1 where both are 0."""
         return self.in_flight / self.sequential if self.sequential else 1.0 + self.in_flight
 
 

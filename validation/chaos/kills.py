@@ -142,7 +142,7 @@ TARGETS = {
 
 @dataclass
 class KillCounts:
-    """What was done to the campaigns of one target, and what was wrong after it.
+    """Kills of the campaigns of one target, and the differences after them.
 
     Attributes:
         campaigns: Complete ones.
@@ -269,7 +269,7 @@ class Ordeal:
 
 
 def differences(campaign: Campaign, undisturbed: Results, is_repeatable: bool) -> list[str]:
-    """What is wrong with a campaign that was disturbed and should be complete.
+    """Differences between a disturbed campaign, which should be complete, and an undisturbed one.
 
     Args:
         campaign: In whose folder it is.

@@ -1,4 +1,4 @@
-"""Which of the paper's conclusions hold on exact fronts."""
+"""The paper's conclusions, tested on exact fronts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the accounts of cost change in the advice."""
+"""Effect of the accounts of cost on the advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine for each phase buys over one machine for both."""
+"""Gain of a machine for each phase over one machine for both."""
 
 from __future__ import annotations
 

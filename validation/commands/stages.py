@@ -1,4 +1,4 @@
-"""Which machines the stages of a system choose."""
+"""Machines that the stages of a system choose."""
 
 from __future__ import annotations
 

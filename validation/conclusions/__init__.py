@@ -1,4 +1,4 @@
-"""Which of the conclusions that MemExplorer [MemExplorer]_ draws hold on exact fronts, and why.
+"""Conclusions that MemExplorer [MemExplorer]_ draws, tested on exact fronts, with reasons.
 
 .. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs"; sections, tables and
    equations are cited where they are used.

@@ -31,7 +31,7 @@ from validation.conclusions.sharing import Sharing
 CAPS_WATTS = (100.0, 200.0, 300.0, 500.0, CAP_WATTS, 1000.0, LARGEST_CAP_WATTS)
 """Limits on TDP under which every claim is looked at."""
 BASES = tuple(map(Setting, PROFILES))
-"""As the campaigns are."""
+"""Settings of the campaigns."""
 _PHASES: tuple[Phase, ...] = ("prefill", "decode")
 
 
@@ -54,7 +54,7 @@ class AnsweredDesign:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the exact fronts of one profile say to a claim.
+    """Answer of the exact fronts of one profile to a claim.
 
     Attributes:
         losses: What leaving out the claim's choice costs, by cap.
@@ -88,7 +88,7 @@ class Answer:
 
     @property
     def flips(self) -> Mapping[str, Loss]:
-        """What gives another verdict: other caps, then other settings."""
+        """Changes that give another verdict: other caps, then other settings."""
         others = {f"cap {cap:,.0f} W": loss for cap, loss in self.losses.items()}
         settings = {name: loss for name, loss in self.shifts.items() if loss is not None}
         return {
@@ -163,7 +163,7 @@ class _ClaimInSetting:
     def _fronts(
         self, setting: Setting, phase: Phase, choice: ClaimedChoice
     ) -> tuple[list[ExactFront | None], list[ExactFront | None]]:
-        """Of all designs, and of those without the choice, in parts."""
+        """Fronts of all designs, and of designs without the choice, in slices."""
         parts = [self._store.front(setting, phase, variation) for variation in choice.without]
         return [self._store.front(setting, phase)], parts
 

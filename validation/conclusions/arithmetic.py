@@ -1,4 +1,4 @@
-"""Why an answer is to be expected: a bound or two on one line, from the designs themselves.
+"""Reason for an answer: a bound or two on one line, from the designs themselves.
 
 Nothing here goes through the evaluator's times. Each line starts from token counts, element counts
 and the library's datasheets, so a reader can repeat it on paper; where the evaluator's own traffic
@@ -21,7 +21,7 @@ from codesign.models.workload.lowering import Phase
 
 _CLOCK_HZ = 1e9
 _BYTES = 1.0
-"""Of an element: all formats have 8 bits (MemExplorer §5.2)."""
+"""Bytes of an element: all formats have 8 bits (MemExplorer §5.2)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Best:
 
     @property
     def offchip_bytes_per_s(self) -> float:
-        """What it moves between off-chip and on-chip memory."""
+        """Traffic between off-chip and on-chip memory."""
         return self.metrics["offchip_bytes_per_token"] * self.metrics["throughput_tokens_per_s"]
 
     @property
@@ -79,7 +79,7 @@ def _stacked(profile: str, best_designs: Sequence[Best]) -> str:
 
 
 def _tiles(best: Best) -> str:
-    """What square tiles need from off chip, if what holds them is all on-chip memory there is."""
+    """Off-chip traffic of square tiles, if their buffer is all on-chip memory."""
     rows, columns = best.design["pe_array"]
     macs_per_s = rows * columns * _CLOCK_HZ
     side = math.sqrt(TILE_BUFFER_SHARE * best.onchip_bytes / ACCUMULATOR_BYTES)

@@ -1,4 +1,4 @@
-"""What the paper concludes, each as a statement that exact fronts can answer.
+"""Conclusions of the paper, each as a statement that exact fronts can answer.
 
 A conclusion of the form "use X" is answered by leaving X out: the exact front of the designs
 without X beside that of all. What X is worth is what is lost, in throughput under a cap on TDP and

@@ -78,7 +78,7 @@ def _details(answer: Answer) -> Iterator[Part]:
 
 
 def _facts(answer: Answer) -> Iterator[str]:
-    """What is to be known besides the numbers."""
+    """Facts beside the numbers."""
     units = _Units(answer.claim)
     losses = [
         f"{format_value(units.convert(measure, best), digits=4)} {units.name(measure)} "
@@ -146,7 +146,7 @@ def _named(answer: Answer) -> str:
 
 
 class _Units:
-    """In what a claim's numbers are shown: requests where both phases count, else tokens."""
+    """Units of a claim's numbers: requests where both phases count, else tokens."""
 
     def __init__(self, claim: Claim) -> None:
         self._is_of_requests = claim.phase is None

@@ -1,4 +1,4 @@
-"""What is lost when something is left out, read from exact fronts."""
+"""Loss when something is left out, read from exact fronts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Curve:
 
     @classmethod
     def of(cls, fronts: Iterable[ExactFront | None]) -> Curve:
-        """Of designs whose parts have these fronts; None: a part without a feasible design.
+        """Curve of designs whose slices have these fronts; None marks a slice without feasible
+        designs.
 
         The objectives are throughput, to maximize, and TDP, as in the campaigns.
         """
@@ -79,7 +80,7 @@ class Loss:
         return cls(cap_watts, rate, per_joule)
 
     def share(self, measure: Measure) -> float:
-        """What is lost, as a share of the best of all; NaN where nothing at all is feasible."""
+        """Loss as a share of the best of all designs; NaN if nothing is feasible."""
         best, without = self.rate if measure == "rate" else self.per_joule
         return 1.0 - without / best if best > 0 else float("nan")
 

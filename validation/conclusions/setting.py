@@ -32,7 +32,7 @@ LARGEST_CAP_WATTS = 1400.0
 
 @dataclass(frozen=True)
 class Setting:
-    """What the designs are evaluated with; must survive pickling.
+    """Evaluator and space of the designs; must survive pickling.
 
     Attributes:
         profile: Of the evaluator; the campaigns of that profile say all that is not said here.
@@ -82,7 +82,7 @@ def problem_of(setting: Setting, phase: Phase) -> Problem:
 
 
 def request_of(problem: Problem) -> Request:
-    """What the problem's machines are asked to do."""
+    """Request that the problem's machines serve."""
     evaluator = problem.evaluator
     assert isinstance(evaluator, NpuEvaluator)  # of every campaign named here
     return evaluator.workload

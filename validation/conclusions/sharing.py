@@ -22,7 +22,7 @@ from codesign.search.problem import Problem
 from validation.conclusions.claims import Measure
 
 OWN = "pe_array"
-"""What each phase chooses for itself, besides what bounds may leave open."""
+"""Parameter that each phase chooses for itself, besides those that bounds leave open."""
 _METRICS = ("throughput_tokens_per_s", "tdp_watts")
 _AT_ONCE = 1 << 15
 """Partial designs bounded, or designs evaluated, together."""
@@ -163,7 +163,7 @@ class _PhaseDesigns:
         measure: Measure,
         cap_watts: float,
     ) -> tuple[FloatArray, IntArray]:
-        """Of each memory system the least cost, and the design that has it, over these roots."""
+        """Least cost of each memory system over these roots, and the design that has it."""
         d = len(self._problem.space.parameters)
         least, rows = np.full(n_memories, np.inf), np.zeros((n_memories, d), dtype=np.int64)
         completions = self._decomposition.remaining(0)

@@ -119,7 +119,7 @@ def _of_alike(answer: TraceAnswer, name: str) -> dict[str, float]:
 
 
 def reading(answers: Sequence[TraceAnswer]) -> list[str]:
-    """What the numbers say, in sentences that follow from them."""
+    """Sentences that follow from the numbers."""
     return [
         line
         for line in (_gain_words(answers), _software_words(answers), _turns_words(answers),

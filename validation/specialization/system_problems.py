@@ -44,7 +44,7 @@ EIGHT_BITS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True)
 class SystemSetting:
-    """What all kinds of systems are compared under; must survive pickling.
+    """Common setting of all compared systems; must survive pickling.
 
     Attributes:
         trace: Tokens of a request.

@@ -125,7 +125,7 @@ class BestSystem:
 
 @dataclass(frozen=True)
 class TraceAnswer:
-    """What the exact fronts say for one workload.
+    """Answer of the exact fronts for one workload.
 
     Attributes:
         prompt_tokens: Of a request.
@@ -147,8 +147,8 @@ class TraceAnswer:
 
     @property
     def gains(self) -> dict[Kind, float]:
-        """By kind of machines that are all alike, throughput of a design for each phase to theirs,
-        both within the limit."""
+        """Throughput of a design for each phase over that of machines that are all alike, both
+        within the limit, by kind of machine."""
         best = self.systems["specialized"].throughput_tokens_per_s
         return {
             kind: best / item.throughput_tokens_per_s
@@ -308,8 +308,8 @@ class _Comparison:
 def _least_request_s(
     machine: DesignPool, metrics: Mapping[str, float], design: Mapping[str, Value]
 ) -> float:
-    """As of ``RolePart``: 2 FLOP per multiply-accumulate; a step reads all weights once, and of
-    each request a cache of the prompt and half of what it generates."""
+    """Least time of a request, as in ``RolePart``: 2 FLOP per multiply-accumulate. A step reads all
+    weights once, and for each request a cache of the prompt and half of the generated tokens."""
     npu = machine.evaluator
     assert isinstance(npu, NpuEvaluator)  # of the space system-pd
     request = npu.workload

@@ -26,11 +26,11 @@ from codesign.space import load_space
 from validation.studies.study import Study, comparison, promise, summarize
 
 DESIGNS = 1_000
-"""How many designs the study draws unless told."""
+"""Default number of drawn designs."""
 FAR = 4.0
 """Times the bound beyond which a product needs a reason."""
 _ROUNDING = 1e-9
-"""How far below the bound rounding may take the cycles, relative."""
+"""Largest relative shortfall of cycles below the bound by rounding."""
 _NOTICEABLE = 1.1
 """Padding, as a factor, from which it is named as a reason [ours]."""
 _PHASES: tuple[Phase, ...] = ("prefill", "decode")
@@ -111,7 +111,7 @@ class BoundedProduct:
 
 
 def _padding(size: float, tile: float) -> float:
-    """What tiles cover, over what they have to."""
+    """Size covered by tiles over the size itself."""
     return math.ceil(size / tile) * tile / size
 
 

@@ -26,7 +26,7 @@ Phase = Literal["prefill", "decode"]
 
 @cache
 def claims() -> Mapping[str, Any]:
-    """What others print about systems, as the file has it."""
+    """Published numbers of systems, as the file has them."""
     document: dict[str, Any] = yaml.safe_load(CLAIMS_FILE.read_text(encoding="utf-8"))
     return document
 

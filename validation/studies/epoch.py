@@ -30,7 +30,7 @@ from validation.studies.study import Study, comparison, promise, summarize
 _FOLDER = Path(__file__).parent / "data"
 _GRID = 400
 _LONG_GRID = 100
-"""Of least prices, whose ratio a grid of 400 points changes by less than 1 % [ours]."""
+"""Grid of least prices; a grid of 400 points changes their ratio by less than 1 % [ours]."""
 _LONG_DRAFT_KV_HEADS = 1
 """Captions of Figs. 9 and 10: multi-query attention."""
 _TEXT_PRICE_USD_PER_HOUR = 2.0
@@ -61,7 +61,7 @@ def serving(
     speculates: bool = True,
     draft_kv_heads: int | None = None,
 ) -> DeviceServing:
-    """What the tables are about: a model, usually with its draft, on one kind of device."""
+    """Subject of the tables: a model, usually with its draft, on one kind of device."""
     rent = paper_devices()[load_device(device).key].price_usd_per_hour
     options = EconomicsOptions(price_usd_per_hour=rent)
     workload = EconomicsWorkload(model=model_name(model), context_tokens=context_tokens)

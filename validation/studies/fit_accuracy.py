@@ -253,7 +253,8 @@ class LossFit:
 
 
 class ConcentrationFit:
-    """How published mixtures of formats concentrate the noise, the rule's other constants given.
+    """Concentration of the noise in published mixtures of formats, with the rule's other constants
+    fixed.
 
     The mixtures are of MXFP4 and MXFP8 in weights and activations, chosen by sensitivity and
     rounded to nearest.

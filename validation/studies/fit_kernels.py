@@ -25,8 +25,8 @@ from validation.studies.kernels import FAMILIES, family_of, measured_kernels
 Constants = TypeVar("Constants", bound=Record)
 
 ALL_FAMILIES = (*FAMILIES, "energy", "engine")
-"""In the order of the fits: the exchange of tokens takes factors from collectives, latent attention
-from attention, and the engine is what is left of requests."""
+"""Families in the order of the fits: the exchange of tokens takes factors from collectives, latent
+attention from attention, and the engine is the rest of requests."""
 CLASSES = ("gpu", "tpu", "igpu", "npu", "cpu")
 _RATIOS = {"tpu": (1.0, 1.0), "igpu": (1.0, 0.845), "npu": (0.2, 1.289), "cpu": (0.874, 0.0944)}
 """Shares of the peak and of the bandwidth, over those of GPUs: as they came out for 2 measurements
@@ -43,8 +43,8 @@ _OF_GPU_CORES = {
     "operand_rate": 1e13,
     "wave": 0.01,
 }
-"""What classes other than GPUs have instead: few large cores are fed as fast as they multiply,
-multiply integers at their peak, and fill a tile's pipeline while the tile before drains [ours]."""
+"""Constants of classes other than GPUs: few large cores are fed as fast as they multiply, multiply
+integers at their peak, and fill a tile's pipeline while the tile before drains [ours]."""
 _LARGE_CORES = {"tpu": 16.0, "npu": 16.0}
 """Cores of a GPU that a matrix unit counts for [ours]."""
 _PER_CORE = {"scores_per_cycle": 1.0} | dict.fromkeys(
@@ -71,7 +71,7 @@ _OTHERS = {
     "ai-dynamo/aiconfigurator": "more of its rows in measured_calibration.csv",
     "microsoft/vidur": "Vidur's operators of measured_calibration.csv (microsoft/vidur, MIT)",
 }
-"""By what :mod:`validation.studies.operator_rows` calls the source of a row."""
+"""Names of sources by which :mod:`validation.studies.operator_rows` calls the source of a row."""
 _REQUESTS = (
     "requests at TP > 1 of LMDeploy (TurboMind 0.1) in measured_calibration.csv and requests alone "
     "of Splitwise (Mutinifni/splitwise-sim @8f99e7d, MIT) in splitwise.csv; medians of what steps "
@@ -116,7 +116,7 @@ def family_text(name: str, table: KernelTable) -> str:
 
 
 def constants_text(name: str, data: str, fitted: Record, n_measured: str) -> str:
-    """What :func:`~codesign.models.machines.device.constants.load_constants` reads.
+    """Text that :func:`~codesign.models.machines.device.constants.load_constants` reads.
 
     Args:
         data: Data and loss of the fit.

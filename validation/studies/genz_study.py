@@ -31,7 +31,7 @@ from validation.studies.study import Study, comparison, count_promise, summarize
 
 _FOLDER = Path(__file__).parent / "data"
 TOLERANCE = 1e-6
-"""Of every answer of the tool: both are double precision and add in other orders."""
+"""Tolerance of every answer of the tool: both are double precision and add in other orders."""
 
 
 def cases() -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def _needed(model: str, use_case: str) -> Requirements:
 
 
 def _retrieval(claim: Mapping[str, Any]) -> float:
-    """What retrieval adds to a requirement of question answering."""
+    """Addition of retrieval to a requirement of question answering."""
     more, less = (_needed(claim["model"], case) for case in ("rag-qa", "question-answering"))
     return float(getattr(more, claim["quantity"]) / getattr(less, claim["quantity"]))
 

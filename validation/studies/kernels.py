@@ -265,7 +265,8 @@ def _targets(
 
 
 def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """In how many groups by kernel, device and formats predictions are nearer than rooflines."""
+    """Numbers of groups by kernel, device and formats in which predictions are nearer than
+    rooflines."""
     groups = defaultdict(list)
     for row in rows:
         groups[row["operator"], row["device"], row["format"]].append(row)

@@ -222,7 +222,7 @@ def _targets(
 def _calibration(
     by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[dict[str, Any]]]
 ) -> list[str]:
-    """What the calibrated profile may be used for, and where its residuals come from."""
+    """Permitted uses of the calibrated profile, and causes of its residuals."""
     return [_overall_note(), _caption_note(), _hierarchy_note(rows["hierarchy"]),
             _spread_note(by_file["throughput"]), _power_note(rows["average_power"])]  # fmt: skip
 
@@ -285,7 +285,7 @@ def _power_note(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _unreproducible(by_file: Mapping[str, list[PublishedCell]]) -> list[str]:
-    """What cannot come out, with the arithmetic."""
+    """Numbers that cannot come out, with the arithmetic."""
     workload = by_file["hierarchy"][0].workload
     return [_block_note(workload), _storage_note(workload), _decode_gain_note(by_file),
             _absolute_note(by_file["hierarchy"][0])]  # fmt: skip

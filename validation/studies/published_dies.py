@@ -42,7 +42,7 @@ class PublishedDie(Record):
     link_gigabytes_per_s: Count = 0
     hosts: Count = 1
     stacked_mm2: Count = 0
-    """Of the dies that stand on it, beside which its interfaces are."""
+    """Area of the stacked dies, beside which the interfaces are."""
     source: str
 
     def modelled_mm2(self, level: Level) -> float:

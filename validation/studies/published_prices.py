@@ -28,11 +28,11 @@ class PublishedPrice(Record):
     """A module and what somebody says that its parts cost; see the data file."""
 
     usd: dict[str, Amount]
-    """Of ``logic``, ``memory``, ``package``, ``assembly`` and their ``total``."""
+    """Prices of ``logic``, ``memory``, ``package``, ``assembly`` and their ``total``."""
     dies: dict[Process, list[Amount]]
     """Areas by process."""
     footprint_mm2: Amount | None = None
-    """Of the dies on the interposer; None: all stand beside one another."""
+    """Footprint of the dies on the interposer; None: all stand beside one another."""
     memory: str = ""
     capacity_gigabytes: Amount = 0
     stacks: Amount = 0

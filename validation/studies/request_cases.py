@@ -30,7 +30,7 @@ Quantity: TypeAlias = Literal[
     "TTFT", "TPOT", "throughput", "prefill tokens/s", "decode tokens/s"
 ]  # fmt: skip
 Engine: TypeAlias = Literal["graphs", "eager", "turbomind"]
-"""What starts the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
+"""Starter of the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
 goes through a decode step, which gives the first token (LMDeploy 0.1)."""
 
 DATA = Path(__file__).parent / "data"
@@ -291,7 +291,7 @@ def _degree(text: str, parallelism: str) -> int:
 
 
 def engine_of(text: str) -> Engine:
-    """What starts the kernels, from the name of a framework or of a source."""
+    """Starter of the kernels, from the name of a framework or of a source."""
     folded = text.lower()
     if "turbomind" in folded and "0.1" in folded:
         return "turbomind"

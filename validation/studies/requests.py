@@ -154,7 +154,7 @@ def command(case: RequestCase) -> str:
 
 
 def _of_deployment(case: RequestCase) -> dict[str, Any]:
-    """What a row of a deployment says besides: InferSim's prediction, settings, command."""
+    """Further columns of a deployment's row: InferSim's prediction, settings, command."""
     if not is_deployment(case):
         return {}
     error = None if case.infersim is None else case.infersim / case.value - 1.0
@@ -247,7 +247,7 @@ def _summary(
 
 
 def _group(case: RequestCase) -> str:
-    """What the summary puts together."""
+    """Group of a case in the summary."""
     groups = f"EP {case.expert_parallel}" if is_deployment(case) else f"TP {case.tensor_parallel}"
     return f"{case.quantity}, {case.device.name}, {groups}"
 

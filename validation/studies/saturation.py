@@ -54,7 +54,7 @@ MOST_REQUESTS = 4096
 BATCHED_TOKENS = 8192
 """Tokens of a simulated step: what an engine of such a benchmark prints as its limit."""
 SIMULATED_EVERY = 12
-"""Of the rows that one machine served, every so many are simulated, too."""
+"""Interval of simulated rows among those that one machine served."""
 _REPOSITORY = Path(__file__).parents[2]
 _FORMATS = {
     "fp16": ("bf16", "bf16", "bf16"),

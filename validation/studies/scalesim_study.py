@@ -35,7 +35,7 @@ SCALE-Sim steps through some 5,000 cycles a second."""
 N_PRODUCTS = 240
 TOLERANCE = 0.01
 KEPT = Path(__file__).parent / "data" / "scalesim.csv"
-"""What SCALE-Sim said for the cases of seed 0."""
+"""Answers of SCALE-Sim for the cases of seed 0."""
 # ``CALC`` measures the bandwidth that avoids every stall instead of stalling, and then reads no
 # other; the buffers take whole operands.
 _TEMPLATE = CONFIGURATION.format(
@@ -57,7 +57,7 @@ _EDGES = (
 
 @dataclass(frozen=True)
 class Simulated:
-    """What SCALE-Sim said.
+    """Answer of SCALE-Sim.
 
     Attributes:
         version: Of SCALE-Sim.

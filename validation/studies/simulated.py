@@ -33,7 +33,7 @@ from codesign.space import DesignSpace, load_space
 from validation.studies.study import Study, comparison, promise, summarize
 
 TRANSFERS, BLOCKS, ARRAYS = 2_000, 100, 200
-"""How many comparisons the study makes unless told; of arrays, designs with all their products."""
+"""Default numbers of comparisons; of arrays, designs with all their products."""
 _SAME_CYCLES = 1e-9
 """Relative difference of equal sums: the simulation adds up steps, which it cuts from running
 sums of visits, and a batch may touch a fraction of an expert on average."""
@@ -47,7 +47,7 @@ _AT_FIRST_USE = 10
 
 @dataclass(frozen=True)
 class StudySetting:
-    """What is asked of the designs of one stratum."""
+    """Setting of the designs of one stratum."""
 
     model: str
     phase: Literal["prefill", "decode"]
@@ -240,7 +240,7 @@ class _Clock:
         self.n = 0
 
     def note(self) -> str:
-        """What a block costs; the only words of the study that a rerun changes."""
+        """Cost of a block; the only words of the study that a rerun changes."""
         ratio = self.simulated_s / max(self.closed_s, 1e-9)
         return (
             f"a simulated pass takes {self.simulated_s / max(self.n, 1):.2g} s, {ratio:.0f} times "

@@ -87,7 +87,7 @@ def _powers(row: Mapping[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def budget_rows() -> Iterator[dict[str, Any]]:
-    """How many A100 machines have the power limits, and the rent, of 40 H100 machines."""
+    """Numbers of A100 machines with the power limits, and the rent, of 40 H100 machines."""
     stated = claims()["splitwise"]
     keys = stated["machines"]
     old, new = (load_device(keys[kind]).power for kind in ("A", "H"))
@@ -112,7 +112,7 @@ def budget_rows() -> Iterator[dict[str, Any]]:
 
 
 def cluster_rows() -> Iterator[dict[str, Any]]:
-    """Which share of a cluster's machines prefills."""
+    """Share of a cluster's machines that prefill."""
     stated = claims()["splitwise"]
     for cluster in stated["clusters"]:
         where = (cluster["design"], cluster["budget"], cluster["trace"])
@@ -222,7 +222,7 @@ def _token_batch(device: str, trace: str, slowdown: float) -> int:
 
 
 def handover_rows() -> Iterator[dict[str, Any]]:
-    """What a hand-over of one prompt leaves exposed, layer by layer."""
+    """Exposed time of the hand-over of one prompt, layer by layer."""
     stated = claims()["splitwise"]["handover"]
     model, prompt = model_file(stated["model"]), stated["prompt_tokens"]
     for kind, link in stated["machines"].items():

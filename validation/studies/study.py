@@ -1,4 +1,4 @@
-"""What a validation gives: comparisons, one row each, and what they add up to."""
+"""Result of a validation: comparisons, one row each, and their summary."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ START = AttentionConstants(
     merge_cycles=1_500,
     recent_factor=0.8,
 )
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 MOST = {"matrix_fraction": 1.0, "eight_bit_gain": 1.0, "bandwidth_fraction": 1.0}
 """No more than the datasheet."""
 
@@ -109,7 +109,7 @@ def multiplies_8_bits(table: KernelTable) -> BoolArray:
 
 
 def shapes(table: KernelTable) -> Attention:
-    """What the rows ask for, (q,) each."""
+    """Shapes of the rows, (q,) each."""
     operators, head_dim, value_dim = (
         table.words("operator"),
         table["head_dim"],

@@ -42,8 +42,8 @@ START = CollectiveConstants.model_validate(
         "network_step": "5 us",
     }
 )
-"""Where the fit starts: round numbers; of the network, which nobody measured, 0.9 as for DeepEP and
-a step as in NCCL's tuner, LL over InfiniBand (src/graph/tuning.cc) [ours]."""
+"""Start of the fit: round numbers; for the unmeasured network 0.9 as for DeepEP and a step as in
+NCCL's tuner, LL over InfiniBand (src/graph/tuning.cc) [ours]."""
 FREE = tuple(
     name for name in CollectiveConstants.model_fields if name not in ("network", "network_step")
 )

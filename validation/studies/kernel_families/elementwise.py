@@ -43,7 +43,7 @@ START = ElementwiseConstants.model_validate(
         "row_core": "8 GB/s",
     }
 )
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 MOST = {"memory": 1.0, "cache": 1.0}
 
 

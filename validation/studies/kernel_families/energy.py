@@ -38,7 +38,7 @@ START = EnergyConstants.model_validate(
     {"idle": 0.2, "base": 0.45, "limit": 0.985, "byte": "100 pJ", "score": "100 pJ"}
     | {"flop_16bit": 1.0, "flop_8bit": 0.6, "flop_4bit": 0.4}
 )
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 FREE = ("base", "score", "byte")
 """Constants to fit. The others are read off the table: ``limit`` is what large products draw;
 ``idle`` is the least that any row draws. Most products draw the limit, whatever a FLOP takes: from
@@ -46,7 +46,7 @@ FREE = ("base", "score", "byte")
 and 4 bits 0.6 and 0.4. Between ``base`` and ``byte`` the rows hardly decide."""
 MOST = {"base": 1.0}
 _WINDOW_S = 1.0
-"""Of the mean that NVML shows."""
+"""Window of the mean that NVML shows."""
 _LOOP_S, _MOST_RUNS, _LEAST_RUNS = 1.0, 3000, 6
 """Length of the timed loop, and the limits of its runs (collector/helper.py of the source)."""
 _COPIES = 6

@@ -1,4 +1,4 @@
-"""What serving engines add to their kernels, from requests that others measured.
+"""Time that serving engines add to their kernels, from requests that others measured.
 
 A step of an engine that starts kernels one by one takes as long as the devices or the host need,
 and what the host does before and after. Requests alone tell them apart: their decode steps on 4 or
@@ -42,11 +42,11 @@ _START = EngineConstants.model_validate(
         "rank_deviation": "8 us",
     }
 )  # fmt: skip
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 _OTHER_HOST_REQUEST_S = 68e-6
-"""What a further request takes vLLM in DistServe's profiles, where kernels add least: OPT-66B on
-eight A100 (``distserve.csv``). Splitwise's vLLM takes five times as long; between the two stands
-the geometric mean [ours]."""
+"""Time of a further request in vLLM by DistServe's profiles, where kernels add least: OPT-66B on
+eight A100 (``distserve.csv``). Splitwise's vLLM takes five times as long; the geometric mean stands
+between the two [ours]."""
 _HOSTED = (
     "host_start", "earlier_host_start", "host_step", "host_request", "host_prompt", "host_copy"
 )  # fmt: skip
@@ -113,8 +113,9 @@ def _is_waiting(case: RequestCase) -> bool:
 
 
 def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]:
-    """Of a pass whose kernels are queued: seconds of layers and ends, kernels of the layers, rate
-    to the host, bytes of a collective of the layers, and what a device sends in all of them."""
+    """Terms of a pass whose kernels are queued: seconds of layers and ends, kernels of the layers,
+    rate to the host, bytes of a collective of the layers, and bytes that a device sends in all of
+    them."""
     serving = _queued(case)
     timed = serving.decode_pass if case.quantity == "TPOT" else serving.prefill_passes[0][1]
     in_layers = [item for item in timed.operators if item.is_in_layers]
@@ -130,7 +131,7 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]
 
 
 def _rank_deviation_s(case: RequestCase) -> float:
-    """What a measured step takes longer than its kernels, for each collective and deviation."""
+    """Time of a measured step beyond its kernels, for each collective and deviation."""
     operators = _queued(case).decode_pass.operators
     collectives = sum(float(item.count[0]) for item in operators if item.part == "collective")
     per_deviation = _START.model_copy(update={"rank_deviation": 1.0})

@@ -40,7 +40,7 @@ START = ExchangeConstants.model_validate(
         "latency_factor": {},
     }
 )
-"""Where the fit starts: round numbers. The factors are those of collectives."""
+"""Start of the fit: round numbers. The factors are those of collectives."""
 MOST = {"link": 1.0, "network": 1.0}
 
 

@@ -51,8 +51,8 @@ START = ExpertConstants(
     remote_passes=0.7,
     kept_remote_passes=6.0,
 )
-"""Where the fit starts: round numbers. A kernel that nobody measured keeps its limit: of narrower
-products twice that of 16 bits for half the width, of converted weights that of older cores."""
+"""Start of the fit: round numbers. An unmeasured kernel keeps its limit: of narrower products twice
+that of 16 bits for half the width, of converted weights that of older cores."""
 MOST = dict.fromkeys(("memory", "cache", "compute", "wave"), 1.0)
 _KEEPS_REMOTE = re.compile("^(?!.*(flashinfer|oaitriton)).*(fused_moe|marlin|triton)")
 _ROUTING = re.compile(r"power_law_([0-9.]+?)(_eplb)?")
@@ -89,7 +89,7 @@ def _roofline_s(table: KernelTable) -> FloatArray:
 
 
 def expert_work(table: KernelTable) -> ExpertWork:
-    """What the measured device computes, (q,) each."""
+    """Work of the measured device, (q,) each."""
     pairs, active, reached = _loads(table)
     formats = [item for item in _formats(table) if item is not None]
     kernels = table.words("kernel").tolist()

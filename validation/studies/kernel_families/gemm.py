@@ -54,7 +54,7 @@ START = GemmConstants.model_validate(
         "row_scale_operands": 0.25,
     }
 )
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 FREE = tuple(name for name in GemmConstants.model_fields if name not in ("start", "quantize"))
 """Constants to fit; device files state the starts of all devices that were measured."""
 LEAST = {"overlap": 1.0}
@@ -143,7 +143,7 @@ def _case(
 
 
 def _products(table: KernelTable) -> Products:
-    """What the rows multiply; NaN peaks where the kernel is not known."""
+    """Products of the rows; NaN peaks where the kernel is unknown."""
     cases = _cases(table)
 
     def column(name: str) -> FloatArray:

@@ -39,7 +39,7 @@ FITTED = (
     "block_cycles",
     "merge_cycles",
 )
-"""What is fitted anew; the rest is as in attention of grouped heads."""
+"""Constants that are fitted anew; the others are those of attention of grouped heads."""
 _OLD = ("A100", "L40S")
 """Devices for which nobody wrote kernels of latent attention: those of their generation convert
 nothing before and part no keys."""
@@ -69,7 +69,7 @@ def usable(table: KernelTable) -> BoolArray:
 
 
 def shapes(table: KernelTable) -> Attention:
-    """What the rows ask for, (q,) each."""
+    """Shapes of the rows, (q,) each."""
     is_decode = table.words("operator") == "mla_decode"
     is_8 = multiplies(table, "fp8") & is_decode & (table.words("kv_dtype") == "fp8")
     return replace(

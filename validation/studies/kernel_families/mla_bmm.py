@@ -37,7 +37,7 @@ START = AbsorbingConstants(
     convert_bytes_per_cycle=5,
     tile_cycles=1_000,
 )
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 MOST = {"bandwidth_fraction": 1.0}
 """No more than the datasheet."""
 
@@ -49,7 +49,7 @@ def left_out(table: KernelTable) -> Reasons:
 
 
 def shapes(table: KernelTable) -> Absorbing:
-    """What the rows ask for, (q,) each."""
+    """Shapes of the rows, (q,) each."""
     is_query = table.words("operator") == "mla_absorb_query"
     has_8_bits = table.words("weight_dtype") == "fp8"
     recent = np.asarray(table.rates.has_fp4) == 1  # runs them in 16 bits (the table's notes)

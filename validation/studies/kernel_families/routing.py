@@ -20,7 +20,7 @@ _SEED = 20261123
 
 @dataclass(frozen=True)
 class FirstRankLoad:
-    """What a draw puts on the device that is measured; means over draws, each 1 or more.
+    """Load that a draw puts on the measured device; means over draws, each 1 or more.
 
     Attributes:
         pairs: Pairs of a token and an expert of the device.

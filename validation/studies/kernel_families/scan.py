@@ -64,7 +64,7 @@ START = ScanConstants(
     gate_work=1.7,
     passes=11,
 )
-"""Where the fit starts: round numbers."""
+"""Start of the fit: round numbers."""
 MOST = {"bandwidth_fraction": 1.0, "convolution_bandwidth_fraction": 1.0}
 """No more than the datasheet."""
 
@@ -86,7 +86,7 @@ def has_scan(table: KernelTable) -> BoolArray:
 
 
 def convolutions(table: KernelTable) -> Convolution:
-    """What the rows of convolutions ask for, (q,) each."""
+    """Convolutions of the rows, (q,) each."""
     return Convolution(
         sequences=table["batch"],
         tokens=table["input_tokens"],
@@ -100,7 +100,7 @@ def convolutions(table: KernelTable) -> Convolution:
 
 
 def scans(table: KernelTable) -> Scan:
-    """What the rows of scans ask for, (q,) each."""
+    """Scans of the rows, (q,) each."""
     family = _model(table)
     return Scan(
         sequences=table["batch"],

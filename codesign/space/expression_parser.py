@@ -213,6 +213,14 @@ class _Parser:
         return self._next.text == "in" or (self._next.text == "not" and following.text == "in")
 
     def _compare(self, operator: Token, left: Operand, right: Operand) -> Operand:
+        values = self._value_beside(left, right), self._value_beside(right, left)
+        if left.kind == right.kind == "category" and values != (left, right):
+            raise problem_at(
+                f"{left.text!r} and {right.text!r} are parameters, and one is a value of the "
+                "other: write the value in quotes",
+                right.column,
+            )
+        left, right = values
         if "number" in (left.kind, right.kind) and not _is_none(left) and not _is_none(right):
             left, right = self._reconciled(left, right)
             return condition_of(nodes.Compare(operator.text, left.node, right.node), left, right)
@@ -222,6 +230,17 @@ class _Parser:
             )
         same = self._same(left, right)
         return negated(same) if operator.text == "!=" else same
+
+    def _value_beside(self, operand: Operand, category: Operand) -> Operand:
+        """The operand, or the value of a category that has the name of this parameter.
+
+        ``kind == lanes`` compares with the value ``lanes``: nothing else can be meant if the
+        parameter ``lanes`` is a number, and in a list.
+        """
+        if category.kind != "category" or not operand.key:
+            return operand
+        is_value = operand.text in self.scope.categories[category.key].values
+        return replace(operand, kind="word", value=operand.text) if is_value else operand
 
     def _same(self, left: Operand, right: Operand) -> Operand:
         if left.kind == "category" and right.kind == "category":
@@ -249,7 +268,7 @@ class _Parser:
             same = [self._compare(_EQUAL, left, choice) for choice in choices.items]
             result = condition_of(nodes.AnyOf(tuple(part.node for part in same)), *same)
         elif left.kind == "category":
-            values = [self._literal(choice) for choice in choices.items]
+            values = [self._literal(self._value_beside(item, left)) for item in choices.items]
             result = self._has_level(left, values, choices.column)
         else:
             self._unknown(left)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codesign.search.optimizers import KeySet, SearchSpace
-from codesign.search.optimizers.acquisition import Scale, expected_hypervolume_improvement
+from codesign.search.optimizers.improvement import Scale, expected_hypervolume_improvement
 from codesign.search.optimizers.local_search import ParetoLocalSearch
 from codesign.search.optimizers.nsga2 import Nsga2
 from codesign.search.optimizers.sampling import RandomSearch, SobolSearch

@@ -338,7 +338,6 @@ def search_space(
         model.predictions if model.is_predicted else None,
         model.predicted_violations if model.is_predicted else None,
         terms,
-        problem.is_noisy,
     )
 
 

@@ -241,7 +241,6 @@ class SearchSpace:
             ``<= 0`` is within, NaN in the columns that it does not have; None if there is no such
             model.
         screening: Of a cheaper evaluator that can be asked design by design; None without one.
-        is_noisy: Whether the evaluator declares that its results are noisy.
     """
 
     space: DesignSpace
@@ -250,7 +249,6 @@ class SearchSpace:
     predict: Callable[[IntArray], FloatArray] | None = None
     predict_violations: Callable[[IntArray], FloatArray] | None = None
     screening: ScreeningTerms | None = None
-    is_noisy: bool = False
 
     def without_hints(self) -> SearchSpace:
         """The same designs; nothing is known of them in advance but which are admissible."""

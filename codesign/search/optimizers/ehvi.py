@@ -21,14 +21,19 @@ from pydantic import Field
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
+from codesign.search.optimizers.acquisition_function import (
+    NO_INFLATION,
+    AcquisitionFunction,
+    Inflation,
+)
 from codesign.search.optimizers.base import HintUse, KeySet
-from codesign.search.optimizers.beliefs import CERTAIN, Beliefs, Guesses, Inflation
-from codesign.search.optimizers.evidence import Evidence
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.mutation import mutants, strides
+from codesign.search.optimizers.prediction import PriorPredictions
 from codesign.search.optimizers.screened import Screened
 from codesign.search.optimizers.surrogate import require_libraries, single_thread
+from codesign.search.optimizers.training_data import TrainingData
 
 _MARGIN = 0.1
 """Of an inferred reference point beyond the worst observation, as a share of the range."""
@@ -84,7 +89,7 @@ class GpEhvi(LearningOptimizer):
         """Of so many steps, one takes the models to be less certain than they are, once something
         is feasible; not if most of the latest so many results are on the front."""
         inflation: Annotated[float, Field(ge=1)] = 8.0
-        """Factor on the deviation of beliefs in such a step."""
+        """Factor on the deviation of acquisition in such a step."""
 
     knows_pending: ClassVar[Literal[True]] = True
     hint_use: ClassVar[HintUse] = "model"
@@ -94,11 +99,11 @@ class GpEhvi(LearningOptimizer):
         require_libraries("gp-ehvi")
         super()._set_up()
         options = self._options
-        self._latest: tuple[int, Beliefs] | None = None
+        self._latest: tuple[int, AcquisitionFunction] | None = None
         self._helps: bool | None = None
         groups = self._space.feature_groups
         settings = options.logarithmic, options.iterations, options.training, groups
-        self._modeling = Modeling(*settings, self._space.is_noisy)
+        self._modeling = Modeling(*settings)
         self._screened = Screened(
             self._space, self._n_objectives, Modeling(*settings), self._predicted, self._n_limits
         )
@@ -112,11 +117,11 @@ class GpEhvi(LearningOptimizer):
             return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
         with single_thread():
             if len(waiting):
-                beliefs = self._after(self._fitted(history), waiting)
+                acquisition = self._after(self._fitted(history), waiting)
                 rng = self._rng(waiting)
             else:
-                beliefs = self._beliefs(history, rng)
-            return self._choose(n, beliefs, waiting, rng)
+                acquisition = self._acquisition(history, rng)
+            return self._choose(n, acquisition, waiting, rng)
 
     def ask_screened(self, pending: IntArray) -> IntArray:
         """(k, d) as :class:`~codesign.search.optimizers.base.Screens` promises.
@@ -135,16 +140,16 @@ class GpEhvi(LearningOptimizer):
             return unscreened
         rng = np.random.default_rng([self._seed, self._n_told + len(pending), n_screened])
         with single_thread():
-            beliefs = self._fitted(history)
+            acquisition = self._fitted(history)
             if len(pending):
-                beliefs = self._after(beliefs, pending)
+                acquisition = self._after(acquisition, pending)
             left = self._left_screened(pending)
             taken = np.concatenate([pending, left])
             n = min(n_allowed, _SCREENED_AT_ONCE)
-            rows = self._choose(n, beliefs, taken, rng, is_screening=True)
+            rows = self._choose(n, acquisition, taken, rng, is_screening=True)
             if len(left) and len(rows):
-                best = self._worth(left, beliefs, CERTAIN).max()
-                if best >= self._worth(rows[:1], beliefs, CERTAIN)[0]:
+                best = self._values(left, acquisition, NO_INFLATION).max()
+                if best >= self._values(rows[:1], acquisition, NO_INFLATION)[0]:
                     return self._space.no_rows
         return rows
 
@@ -153,9 +158,9 @@ class GpEhvi(LearningOptimizer):
     ) -> None:
         """Take results of the cheaper evaluator."""
         self._screened.add(Observations.of_tell(rows, objectives, violations, failed))
-        # What was learned from other guesses is no function of what is known now.
+        # What was learned from other predictions is no function of what is known now.
         self._latest = self._helps = None
-        self._modeling.memory.forget()
+        self._modeling.memory.clear()
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
@@ -173,37 +178,41 @@ class GpEhvi(LearningOptimizer):
         """(k, d) designs that were screened, and neither evaluated nor pending."""
         return self._space.distinct(self._screened.history.rows, self._taken(pending))
 
-    def _fitted(self, history: Observations) -> Beliefs:
-        """The beliefs without pending designs; kept until something is told, to save time."""
+    def _fitted(self, history: Observations) -> AcquisitionFunction:
+        """The acquisition without pending designs; kept until something is told, to save time."""
         if self._latest is None or self._latest[0] != self._n_told:
-            self._latest = self._n_told, self._beliefs(history, self._rng())
+            self._latest = self._n_told, self._acquisition(history, self._rng())
         return self._latest[1]
 
-    def _beliefs(self, history: Observations, rng: np.random.Generator) -> Beliefs:
+    def _acquisition(self, history: Observations, rng: np.random.Generator) -> AcquisitionFunction:
         rows = history.rows
         features = self._space.features(rows)
-        guesses = self._guesses(rows, features)
-        evidence = Evidence(history, features, None if guesses is None else guesses.values)
+        predictions = self._predictions(rows, features)
+        data = TrainingData(history, features, None if predictions is None else predictions.values)
         is_given = self._reference is not None
-        return self._modeling.beliefs(evidence, self._reference_of(history), is_given, rng)
+        return self._modeling.acquisition_function(data, self._reference_of(history), is_given, rng)
 
-    def _worth(
-        self, rows: IntArray, beliefs: Beliefs, inflation: Inflation, least: float = 0.0
+    def _values(
+        self,
+        rows: IntArray,
+        acquisition: AcquisitionFunction,
+        inflation: Inflation,
+        least: float = 0.0,
     ) -> FloatArray:
         features = self._space.features(rows)
-        return beliefs.worth(features, inflation, self._guesses(rows, features), least)
+        return acquisition.values(features, inflation, self._predictions(rows, features), least)
 
-    def _after(self, beliefs: Beliefs, rows: IntArray) -> Beliefs:
+    def _after(self, acquisition: AcquisitionFunction, rows: IntArray) -> AcquisitionFunction:
         """As if these designs had been evaluated and had come out as expected."""
         features = self._space.features(rows)
-        return beliefs.with_expected(features, self._guesses(rows, features)).after(features)
+        return acquisition.with_fantasies(features, self._predictions(rows, features))
 
-    def _guesses(self, rows: IntArray, features: FloatArray) -> Guesses | None:
+    def _predictions(self, rows: IntArray, features: FloatArray) -> PriorPredictions | None:
         """What is known of designs in advance."""
         if self._screened.is_known and self._screening_helps():
-            return self._screened.guesses(rows, features)
+            return self._screened.predictions(rows, features)
         predicted = self._predicted(rows)
-        return None if predicted is None else Guesses(predicted)
+        return None if predicted is None else PriorPredictions(predicted)
 
     def _screening_helps(self) -> bool:
         """Whether results were nearer to the cheaper evaluator's than to the predictions."""
@@ -244,7 +253,7 @@ class GpEhvi(LearningOptimizer):
     def _choose(
         self,
         n: int,
-        beliefs: Beliefs,
+        acquisition: AcquisitionFunction,
         pending: IntArray,
         rng: np.random.Generator,
         is_screening: bool = False,
@@ -262,16 +271,16 @@ class GpEhvi(LearningOptimizer):
         while len(chosen) < n and len(candidates):
             is_due = (n_before + len(chosen)) % self._options.explore_every == 0
             # What violates less is found faster without; what works needs no doubt.
-            is_exploring = is_due and beliefs.has_feasible and not self._is_improving(history)
+            is_exploring = is_due and acquisition.has_feasible and not self._is_improving(history)
             inflation = Inflation(self._options.inflation if is_exploring else 1.0)
-            row = self._hoped_for(candidates, beliefs, taken, inflation, n_climbs)
+            row = self._hoped_for(candidates, acquisition, taken, inflation, n_climbs)
             chosen = np.concatenate([chosen, row])
             taken.add(self._space.space.keys(row))
             if len(chosen) < n:
                 if is_screening:
-                    beliefs = beliefs.after(self._space.features(row))
+                    acquisition = acquisition.conditioned(self._space.features(row))
                 else:
-                    beliefs = self._after(beliefs, row)
+                    acquisition = self._after(acquisition, row)
                 candidates = self._space.distinct(candidates, taken)
         return chosen
 
@@ -309,15 +318,15 @@ class GpEhvi(LearningOptimizer):
     def _hoped_for(
         self,
         candidates: IntArray,
-        beliefs: Beliefs,
+        acquisition: AcquisitionFunction,
         taken: KeySet,
         inflation: Inflation,
         n_climbs: int,
     ) -> IntArray:
         """(1, d) the best design; models that hope for nothing are doubted until they do."""
         for _ in range(_DOUBTS):
-            row, worth = self._best(candidates, beliefs, taken, inflation, n_climbs)
-            if worth > beliefs.least_worth:
+            row, worth = self._best(candidates, acquisition, taken, inflation, n_climbs)
+            if worth > acquisition.least_value:
                 break
             inflation = inflation.times(self._options.inflation)
         return row
@@ -325,19 +334,19 @@ class GpEhvi(LearningOptimizer):
     def _best(
         self,
         candidates: IntArray,
-        beliefs: Beliefs,
+        acquisition: AcquisitionFunction,
         taken: KeySet,
         inflation: Inflation,
         n_climbs: int,
     ) -> tuple[IntArray, float]:
         """(1, d) the best candidate, or what local search finds from the best few; its worth."""
-        worth = self._worth(candidates, beliefs, inflation)
+        worth = self._values(candidates, acquisition, inflation)
         order = np.argsort(-worth, kind="stable")
         rows, worth = candidates[order], worth[order]
         best, best_worth = rows[:1], worth[0]
         visited = KeySet()
         for i in range(min(n_climbs, len(rows))):
-            row, value = self._climb(rows[i], worth[i], beliefs, taken, inflation, visited)
+            row, value = self._climb(rows[i], worth[i], acquisition, taken, inflation, visited)
             if value > best_worth:
                 best, best_worth = row[None, :], value
         return best, best_worth
@@ -346,7 +355,7 @@ class GpEhvi(LearningOptimizer):
         self,
         row: IntArray,
         worth: float,
-        beliefs: Beliefs,
+        acquisition: AcquisitionFunction,
         taken: KeySet,
         inflation: Inflation,
         visited: KeySet,
@@ -362,7 +371,7 @@ class GpEhvi(LearningOptimizer):
             near = self._space.distinct(self._space.unseen(near, self._seen), taken)
             if not len(near):
                 break
-            values = self._worth(near, beliefs, inflation, worth)
+            values = self._values(near, acquisition, inflation, worth)
             best = int(np.argmax(values))
             if not values[best] > worth:
                 break

@@ -18,9 +18,9 @@ from pydantic import Field
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
-from codesign.search.optimizers.acquisition import Scale, expected_hypervolume_improvement
-from codesign.search.optimizers.beliefs import boxes
+from codesign.search.optimizers.acquisition_function import boxes
 from codesign.search.optimizers.history import LearningOptimizer, front_values
+from codesign.search.optimizers.improvement import Scale, expected_hypervolume_improvement
 from codesign.search.optimizers.surrogate import require_libraries, single_thread
 
 
@@ -62,8 +62,8 @@ class GpEhviPaper(LearningOptimizer):
         with single_thread(), warnings.catch_warnings():
             # Of inputs that are not standardized to the last bit, and of fits that start again.
             warnings.simplefilter("ignore")
-            worth = self._improvement(candidates, history)
-        return candidates[np.argsort(-worth, kind="stable")[:n]]
+            values = self._improvement(candidates, history)
+        return candidates[np.argsort(-values, kind="stable")[:n]]
 
     def _improvement(self, candidates: IntArray, history: Observations) -> FloatArray:
         """(k,) expected hypervolume improvement of each candidate."""
@@ -74,13 +74,13 @@ class GpEhviPaper(LearningOptimizer):
         values = [
             scale.to_model(column) for scale, column in zip(scales, objectives.T, strict=True)
         ]
-        beliefs = [self._believed(history.rows[known], column, candidates) for column in values]
-        mean = np.column_stack([belief[0] for belief in beliefs])
-        deviation = np.column_stack([belief[1] for belief in beliefs])
+        predictions = [self._predict(history.rows[known], column, candidates) for column in values]
+        mean = np.column_stack([mean for mean, _ in predictions])
+        deviation = np.column_stack([deviation for _, deviation in predictions])
         lower, upper = boxes(front_values(history), bound)
         return expected_hypervolume_improvement(mean, deviation, scales, lower, upper)
 
-    def _believed(
+    def _predict(
         self, rows: IntArray, values: FloatArray, candidates: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """(k,) mean and deviation of a function at candidates, after its (n,) values at rows."""

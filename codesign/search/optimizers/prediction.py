@@ -8,14 +8,47 @@ modeled, so that the process is about the ratio of the two and a constant ratio 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from codesign.base.columns import FloatArray
-from codesign.search.optimizers.acquisition import Scale
+from codesign.base.columns import FloatArray, IntArray
+from codesign.search.optimizers.improvement import Scale
 
 _LEAST_ERROR = 1e-2
 """Deviation of a prediction's error, as a share of that of the results, below which a few results
 that were predicted well are not taken to say more. [ours]"""
+
+
+@dataclass(frozen=True)
+class PriorPredictions:
+    """Predictions for ``n`` designs by a cheaper model or a cheaper evaluator.
+
+    Attributes:
+        values: (n, m + c) objectives and violations; NaN in the columns that are not predicted.
+        deviation: (n, m + c) of the predictions: of the logarithm of an objective that has one
+            sign, of violations on their scale. None: they are taken as they are.
+    """
+
+    values: FloatArray
+    deviation: FloatArray | None = None
+
+    def subset(self, rows: IntArray) -> PriorPredictions:
+        """The predictions for some of the designs."""
+        deviation = None if self.deviation is None else self.deviation[rows]
+        return PriorPredictions(self.values[rows], deviation)
+
+    def widened(self, deviation: FloatArray, scale: Scale, column: int) -> FloatArray:
+        """(n,) posterior deviations on a scale, with those of the predictions."""
+        if self.deviation is None:
+            return deviation
+        return np.hypot(deviation, self.deviation[:, column] / scale.slope)
+
+    def bound(self, column: int | None) -> FloatArray:
+        """(n,) the least values that results have, if no result was better than predicted."""
+        if column is None or self.deviation is not None:
+            return np.full(len(self.values), -np.inf)
+        return self.values[:, column]
 
 
 def error_scale(values: FloatArray, predictions: FloatArray, logarithmic: bool) -> Scale:

@@ -15,13 +15,12 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.search.observations import Observations
-from codesign.search.optimizers.acquisition import Scale
 from codesign.search.optimizers.base import SearchSpace
-from codesign.search.optimizers.beliefs import Guesses
-from codesign.search.optimizers.evidence import Evidence
 from codesign.search.optimizers.history import Memory
+from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.modeling import Estimate, Modeling
-from codesign.search.optimizers.prediction import expected
+from codesign.search.optimizers.prediction import PriorPredictions, expected
+from codesign.search.optimizers.training_data import TrainingData
 
 _EQUAL = 1e-3
 """Typical error, as a share of the deviation of the results, below which none is better [ours]."""
@@ -82,19 +81,19 @@ class Screened:
         constant factor nor a few designs decide.
         """
         predicted, nothing = self._predict(rows), np.full(len(rows), np.nan)
-        guesses = self.guesses(rows, self._space.features(rows)).values
+        predictions = self.predictions(rows, self._space.features(rows)).values
         gain = 0.0
         for j, values in enumerate(objectives.T):
             scale = Scale.of(values, logarithmic)
             prediction = nothing if predicted is None else predicted[:, j]
             errors = [
-                scale.to_model(values) - expected(scale, x) for x in (guesses[:, j], prediction)
+                scale.to_model(values) - expected(scale, x) for x in (predictions[:, j], prediction)
             ]
             typical = [float(np.median(np.abs(x - np.median(x)))) for x in errors]
             gain += float(np.log((typical[1] + _EQUAL) / (typical[0] + _EQUAL)))
         return gain > 0.0
 
-    def guesses(self, rows: IntArray, features: FloatArray) -> Guesses:
+    def predictions(self, rows: IntArray, features: FloatArray) -> PriorPredictions:
         """What is known of (n, d) designs: of those seen their results, of others an estimate.
 
         The columns are those of objectives and all limits; of the dear evaluator's own limits it
@@ -106,23 +105,23 @@ class Screened:
         history = self.history
         if self._estimate is None:
             rng = np.random.default_rng(len(history.rows))
-            evidence = Evidence(
+            data = TrainingData(
                 history, self._space.features(history.rows), self._part(history.rows)
             )
-            self._estimate = self._modeling.estimate(evidence, rng)
-        guesses = self._estimate.guesses(features, self._part(rows))
+            self._estimate = self._modeling.estimate(data, rng)
+        predictions = self._estimate.predictions(features, self._part(rows))
         places = self._places_of(rows)
         seen = np.flatnonzero(places >= 0)
         seen = seen[~history.failed[places[seen]]]
         results = np.hstack([history.objectives, history.violations])[places[seen]]
-        guesses.values[seen] = np.where(np.isnan(guesses.values[seen]), np.nan, results)
-        assert guesses.deviation is not None  # an estimate has them
-        guesses.deviation[seen] = 0.0
+        predictions.values[seen] = np.where(np.isnan(predictions.values[seen]), np.nan, results)
+        assert predictions.deviation is not None  # an estimate has them
+        predictions.deviation[seen] = 0.0
         between = np.full((len(rows), self._n_limits() - self._c), np.nan)
-        return Guesses(
+        return PriorPredictions(
             *(
                 np.hstack([columns[:, : self._m], between, columns[:, self._m :]])
-                for columns in (guesses.values, guesses.deviation)
+                for columns in (predictions.values, predictions.deviation)
             )
         )
 

@@ -1,10 +1,14 @@
 """The scale on which what exceeds limits is modeled and added up.
 
-A violation is a relative excess, ``metric / limit - 1``, so that one plus it is the metric itself
-in the limit's unit, and its logarithm is modeled.
+A violation is mostly a relative excess, ``metric / limit - 1``, so that one plus it is the metric
+itself in the limit's unit, and its logarithm is modeled. What is no such metric, as the distance
+to a target, is modeled as it is if that makes the results likelier.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,29 +18,51 @@ _LEAST_EXCESS = -1.0 + 1e-9
 """An excess of -1 is a metric of 0, which has no logarithm."""
 
 
-def compressed(violations: FloatArray) -> FloatArray:
-    """Violations on the scale on which they are modeled; infinite ones as the largest.
+@dataclass(frozen=True)
+class ViolationScale:
+    """A scale of violations that keeps their signs.
 
-    The logarithm of one plus a relative excess. What can be below -1 is no relative excess; of
-    it large values are drawn together, with the sign kept.
+    Attributes:
+        form: ``plain`` divides them by a typical one; ``relative`` is the logarithm of one plus a
+            relative excess; ``signed`` draws large ones of either sign together.
+        typical: Size of a violation, of those that are plain or signed.
+        largest: Stands for an infinite violation.
     """
-    finite = violations[np.isfinite(violations)]
-    largest = float(np.abs(finite).max(initial=1.0))
-    bounded = np.clip(violations, -largest, largest)
-    if (bounded > -1.0).all():
-        return np.asarray(np.log1p(bounded))
-    typical = float(np.median(np.abs(bounded))) or largest
-    return np.asarray(np.sign(bounded) * np.log1p(np.abs(bounded) / typical))
+
+    form: Literal["plain", "relative", "signed"] = "plain"
+    typical: float = 1.0
+    largest: float = np.inf
+
+    def to_model(self, violations: FloatArray) -> FloatArray:
+        """(n,) violations, or predictions of them, on this scale."""
+        bounded = np.clip(violations, -self.largest, self.largest)
+        if self.form == "relative":
+            return np.log1p(np.maximum(bounded, _LEAST_EXCESS))
+        scaled = bounded / self.typical
+        return scaled if self.form == "plain" else np.sign(scaled) * np.log1p(np.abs(scaled))
+
+    @property
+    def inverse(self) -> bool:
+        """True if :meth:`of_model` gives violations back."""
+        return self.form != "signed"
+
+    def of_model(self, values: FloatArray) -> FloatArray:
+        """(n,) violations of values on this scale."""
+        return np.expm1(values) if self.form == "relative" else values * self.typical
+
+    def log_density(self, violations: FloatArray) -> float:
+        """Logarithm of what a density gains if violations replace values on this scale."""
+        bounded = np.clip(violations, -self.largest, self.largest)
+        if self.form == "relative":
+            return -float(np.log1p(np.maximum(bounded, _LEAST_EXCESS)).sum())
+        stretch = 0.0 if self.form == "plain" else np.log1p(np.abs(bounded / self.typical)).sum()
+        return -float(stretch + len(bounded) * np.log(self.typical))
 
 
-def compressed_prediction(violations: FloatArray) -> FloatArray:
-    """Predicted relative excesses on the scale of :func:`compressed`."""
-    return np.log1p(np.maximum(violations, _LEAST_EXCESS))
-
-
-def total_violations(violations: FloatArray) -> FloatArray:
-    """(n,) of (n, c) violations, the sums of what is above 0 on the scale of the models."""
-    total = np.zeros(len(violations))
-    for column in violations.T:
-        total += np.maximum(compressed(column), 0.0)
-    return total
+def violation_scales(violations: FloatArray) -> tuple[ViolationScale, ...]:
+    """The scales on which (n,) violations can be modeled."""
+    finite = np.abs(violations[np.isfinite(violations)])
+    largest = float(finite.max(initial=1.0))
+    typical = float(np.median(np.minimum(np.abs(violations), largest))) or largest
+    form: Literal["relative", "signed"] = "relative" if (violations > -1.0).all() else "signed"
+    return ViolationScale(form, typical, largest), ViolationScale("plain", typical, largest)

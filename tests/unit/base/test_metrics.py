@@ -17,7 +17,7 @@ OWNER = "base/metrics.py"
 """The module that flips signs."""
 OF_SOMETHING_ELSE = {
     "insight/uncertainty/uncertainty.py": "either end of a range, of every metric",
-    "search/optimizers/acquisition.py": "of all values of an objective, before their logarithm",
+    "search/optimizers/improvement.py": "of all values of an objective, before their logarithm",
     "search/optimizers/prediction.py": "of all values of an objective, before their logarithm",
     "models/quantization/transformations.py": "random, of a matrix",
     "report/accuracy_tables.py": "of what a score measures: accuracy, or perplexity",

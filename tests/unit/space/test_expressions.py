@@ -5,6 +5,7 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.base.units import parse_unit
+from codesign.space import parse_space
 from codesign.space.expression_parser import MAX_LENGTH, parse_expression
 from codesign.space.expressions import Category
 
@@ -251,3 +252,31 @@ def test_a_limit_on_one_quantity_has_its_bound_as_it_is_written(text, quantity, 
     limit = parse(text).limit
     assert (limit.quantity, limit.comparison) == (quantity, text.split()[1])
     assert limit.amount == amount
+
+
+NAMESAKES = """
+parameters:
+  kind: [lanes, tiles, other]
+  lanes: [1, 2, 4]
+  other: [tiles, lanes]
+constraints:
+  - "{}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "size"),
+    [
+        ("kind == lanes", 6),
+        ("lanes != kind", 12),
+        ("kind in [lanes, other]", 12),
+        ("kind == 'other'", 6),
+    ],
+)
+def test_a_value_that_is_also_the_name_of_a_parameter_is_read_as_the_value(condition, size):
+    assert parse_space(NAMESAKES.format(condition)).size == size
+
+
+def test_a_value_that_is_also_the_name_of_a_category_wants_quotes():
+    with pytest.raises(InputError, match=r"constraints.0: column 9: .* value in quotes"):
+        parse_space(NAMESAKES.format("kind == other"))

@@ -7,7 +7,6 @@ from codesign.api import build_evaluator, load_space
 from codesign.evaluators.functions import disturbance
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.search.campaign import load_definition
-from codesign.search.campaign.loop import search_space
 
 ROWS = np.stack(np.meshgrid(np.arange(100), np.arange(100), indexing="ij"), -1).reshape(-1, 2)
 
@@ -63,9 +62,7 @@ def test_what_does_not_disturb_is_not_told_of():
     assert _evaluator(noise=0.1).provenance()["noise"] == 0.1
 
 
-def test_noise_is_declared_and_hints_off_do_not_pass_it_on():
+def test_noise_is_declared():
     assert [_evaluator(**options).is_noisy for options in ({}, {"noise": 0.1})] == [False, True]
     noisy, exact = (load_definition(f"problem-{name}").problem for name in ("noisy-re21", "re21"))
-    search = search_space(noisy)
-    assert search.is_noisy and not search_space(exact).is_noisy
-    assert not search.without_hints().is_noisy
+    assert noisy.is_noisy and not exact.is_noisy

@@ -84,8 +84,11 @@ def tell():
 
 @pytest.fixture(scope="session")
 def gp():
-    """PyTorch and BoTorch are there."""
+    """PyTorch and BoTorch are there, on one thread: two cost many times one on a busy machine."""
     try:
         load_libraries()
     except ImportError:
         pytest.skip("needs codesign[gp]")
+    import torch
+
+    torch.set_num_threads(1)

@@ -7,13 +7,13 @@ import pytest
 
 from codesign.search.observations import Observations
 from codesign.search.optimizers import SearchSpace, initial_designs
-from codesign.search.optimizers.acquisition import Scale
-from codesign.search.optimizers.beliefs import Inflation
+from codesign.search.optimizers.acquisition_function import Inflation
 from codesign.search.optimizers.ehvi import GpEhvi
-from codesign.search.optimizers.evidence import Evidence
+from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.predicted import Predicted
 from codesign.search.optimizers.prediction import error_scale, expected
+from codesign.search.optimizers.training_data import TrainingData
 from codesign.search.pareto import hypervolume, non_dominated
 
 REFERENCE = np.array([15.0, 30.0])
@@ -72,9 +72,13 @@ def test_a_constant_factor_is_learned_from_two_results(grid):
     values = objectives(rows)
     guesses = values * np.array([3.0, 0.5])
     history = Observations(rows[:2], values[:2], np.zeros((2, 0)))
-    evidence = Evidence(history, search.features(rows[:2]), guesses[:2])
-    beliefs = Modeling(True, 20, 100).beliefs(evidence, REFERENCE, True, np.random.default_rng(0))
-    for j, (process, scale) in enumerate(zip(beliefs.objectives, beliefs.scales, strict=True)):
+    data = TrainingData(history, search.features(rows[:2]), guesses[:2])
+    acquisition = Modeling(True, 20, 100).acquisition_function(
+        data, REFERENCE, True, np.random.default_rng(0)
+    )
+    for j, (process, scale) in enumerate(
+        zip(acquisition.objectives, acquisition.scales, strict=True)
+    ):
         mean, _ = process.predict(search.features(rows))
         found = np.exp(scale.slope * (mean + expected(scale, guesses[:, j])))
         assert found == pytest.approx(values[:, j], rel=1e-9)
@@ -270,13 +274,15 @@ def test_what_was_never_beaten_bounds_what_is_hoped_for(grid, is_refuted):
     results = objectives(rows) * np.where(np.arange(12) % 2, 1.0, 2.0)[:, None]
     results[0] /= 4.0 if is_refuted else 1.0
     optimizer.tell(rows, results, excess(results), np.zeros(12, dtype=bool))
-    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
-    assert beliefs.is_bounded.tolist() == [not is_refuted] * 2
+    acquisition = optimizer._acquisition(optimizer._memory.history(), np.random.default_rng(0))
+    assert acquisition.is_bounded.tolist() == [not is_refuted] * 2
 
     others = search.space.sample(np.random.default_rng(1), 400)
     predicted = objectives(others)
-    is_hopeless = (predicted[:, None, :] > 1.01 * beliefs.front[None, :, :]).all(axis=2).any(axis=1)
+    is_hopeless = (
+        (predicted[:, None, :] > 1.01 * acquisition.front[None, :, :]).all(axis=2).any(axis=1)
+    )
     is_hopeless |= excess(predicted)[:, 0] > 0
-    worth = optimizer._worth(others, beliefs, Inflation(64.0, 64.0))
+    worth = optimizer._values(others, acquisition, Inflation(64.0, 64.0))
     assert worth[~is_hopeless].max() > 0
     assert (worth[is_hopeless] > 0).any() == is_refuted

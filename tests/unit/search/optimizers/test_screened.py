@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from codesign.search.optimizers import initial_designs
-from codesign.search.optimizers.acquisition import Scale
+from codesign.search.optimizers.acquisition_function import NO_INFLATION
 from codesign.search.optimizers.base import KeySet, ScreeningTerms, Screens
-from codesign.search.optimizers.beliefs import CERTAIN
 from codesign.search.optimizers.ehvi import GpEhvi
+from codesign.search.optimizers.improvement import Scale
 from codesign.search.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
@@ -116,7 +116,7 @@ def test_the_order_in_which_the_two_took_turns_makes_no_difference(grid):
     tell(later, rows[3:])
     assert np.array_equal(later.ask_screened(nothing), optimizer.ask_screened(nothing))
     worths = [
-        item._worth(more, item._fitted(item._memory.history()), CERTAIN)
+        item._values(more, item._fitted(item._memory.history()), NO_INFLATION)
         for item in (later, optimizer)
     ]
     assert np.array_equal(*worths)

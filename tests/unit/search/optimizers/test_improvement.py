@@ -5,12 +5,12 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
-from codesign.search.optimizers.acquisition import (
+from codesign.search.optimizers.acquisition_function import boxes
+from codesign.search.optimizers.improvement import (
     Scale,
     expected_hypervolume_improvement,
     expected_violation_decrease,
 )
-from codesign.search.optimizers.beliefs import boxes
 from codesign.search.pareto import hypervolume
 
 SCALES = [Scale(0, 1.0, 2.0), Scale(1, 0.3, 0.8), Scale(-1, -0.2, 0.7)]
@@ -144,7 +144,7 @@ def test_many_candidates_in_pieces_are_the_same_as_one_by_one(monkeypatch):
     mean, deviation = rng.random((50, 2)), rng.random((50, 2))
     lower, upper = boxes(front_of(2, 5, 0), np.ones(2))
     whole = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)
-    monkeypatch.setattr("codesign.search.optimizers.acquisition._MOST_NUMBERS", 30)
+    monkeypatch.setattr("codesign.search.optimizers.improvement._MOST_NUMBERS", 30)
     pieces = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)
     assert np.array_equal(whole, pieces)
 

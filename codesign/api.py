@@ -27,7 +27,6 @@ from codesign.evaluators.system import SystemEvaluator
 from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.models.memtech import load_library
 from codesign.models.workload import load_model
-from codesign.report.figures import MarkedDesigns
 from codesign.report.frames import to_frame
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
@@ -37,6 +36,7 @@ from codesign.space import load_space as _load_space
 if TYPE_CHECKING:
     from codesign.base.columns import IntArray
     from codesign.report.chosen import ChosenDesign
+    from codesign.report.figures import MarkedDesigns
     from codesign.search.campaign import Campaign, Results
 
 __all__ = [
@@ -116,14 +116,7 @@ def evaluate(
         InputError: Something that was given is unknown or does not fit together.
         JobError: The evaluator failed on this design.
     """
-    return prepare(
-        space=space,
-        model=model,
-        workload=workload,
-        phase=phase,
-        evaluator=evaluator,
-        options=options,
-    ).explain(design)
+    return _prepared(space, model, workload, phase, evaluator, options).explain(design)
 
 
 def prepare(
@@ -145,6 +138,25 @@ def prepare(
         >>> prepared.evaluate("D1", ["tdp_watts"]).metrics["tdp_watts"] < 700
         True
     """
+    return with_compiled_loop(_prepared(space, model, workload, phase, evaluator, options))
+
+
+def with_compiled_loop(prepared: PreparedEvaluator) -> PreparedEvaluator:
+    """The evaluator, ready for many designs: the compiled loop is loaded if it has one."""
+    if isinstance(prepared.problem.evaluator, NpuEvaluator | SystemEvaluator):
+        load_now()
+    return prepared
+
+
+def _prepared(
+    space: str | Path | DesignSpace,
+    model: str | None,
+    workload: str | Mapping[str, Any] | None,
+    phase: str | None,
+    evaluator: str | Evaluator,
+    options: Mapping[str, Any] | None,
+) -> PreparedEvaluator:
+    """The evaluator of a few designs, for which no compiled loop is loaded."""
     where = space if isinstance(space, DesignSpace) else load_space(space)
     keys = {"trace": workload} if isinstance(workload, str) else dict(workload or {})
     inputs = {"model": model, "phase": phase, **keys}
@@ -182,10 +194,6 @@ class PreparedEvaluator:
 
     problem: Problem
     inputs: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        if isinstance(self.problem.evaluator, NpuEvaluator | SystemEvaluator):
-            load_now()
 
     def evaluate(
         self, design: str | Mapping[str, Any], metrics: Sequence[str] | None = None
@@ -350,6 +358,8 @@ def evaluate_named(problem: Problem) -> MarkedDesigns | None:
     Without those that the problem excludes because it fixes a parameter otherwise. None if there
     are none.
     """
+    from codesign.report.figures import MarkedDesigns
+
     designs = problem.space.designs
     if not designs:
         return None

@@ -24,9 +24,7 @@ class Entry(Record):
     A field with a default is optional: the document leaves it out if nobody set it.
     """
 
-    model_config = ConfigDict(
-        validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
-    )
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
 
 class Answer(Entry):

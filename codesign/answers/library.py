@@ -11,6 +11,7 @@ from pydantic import Field
 from codesign.answers.answer import Answer, Entry
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
+from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload.traces import Trace
 from codesign.search.execution.result_store import Holding
@@ -204,6 +205,17 @@ class ModelsAnswer(Answer):
     """The language models."""
 
     models: Sequence[ModelAnswer]
+
+
+class DevicesAnswer(Answer):
+    """The devices."""
+
+    devices: Mapping[str, Device]
+    """Devices by key."""
+
+
+class DeviceAnswer(Answer, Device):
+    """One device with its sources."""
 
 
 class WorkloadsAnswer(Answer):

@@ -18,11 +18,18 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.base.errors import CodesignError, InfeasibleError, JobError, UnattainableError
+from codesign.base.errors import (
+    CodesignError,
+    InfeasibleError,
+    InputError,
+    JobError,
+    UnattainableError,
+)
 from codesign.base.text import ESCAPE, printable
 from codesign.cli import (
     accuracy,
     campaigns,
+    catalogue,
     compare,
     economics,
     enumeration,
@@ -32,7 +39,6 @@ from codesign.cli import (
     fleet,
     forecast,
     front,
-    library_commands,
     platform,
     problems,
     quantization,
@@ -82,16 +88,14 @@ def _root(
 
 
 _COMMANDS = (
-    campaigns.run, campaigns.status, campaigns.verify, campaigns.runs, campaigns.pareto,
-    watch.watch, export.export, figure.figure, report.report_page, serve.serve,
-    enumeration.enumerate_, front.explain_front,
+    campaigns.run, campaigns.status, campaigns.verify, campaigns.pareto, watch.watch,
+    export.export, figure.figure, report.report_page, serve.serve, enumeration.enumerate_,
+    front.explain_front,
     compare.compare, problems.problems, evaluation.evaluate, forecast.forecast,
     platform.platform, requirements.requirements, fleet.arrivals, scaling.scaling,
-    economics.economics, library_commands.memtech, library_commands.models,
-    library_commands.workloads, library_commands.space, library_commands.spaces,
-    library_commands.metrics, library_commands.optimizers, library_commands.evaluators,
-    result_cache.cache, accuracy.accuracy, quantization.quantize, quantization.mix_formats,
-    timeline.timeline, simulators.simulators, schema.schema,
+    economics.economics, catalogue.list_, catalogue.show, result_cache.cache, accuracy.accuracy,
+    quantization.quantize, quantization.mix_formats, timeline.timeline, simulators.simulators,
+    schema.schema,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command()(_command)
@@ -219,10 +223,35 @@ class _PrintableFormatter(logging.Formatter):
         return printable(f"{record.levelname}: {' '.join(words.split())}")
 
 
+RENAMED = {
+    "memtech": "list memories", "technologies": "list memories", "memories": "list memories",
+    "models": "list models", "devices": "list devices", "workloads": "list workloads",
+    "spaces": "list spaces", "space": "list spaces", "metrics": "list metrics",
+    "optimizers": "list optimizers", "evaluators": "list evaluators", "runs": "list campaigns",
+    "campaigns": "list campaigns",
+}  # fmt: skip
+"""Commands by words that people type, and by names of earlier releases."""
+
+
+def _check_renamed(arguments: list[str]) -> None:
+    """Answer a former command with the present one.
+
+    Raises:
+        InputError: The first word names such a command.
+    """
+    if not arguments or arguments[0] not in RENAMED:
+        return
+    flags = [word for word in arguments[1:] if word.startswith("-")]
+    names = [word for word in arguments[1:] if not word.startswith("-")]
+    words = [*(["show", *names] if names else [RENAMED[arguments[0]]]), *flags]
+    raise InputError(f"'{arguments[0]}' is now 'codesign {' '.join(words)}'")
+
+
 def _run(arguments: list[str], application: typer.Typer) -> int:
     if _COMPLETION in os.environ:  # a shell asks; it answers and exits
         words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
         command_tree(words[1] if len(words) > 2 else "", False).main(prog_name="codesign")
+    _check_renamed(arguments)
     command = command_tree(arguments[0] if arguments else "", "--help" in arguments, application)
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.

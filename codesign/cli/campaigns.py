@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codesign.answers.answer import Answer
     from codesign.answers.campaigns import ParetoAnswer, RunAnswer
     from codesign.insight.uncertainty.uncertainty_results import RobustFront
-    from codesign.search.campaign import Campaign, CampaignStatus, Results
+    from codesign.search.campaign import Campaign, Results
     from codesign.search.campaign.execution_settings import Execution
 
 Name: TypeAlias = Annotated[
@@ -338,31 +338,3 @@ def verify(
         raise InputError(
             [f"{each.file}: {each.state}: {each.words}" for each in failed], str(place)
         )
-
-
-def runs(
-    show_all: Annotated[
-        bool,
-        typer.Option("--all", help="Also the problems of comparisons (problem-NAME), not begun."),
-    ] = False,
-    folder: Folder = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the campaigns, also those not yet started."""
-    from codesign.answers.campaigns import CampaignProgress, RunsAnswer
-    from codesign.report import progress_tables
-    from codesign.search.campaign import list_campaigns
-
-    listed = list_campaigns(folder)
-    campaigns = [item for item in listed if show_all or not _is_unused_problem(item)]
-    n_hidden = len(listed) - len(campaigns)
-    report(
-        as_json,
-        lambda: RunsAnswer(campaigns=[CampaignProgress.describe(status) for status in listed]),
-        lambda: progress_tables.campaigns_tables(campaigns, n_hidden),
-    )
-
-
-def _is_unused_problem(status: CampaignStatus) -> bool:
-    """Whether a campaign only states a problem of comparisons, and nobody has begun it."""
-    return status.name.startswith("problem-") and not status.done and status.problem is None

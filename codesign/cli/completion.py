@@ -46,6 +46,12 @@ def devices(incomplete: str) -> list[str]:
     return _stems("models/hardware/devices", incomplete)
 
 
+def catalogue_names(incomplete: str) -> list[str]:
+    """Technologies, models, devices and spaces by the names of their files."""
+    kinds = (technologies, models, devices, spaces)
+    return [name for names in kinds for name in names(incomplete)]
+
+
 def designs(incomplete: str) -> list[str]:
     """Recommended designs of a front, and those that the default space names."""
     from codesign.base.errors import CodesignError

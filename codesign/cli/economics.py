@@ -281,14 +281,20 @@ def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     from codesign.evaluators.economics.serving_offer import Formats
     from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
 
-    for name, value in vars(flags).items():
-        with mistakes_at(f"--{name.replace('_', '-')}"):
+    shared = flags.format_
+    stated = {
+        "weight_format": flags.weight_format or shared,
+        "activation_format": flags.activation_format or shared,
+        "kv_format": flags.kv_format or (DEFAULT_FORMAT if shared else None),
+    }
+    for name, value in stated.items():
+        with mistakes_at("--format" if value == shared else f"--{name.replace('_', '-')}"):
             find_format(value or DEFAULT_FORMAT)
     chosen = {
         name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT
-        for name, value in vars(flags).items()
+        for name, value in stated.items()
     }
-    if flags.kv_format is None and not settings.get("kv_format"):
+    if stated["kv_format"] is None and not settings.get("kv_format"):
         chosen["kv"] = chosen["activation"]
     return Formats(**chosen)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.cli.flag_records import flag, token_flag
 from codesign.cli.flags import count, number
+from codesign.cli.platform_flags import Format
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
@@ -34,8 +35,9 @@ class OfferFlags:
 class OperandFlags:
     """Number formats."""
 
-    weight_format: str | None = flag("Number format of the weights, such as fp8 or int4. [bf16]")
-    activation_format: str | None = flag("Number format of the activations. [bf16]")
+    format_: Format = None
+    weight_format: str | None = flag("Number format of the weights alone, such as int4.")
+    activation_format: str | None = flag("Number format of the activations alone.")
     kv_format: str | None = flag("Number format of the KV cache. [as the activations]")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,14 +44,14 @@ class QuestionFlags:
     model: str | None = flag(
         "Language model, or the path of a config.json.", autocompletion=completion.models
     )
-    workload: str | None = flag("Named trace, see `codesign workloads`.", key="trace")
+    workload: str | None = flag("Named trace, see `codesign list workloads`.", key="trace")
     prompt_tokens: int | None = token_flag("Tokens of a prompt; instead of --workload.")
     generated_tokens: int | None = token_flag("Tokens generated after it; instead of --workload.")
     phase: str | None = flag("prefill or decode.")
     request: list[str] | None = flag(
         "Any other key of the workload, such as batch=8; repeatable.", key="", metavar="KEY=VALUE"
     )
-    evaluator: str | None = flag("See `codesign evaluators`. [npu; system for pools]", key="")
+    evaluator: str | None = flag("See `codesign list evaluators`. [npu; system for pools]", key="")
     option: list[str] | None = flag(
         "An option of the evaluator; may be repeated.", key="", metavar="KEY=VALUE"
     )
@@ -81,6 +81,10 @@ class DesignFlags:
 
 def evaluate(
     *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[DESIGN]", help="As --design.", autocompletion=completion.designs),
+    ] = None,
     campaign: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +107,10 @@ def evaluate(
     from codesign import api
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)
+    if name is not None:
+        if subject.design is not None:
+            raise InputError(f"expected one design, got {name!r} and --design {subject.design}")
+        subject = replace(subject, design=name)
     if campaign is not None:
         own = [*(["--space"] if subject.space is not None else []), *set_flags(question)]
         _refuse(own, f"the campaign {campaign} says all of it")
@@ -182,7 +190,7 @@ def _check_design(values: Mapping[str, Any], space: DesignSpace) -> None:
 def _report(
     result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
 ) -> None:
-    from codesign.report import explanation, uncertainty_tables
+    from codesign.report import explanation
 
     intervals = None
     if draws is not None:
@@ -199,7 +207,11 @@ def _report(
 
     def tables() -> Any:
         parts = explanation.to_tables(title, result, make_console().width)
-        return parts + (uncertainty_tables.design_tables(intervals, result) if intervals else [])
+        if intervals is None:
+            return parts
+        from codesign.report.uncertainty_tables import design_tables
+
+        return parts + design_tables(intervals, result)
 
     report(as_json, answer, tables)
     if result.broken:

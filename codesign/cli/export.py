@@ -53,7 +53,9 @@ class ExportFlags:
 def export(
     *,
     name: Name,
-    output: Annotated[Path, typer.Option(help="The file to write.")],
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write. [front.ENDING in the campaign's folder]")
+    ] = None,
     wanted: ExportFlags,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -70,7 +72,11 @@ def export(
     of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
     chosen = _format(wanted.form, output, [*of_results, *of_design])
     _check_together(chosen, chosen in of_design, scope, design)
+    if output is None and chosen in of_design:
+        raise InputError("expected --output, the file to write")
     campaign = api.load_campaign(name, folder)
+    ending = {"markdown": "md", "optuna": "log"}.get(chosen, chosen)
+    output = output or campaign.folder / f"{scope or 'front'}.{ending}"
     # Of every observation the searched ones; of a front, the one whose numbers name designs.
     results = campaign.results() if scope == "all" else campaign.front_results()
     where = "csv has no place to say so" if chosen == "csv" else "the file says so too"
@@ -104,8 +110,8 @@ def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
     return write(chosen, output) if form == "spec-sheet" else export_machines(write, chosen, output)
 
 
-def _format(form: str | None, output: Path, known: list[str]) -> str:
-    ending = ending_of(output)
+def _format(form: str | None, output: Path | None, known: list[str]) -> str:
+    ending = "" if output is None else ending_of(output)
     format_name = form or ending
     chosen = _OTHER_NAMES.get(format_name, format_name)
     if chosen not in known:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 PANELS = {
-    "Search": ("run", "status", "verify", "watch", "runs", "enumerate", "cache", "simulators"),
+    "Search": ("run", "status", "verify", "watch", "enumerate", "cache", "simulators"),
     "Understand": ("pareto", "evaluate", "explain-front", "timeline", "serve"),
     "Share": ("report", "figure", "export"),
     "Systems and cost": (
@@ -17,8 +17,7 @@ PANELS = {
         "compare", "problems", "accuracy", "quantize", "mix-formats",
     ),
     "Catalogue": (
-        "spaces", "space", "memtech", "models", "workloads", "metrics", "optimizers", "evaluators",
-        "schema",
+        "list", "show", "schema",
     ),
 }  # fmt: skip
 """Commands by panel, in the order in which both are listed."""

@@ -40,7 +40,7 @@ Options = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="Number format of weights, activations and KV cache. [bf16]"),
+    typer.Option("--format", help="Number format of weights and activations. [bf16]"),
 ]
 
 
@@ -120,7 +120,7 @@ class FormatFlags:
     format_: Format = None
     weight_format: str | None = flag("Number format of the weights alone.")
     activation_format: str | None = flag("Number format of the activations alone.")
-    kv_format: str | None = flag("Number format of the KV cache alone.")
+    kv_format: str | None = flag("Number format of the KV cache. [bf16]")
 
     def formats(self) -> dict[str, str]:
         """Number formats by parameter.
@@ -134,7 +134,7 @@ class FormatFlags:
         formats = {
             "weight_format": self.weight_format or shared,
             "activation_format": self.activation_format or shared,
-            "kv_format": self.kv_format or shared,
+            "kv_format": self.kv_format or DEFAULT_FORMAT,
         }
         for name, chosen in formats.items():
             own_flag = f"--{name.replace('_', '-')}"

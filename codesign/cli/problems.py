@@ -53,7 +53,7 @@ def problems(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List problems whose exact fronts are proven and published; evaluate and score on them.
+    """Evaluate and score on problems whose exact fronts are proven and published.
 
     Any optimizer can be judged by them, with or without this package's optimizers.
     """
@@ -61,44 +61,17 @@ def problems(
     chosen += ["--verify"] if verify else []
     if len(chosen) > 1:
         raise InputError(f"expected one of {', '.join(chosen)}, got {len(chosen)}")
-    if chosen and chosen != ["--verify"] and name is None:
-        raise InputError(f"{chosen[0]} needs the name of a problem: see 'codesign problems'")
     if verify:
         _verify(name, as_json)
     elif name is None:
-        _list(as_json)
+        raise InputError("expected the name of a problem: see 'codesign list problems'", "problems")
     elif evaluate is not None:
         _evaluate(name, evaluate, as_json)
     elif score is not None:
         _score(name, score, as_json)
     else:
-        _show(name, as_json)
-
-
-def _list(as_json: bool) -> None:
-    from codesign.answers.problems import ProblemsAnswer
-    from codesign.report import problem_set
-    from codesign.search.problems.problem_records import published
-
-    records = published()
-    report(
-        as_json,
-        lambda: ProblemsAnswer(problems=list(records.values())),
-        lambda: [problem_set.list_table(records)],
-    )
-
-
-def _show(name: str, as_json: bool) -> None:
-    from codesign.answers.problems import ProblemAnswer
-    from codesign.report import problem_set
-    from codesign.search import problems as public
-
-    problem = public.load(name)
-    report(
-        as_json,
-        lambda: ProblemAnswer.describe(problem),
-        lambda: problem_set.problem_tables(problem),
-    )
+        expected = "expected --evaluate, --score or --verify"
+        raise InputError(f"{expected}; 'codesign show problems {name}' shows it", "problems")
 
 
 def _evaluate(name: str, file: str, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from codesign.space.pools import MACHINES
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.models.hardware.device import Device
     from codesign.models.memtech import MemoryTechnology
     from codesign.models.workload.traces import Trace
     from codesign.space import DesignSpace
@@ -188,6 +189,54 @@ def _design_text(space: DesignSpace, design: Mapping[str, Any]) -> str:
     from codesign.report.result_tables import design_words
 
     return design_words(space, [design])[0]
+
+
+_PRECISIONS = ("bf16", "fp8", "fp4")
+
+
+def devices_table(devices: Mapping[str, Device]) -> Table:
+    """One line per device: peak rates, memory, links, power."""
+    rates = [f"{name} TFLOP/s" for name in _PRECISIONS]
+    numbers = [*rates, "TB/s", "GB", "link GB/s", "W"]
+    table = plain_table("Devices: announced ones have a *", ["name", *numbers], numbers)
+    for name, device in devices.items():
+        values = [
+            *(device.peak.get(precision, 0.0) / 1e12 for precision in _PRECISIONS),
+            device.bandwidth / 1e12,
+            device.capacity / 1e9,
+            (device.link_bandwidth or 0.0) / 1e9,
+            device.power or 0.0,
+        ]
+        cells = ("–" if not value else f"{value:,.4g}" for value in values)
+        table.add_row(f"{name}{' *' * device.is_announced}", *cells)
+    return table
+
+
+_DEVICE_UNITS = {
+    "bandwidth": "B/s", "capacity": "B", "cache": "B", "kernel_start": "s", "quantize_start": "s",
+    "clock": "Hz", "link_bandwidth": "B/s", "link_latency": "s", "network_bandwidth": "B/s",
+    "network_latency": "s", "slow_bandwidth": "B/s", "slow_capacity": "B", "power": "W",
+}  # fmt: skip
+
+
+def device_tables(device: Device) -> list[RenderableType]:
+    """One device in full: every number and its source."""
+    values = {f"peak of {name}": (rate, "FLOP/s") for name, rate in device.peak.items()}
+    values |= {name: (getattr(device, name), unit) for name, unit in _DEVICE_UNITS.items()}
+    rows = (
+        (
+            name.replace("_", " "),
+            format_value(value, unit),
+            device.sources.get(name, device.sources.get(name.partition(" ")[0], "–")),
+        )
+        for name, (value, unit) in values.items()
+        if value is not None
+    )
+    title = f"{device.name} ({device.vendor}, {device.device_class})"
+    parts: list[RenderableType] = [plain_table(title, ["", "value", "source"], ["value"], rows)]
+    notes = ["The figures are announced ones."] if device.is_announced else []
+    notes += [device.note.strip()] if device.note.strip() else []
+    return parts + [text_line(note) for note in notes]
 
 
 def models_table(models: Sequence[ModelAnswer]) -> Table:

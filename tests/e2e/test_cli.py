@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,7 +60,8 @@ def test_importing_codesign_is_light(module):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["metrics"], ["memtech"], ["space", "memexplorer"], EVALUATE]
+    "arguments",
+    [["list", "metrics"], ["list", "memories"], ["show", "memexplorer"], EVALUATE],
 )
 def test_no_command_loads_what_it_does_not_need(arguments):
     code = f"import sys; from codesign.cli import main; main({arguments!r}); print(*sys.modules)"
@@ -105,8 +107,8 @@ def test_the_help_lists_every_command_in_a_panel(capsys):
         ("evaluate --design kn", "knee"),
         ("platform --device h100-s", "h100-sxm"),
         ("compare compare-sm", "compare-small"),
-        ("memtech hbf", "hbf"),
-        ("space dtl", "dtlz2"),
+        ("show hb", "hbf"),
+        ("list mem", "memories"),
     ],
 )
 def test_the_shell_completes_names(line, name, monkeypatch, capsys):
@@ -130,18 +132,20 @@ def test_every_command_has_help_that_fits_the_list(capsys):
 
 
 REPORTS = {
-    "memtech": ["memtech"],
-    "one technology": ["memtech", "hbf"],
-    "spaces": ["spaces"],
-    "space": ["space", "memexplorer"],
-    "models": ["models"],
-    "one model": ["models", "deepseek-v3"],
-    "workloads": ["workloads"],
-    "metrics": ["metrics"],
-    "optimizers": ["optimizers"],
-    "evaluators": ["evaluators"],
+    "memories": ["list", "memories"],
+    "one technology": ["show", "hbf"],
+    "spaces": ["list", "spaces"],
+    "space": ["show", "memexplorer"],
+    "models": ["list", "models"],
+    "devices": ["list", "devices"],
+    "one device": ["show", "h100-sxm"],
+    "one model": ["show", "deepseek-v3"],
+    "workloads": ["list", "workloads"],
+    "metrics": ["list", "metrics"],
+    "optimizers": ["list", "optimizers"],
+    "evaluators": ["list", "evaluators"],
     "evaluate": EVALUATE,
-    "runs": ["runs"],
+    "campaigns": ["list", "campaigns"],
 }
 
 
@@ -162,28 +166,28 @@ def test_a_table_fits_the_terminal(arguments, width, capsys, monkeypatch):
 
 
 def test_all_technologies_are_listed_and_one_is_shown_with_its_sources(capsys):
-    assert main(["memtech"]) == 0
+    assert main(["list", "memories"]) == 0
     out = capsys.readouterr().out
     for name in load_library():
         assert name in out
-    one = _json(capsys, "memtech", "hbf")
+    one = _json(capsys, "show", "hbf")
     assert one["capacity"]["typical"] == 384e9
     assert set(one["sources"]) >= {"bandwidth", "capacity", "latency"}
 
 
 def test_a_space_is_shown_with_its_exact_size(capsys):
-    shown = _json(capsys, "space", "memexplorer")
+    shown = _json(capsys, "show", "memexplorer")
     product = 1
     for component in shown["components"]:
         product *= component["size"]
     assert shown["size"] == product
     assert set(shown["designs"]) == {"Base", "H1", "H2", "H3", "P1", "P2", "D1", "D2"}
-    assert main(["space", "memexplorer"]) == 0
+    assert main(["show", "memexplorer"]) == 0
     assert f"{shown['size']:,}" in capsys.readouterr().out
 
 
 def test_metrics_are_listed_under_their_names(capsys):
-    assert set(_json(capsys, "metrics")["metrics"]) == set(ALL_METRICS)
+    assert set(_json(capsys, "list", "metrics")["metrics"]) == set(ALL_METRICS)
 
 
 def test_a_design_is_explained_down_to_its_operators(capsys):
@@ -253,7 +257,7 @@ def test_a_design_file_gives_the_same_metrics_as_the_named_design(text, capsys, 
 
 
 def test_a_closed_pipe_ends_quietly():
-    report = f"{sys.executable} -m codesign space memexplorer --json"
+    report = f"{sys.executable} -m codesign show memexplorer --json"
     command = f"{report} | head -c 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
@@ -271,7 +275,7 @@ class _Closed:
 
 def test_a_pipe_closed_while_printing_gives_the_code_of_sigpipe(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", _Closed())
-    assert main(["metrics", "--json"]) == 128 + signal.SIGPIPE
+    assert main(["list", "metrics", "--json"]) == 128 + signal.SIGPIPE
     sys.stdout.close()
     assert capsys.readouterr().err == ""
 
@@ -288,12 +292,12 @@ def test_a_pipe_closed_while_printing_gives_the_code_of_sigpipe(monkeypatch, cap
     ],
 )
 def test_exit_codes(error, code, said, monkeypatch, capsys):
-    def fail(arguments):
+    def fail(*arguments):
         raise error
 
     monkeypatch.delenv("CODESIGN_DEBUG", raising=False)
     monkeypatch.setattr(cli_app, "_run", fail)
-    assert main(["metrics"]) == code
+    assert main(["list", "metrics"]) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err
@@ -305,7 +309,7 @@ def test_an_interrupt_in_code_made_from_text_also_ends_with_130(tmp_path):
     (tmp_path / "interrupted.py").write_text(
         "import runpy\n"
         "from codesign.cli import app\n"
-        "app._run = lambda arguments: exec('raise KeyboardInterrupt')\n"
+        "app._run = lambda *arguments: exec('raise KeyboardInterrupt')\n"
         "runpy.run_module('codesign', run_name='__main__')\n",
         encoding="utf-8",
     )
@@ -314,10 +318,59 @@ def test_an_interrupt_in_code_made_from_text_also_ends_with_130(tmp_path):
 
 
 def test_a_defect_is_raised_on_request(monkeypatch):
-    def fail(arguments):
+    def fail(*arguments):
         raise RuntimeError("boom")
 
     monkeypatch.setenv("CODESIGN_DEBUG", "1")
     monkeypatch.setattr(cli_app, "_run", fail)
     with pytest.raises(RuntimeError, match="boom"):
-        main(["metrics"])
+        main(["list", "metrics"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("devices", "'devices' is now 'codesign list devices'"),
+        ("memtech hbm3e_8h --json", "'memtech' is now 'codesign show hbm3e_8h --json'"),
+        ("list model", "Did you mean 'models'?"),
+        ("show hbm4", "Did you mean 'hbm4_12h'?"),
+        ("show models sram", "unknown language model 'sram'"),
+        ("evaluate D1 --design P1", "expected one design, got 'D1' and --design P1"),
+        ("problems re21", "'codesign show problems re21' shows it"),
+        ("list models --all", "expected no --all"),
+    ],
+)
+def test_what_people_type_is_answered_with_the_right_line(words, said, capsys):
+    assert main(words.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+@pytest.mark.parametrize("name", ["sram", "deepseek-v3", "H100 SXM", "h100-sxm", "osworld", "npu"])
+def test_a_name_is_shown_whatever_it_names(name, capsys):
+    assert main(["show", name]) == 0
+    assert capsys.readouterr().out
+
+
+def test_a_file_is_shown_as_its_keys_say(tmp_path: Path, capsys):
+    for folder, name in (("memtech", "sram"), ("spaces", "h100")):
+        text = (Path(__file__).parents[2] / folder / f"{name}.yaml").read_text("utf-8")
+        (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
+        assert main(["show", str(tmp_path / f"{name}.yaml")]) == 0
+    out = capsys.readouterr().out
+    assert "read energy" in out and "that keep every constraint" in out
+
+
+def test_a_format_sets_weights_and_activations_and_not_the_cache(capsys):
+    words = ["platform", "--model", "llama-3-8b", "--device", "h100-sxm", "--use-case", "chat"]
+    assert main([*words, "--format", "fp8", "--json"]) == 0
+    design = json.loads(capsys.readouterr().out)["design"]
+    formats = [design[f"{name}_format"] for name in ("weight", "activation", "kv")]
+    assert formats == ["fp8", "fp8", "bf16"]
+
+
+def test_one_design_loads_no_compiled_loop():
+    words = "evaluate P1 --model llama-3.3-70b --workload osworld --phase prefill"
+    code = f"import sys; from codesign.cli import main; main({words.split()!r}); "
+    code += "sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

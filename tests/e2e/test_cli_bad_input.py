@@ -74,12 +74,14 @@ class Case:
 
 def _technology(old: str, new: str, *said: str) -> Case:
     assert old in _TECHNOLOGY
-    return Case(["memtech", "a.yaml"], list(said), {"a.yaml": _TECHNOLOGY.replace(old, new)})
+    return Case(
+        ["show", "memories", "a.yaml"], list(said), {"a.yaml": _TECHNOLOGY.replace(old, new)}
+    )
 
 
 def _space(old: str, new: str, *said: str) -> Case:
     assert old in _SPACE
-    return Case(["space", "a.yaml"], list(said), {"a.yaml": _SPACE.replace(old, new)})
+    return Case(["show", "spaces", "a.yaml"], list(said), {"a.yaml": _SPACE.replace(old, new)})
 
 
 def _campaign(old: str, new: str, *said: str) -> Case:
@@ -124,15 +126,19 @@ CASES = {
     ),
     "an unknown command": Case(["evalaute"], ["no such command 'evalaute'", "'evaluate'"]),
     "an unknown option": Case([*_EVALUATE, "--wokload", "x"], ["--wokload", "--workload"]),
-    "a missing argument": Case(["space"], ["missing argument", "codesign space --help"]),
+    "a missing argument": Case(["show"], ["missing argument", "codesign show --help"]),
     "an option without its value": Case(["evaluate", "--space"], ["'--space'", "argument"]),
-    "a superfluous argument": Case(["metrics", "more"], ["unexpected extra argument", "more"]),
+    "a superfluous argument": Case(
+        ["list", "metrics", "more"], ["unexpected extra argument", "more"]
+    ),
     "a word for a number": Case(["run", "a", "--workers", "two"], ["'--workers'", "whole number"]),
     "no worker": Case(["run", "a", "--workers", "0"], ["'--workers'", "at least 1"]),
     "an unknown technology": Case(
-        ["memtech", "hbm3e"], ["unknown memory technology 'hbm3e'", "Did you mean 'hbm3e_8h'?"]
+        ["show", "hbm3e"], ["unknown name 'hbm3e'", "Did you mean 'hbm3e_8h'?"]
     ),
-    "a technology file that is not there": Case(["memtech", "b.yaml"], ["no such file: b.yaml"]),
+    "a technology file that is not there": Case(
+        ["show", "memories", "b.yaml"], ["no such file: b.yaml"]
+    ),
     "a number without its unit": _technology(
         "100 ns", "100", "a.yaml:4: latency", "quantity in ns", "100 (no unit)"
     ),
@@ -152,17 +158,21 @@ CASES = {
     ),
     "a number without a source": _technology("latency: x, ", "", "source", "latency"),
     "a file that is not YAML": _technology("off-chip", "[off", "a.yaml", "not valid YAML"),
-    "an empty file": Case(["memtech", "a.yaml"], ["a.yaml", "an empty file"], {"a.yaml": ""}),
-    "a list for a mapping": Case(["memtech", "a.yaml"], ["got list"], {"a.yaml": "- 1"}),
+    "an empty file": Case(
+        ["show", "memories", "a.yaml"], ["a.yaml", "an empty file"], {"a.yaml": ""}
+    ),
+    "a list for a mapping": Case(["show", "memories", "a.yaml"], ["got list"], {"a.yaml": "- 1"}),
     "bytes that are not text": Case(
-        ["space", "a.yaml"], ["a.yaml: cannot be read: not UTF-8"], {"a.yaml": b"\xff\xfe\x00x"}
+        ["show", "spaces", "a.yaml"],
+        ["a.yaml: cannot be read: not UTF-8"],
+        {"a.yaml": b"\xff\xfe\x00x"},
     ),
     "an unknown space": Case(
-        ["space", "memexploerr"], ["unknown space 'memexploerr'", "Did you mean 'memexplorer'?"]
+        ["show", "memexploerr"], ["unknown name 'memexploerr'", "Did you mean 'memexplorer'?"]
     ),
     "an unknown technology in a space": _space("gddr7", "gdr7", "a.yaml:3", "'gdr7'", "'gddr7'"),
     "a space without parameters": Case(
-        ["space", "a.yaml"], ["a.yaml", "parameter"], {"a.yaml": "parameters: {}"}
+        ["show", "spaces", "a.yaml"], ["a.yaml", "parameter"], {"a.yaml": "parameters: {}"}
     ),
     "a space that contradicts itself": _space("width <= 2", "width > 4", "a.yaml", "width > 4"),
     "a constraint over an unknown name": _space("width <= 2", "widht <= 2", "'widht'", "'width'"),
@@ -170,11 +180,11 @@ CASES = {
     "a constraint that mixes dimensions": _space("width <= 2", "width <= 2 GB", "a.yaml:4"),
     "a named design with an unknown value": _space("width: 1", "width: 3", "small", "3"),
     "an unknown model": Case(
-        ["models", "llama-3-70b"], ["unknown language model", "Did you mean 'llama-3"]
+        ["show", "llama-3-70b"], ["unknown name", "Did you mean 'llama-3"]
     ),
-    "a model file that is not there": Case(["models", "x/config.json"], ["no such file"]),
+    "a model file that is not there": Case(["show", "x/config.json"], ["no such file"]),
     "a model file without what it needs": Case(
-        ["models", "config.json"], ["model_type", "required"], {"config.json": '{"a": 1}'}
+        ["show", "config.json"], ["model_type", "required"], {"config.json": '{"a": 1}'}
     ),
     "a model with an encoder": Case(
         ["platform", "--model", "config.json", "--device", "h200", "--use-case", "chat"],
@@ -357,9 +367,9 @@ CASES = {
     "a key that colors the terminal": _technology(
         "place:", '"\\e[31ma": 1\n    place:', r"expected a key without control", r"'\x1b[31ma'"),
     "a path that colors the terminal": Case(
-        ["memtech", "./a\x1b[31m\n.yaml"], [r"a\x1b[31m\n.yaml: not valid YAML"],
+        ["show", "memories", "./a\x1b[31m\n.yaml"], [r"a\x1b[31m\n.yaml: not valid YAML"],
         {"a\x1b[31m\n.yaml": "["}),
-    "a name that colors the terminal": Case(["memtech", "a\x1b[31m"], [r"'a\x1b[31m'"]),
+    "a name that colors the terminal": Case(["show", "memories", "a\x1b[31m"], [r"'a\x1b[31m'"]),
     "a command that colors the terminal": Case(["a\x1b[31m"], [r"no such command", r"\x1b[31m"]),
     "an unknown key in an option of a pool": Case(
         [*_POOLS, "--option", "pools.decode.machin=npu"],
@@ -434,11 +444,12 @@ def test_a_file_that_cannot_be_used_does_not_keep_the_others_from_being_listed(
         (tmp_path / folder / "bad.yaml").write_text("a: [\n", encoding="utf-8")
     (tmp_path / "spaces" / "good.yaml").write_text(textwrap.dedent(_SPACE), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    for command, name in (("memtech", "hbf"), ("spaces", "good"), ("runs", "smoke")):
-        assert main([command]) == 0
+    for kind, name in (("memories", "hbf"), ("spaces", "good"), ("campaigns", "smoke")):
+        assert main(["list", kind]) == 0
         out, err = capsys.readouterr()
         assert f"\n{name} " in out
-        assert f"{'runs' if command == 'runs' else command}/bad.yaml: not valid YAML" in out + err
+        folder = {"memories": "memtech", "campaigns": "runs"}.get(kind, kind)
+        assert f"{folder}/bad.yaml: not valid YAML" in out + err
 
 
 def test_a_mixture_that_forecast_does_not_know_is_found_in_the_file_of_the_space(

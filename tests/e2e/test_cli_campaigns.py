@@ -93,9 +93,9 @@ def test_without_matplotlib_a_run_says_so_and_writes_the_rest(capsys, monkeypatc
 
 
 def test_the_problems_of_comparisons_are_listed_when_asked_for(capsys):
-    assert main(["runs"]) == 0
+    assert main(["list", "campaigns"]) == 0
     assert "problem-zdt1" not in capsys.readouterr().out
-    assert main(["runs", "--all"]) == 0
+    assert main(["list", "campaigns", "--all"]) == 0
     assert "problem-zdt1" in capsys.readouterr().out
 
 
@@ -110,7 +110,7 @@ def test_a_recommended_design_can_be_picked(pick, capsys):
 def test_a_line_end_in_the_name_of_a_file_ends_no_line(folder, capsys):
     path = folder / "runs" / "a\nb.yaml"
     path.write_text("{}", encoding="utf-8")
-    assert main(["runs"]) == 0
+    assert main(["list", "campaigns"]) == 0
     assert "a\\nb " in capsys.readouterr().out
     assert main(["status", "unknown"]) == 2
     path.unlink()
@@ -127,7 +127,7 @@ def test_status_and_runs_say_how_far_it_is(capsys):
     assert listed["trial"]["state"] == "complete"
     assert main(["status", "trial"]) == 0
     assert "48 of 48 (100 %)" in capsys.readouterr().out
-    assert main(["runs"]) == 0
+    assert main(["list", "campaigns"]) == 0
     assert "trial" in capsys.readouterr().out
 
 

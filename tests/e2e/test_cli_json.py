@@ -65,7 +65,7 @@ INVOCATIONS = {
     "pareto": ["pareto trial", "pareto trial --robust --samples 10"],
     "status": ["status begun"],
     "verify": ["verify trial"],
-    "runs": ["runs"],
+    "runs": ["list campaigns"],
     "cache": ["cache", "cache verify", "cache prune --max-size 1GB"],
     "watch": ["watch trial --once"],
     "export": [
@@ -76,8 +76,8 @@ INVOCATIONS = {
     "report": ["report trial"],
     "explain-front": ["explain-front trial --workers 1 --output front.md"],
     "compare": ["compare compare-trial"],
-    "problems": ["problems"],
-    "problem": ["problems re21", "problems cantilever.v1"],
+    "problems": ["list problems"],
+    "problem": ["show problems re21", "show problems cantilever.v1"],
     "problem-evaluation": ["problems re21 --evaluate re21.csv"],
     "problem-score": ["problems re21 --score re21.csv"],
     "problem-proofs": ["problems re24 --verify"],
@@ -118,19 +118,21 @@ INVOCATIONS = {
         " --grid 20 --continuous --figure price.svg",
     ],
     "timeline": ["timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"],
-    "technologies": ["memtech"],
-    "technology": ["memtech hbm3e_8h", "memtech sram"],
-    "spaces": ["spaces"],
-    "space": ["space memexplorer"],
-    "models": ["models"],
-    "model": ["models deepseek-v3"],
+    "technologies": ["list memories"],
+    "technology": ["show hbm3e_8h", "show sram"],
+    "spaces": ["list spaces"],
+    "space": ["show memexplorer"],
+    "models": ["list models"],
+    "model": ["show deepseek-v3"],
     "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
     "quantize": [f"quantize {_BYTES} --formats mxfp4,int8"],
     "mix-formats": [f"mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
-    "workloads": ["workloads"],
-    "metrics": ["metrics"],
-    "optimizers": ["optimizers"],
-    "evaluators": ["evaluators"],
+    "devices": ["list devices"],
+    "device": ["show h100-sxm"],
+    "workloads": ["list workloads"],
+    "metrics": ["list metrics", "show tdp_watts"],
+    "optimizers": ["list optimizers"],
+    "evaluators": ["list evaluators"],
     "schemas": ["schema"],
     "simulators": ["simulators"],
 }
@@ -209,7 +211,7 @@ def test_a_key_that_was_not_announced_fails(capsys, check_document):
 def test_an_answer_refuses_what_its_record_does_not_have(capsys, monkeypatch):
     monkeypatch.setattr("codesign.models.workload.list_traces", lambda: ["osworld"])
     monkeypatch.setattr("codesign.models.workload.load_trace", lambda name: {"color": "red"})
-    assert main(["workloads", "--json"]) == 1
+    assert main(["list", "workloads", "--json"]) == 1
     assert "workloads.osworld.prompt_tokens Field required" in capsys.readouterr().err
 
 

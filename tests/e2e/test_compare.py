@@ -127,7 +127,7 @@ def test_each_problem_can_be_looked_at_as_a_campaign(capsys):
 
 
 def test_a_comparison_is_not_among_the_campaigns(capsys):
-    assert main(["runs", "--json"]) == 0
+    assert main(["list", "campaigns", "--json"]) == 0
     names = [item["name"] for item in json.loads(capsys.readouterr().out)["campaigns"]]
     assert "flat" in names
     assert "compare-trial" not in names

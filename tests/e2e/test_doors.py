@@ -363,7 +363,7 @@ def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None
     grown = bonded.metrics["memory_capacity_bytes"] - base.metrics["memory_capacity_bytes"]
     assert grown == pytest.approx(32e9)
     assert bonded.metrics["throughput_tokens_per_s"] > base.metrics["throughput_tokens_per_s"]
-    assert main(["memtech", "bonded_dram"]) == 0
+    assert main(["show", "bonded_dram"]) == 0
     assert "It takes no die edge." in capsys.readouterr().out
 
 

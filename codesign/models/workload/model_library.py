@@ -116,7 +116,7 @@ def _read_json(path: Path) -> Document:
 
 
 def summary(model: LanguageModel) -> dict[str, Any]:
-    """What ``codesign models`` shows, as plain values."""
+    """What ``codesign list models`` shows, as plain values."""
     kv = kv_elements_per_token(model)
     return {
         "name": model.name,

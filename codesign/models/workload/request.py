@@ -83,7 +83,7 @@ class Request(Record):
     phase: Phase
     """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
     trace: TraceName | None = None
-    """A named pair of token counts, such as osworld, bfcl or gsm8k; see ``codesign workloads``."""
+    """A named pair of token counts, such as osworld or gsm8k; see ``codesign list workloads``."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None

@@ -1,0 +1,293 @@
+"""``codesign list`` and ``codesign show``: models, devices, memories and all that has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+import typer
+
+from codesign.base.errors import InputError, UnknownNameError, check_known
+from codesign.base.resources import Kind, listed
+from codesign.cli import completion
+from codesign.cli.campaigns import Folder
+from codesign.cli.output import AsJson, report, say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.answers.answer import Answer
+
+T = TypeVar("T")
+Report: TypeAlias = "tuple[Answer, Callable[[], Iterable[RenderableType]]]"
+"""An answer, and its tables."""
+
+
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            help="devices, models, memories, spaces, workloads, metrics, optimizers, evaluators, "
+            "problems or campaigns.",
+            autocompletion=lambda incomplete: [k for k in _LISTED if k.startswith(incomplete)],
+        ),
+    ] = None,
+    show_all: Annotated[
+        bool,
+        typer.Option("--all", help="campaigns: also problems of comparisons that have not begun."),
+    ] = False,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns."""
+    if kind is None:
+        raise InputError(f"expected one of {', '.join(_LISTED)}", "list")
+    check_known("kind", kind, _LISTED, "list")
+    if kind == "campaigns":
+        answer, tables = _campaigns(show_all, folder)
+    elif show_all or folder is not None:
+        raise InputError(f"expected no --all and no --folder: {kind} have none", f"list {kind}")
+    else:
+        answer, tables = KINDS[kind](None)
+    report(as_json, lambda: answer, tables)
+
+
+list_.__name__ = "list"
+
+
+def show(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[KIND] NAME",
+            help="A name that `codesign list` has, or the path of a file; with its kind where two "
+            "kinds have the name.",
+            autocompletion=completion.catalogue_names,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show one device, model, memory, space, workload, metric, optimizer or problem in full."""
+    *kinds, name = words
+    if len(kinds) > 1:
+        raise InputError(f"expected [KIND] NAME, got {len(words)} words", "show")
+    for kind in kinds:
+        check_known("kind", kind, KINDS, "show")
+    answer, tables = KINDS[kinds[0] if kinds else _kind_of(name)](name)
+    report(as_json, lambda: answer, tables)
+
+
+def _kind_of(name: str) -> str:
+    """The kind of a name, or of the file of that path by its keys.
+
+    Raises:
+        UnknownNameError: No kind has the name.
+    """
+    from codesign.base.schema import read_document
+    from codesign.models.hardware.device import load_device
+
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        kinds = {"based_on": "spaces", "parameters": "spaces", "peak": "devices"}
+        kinds |= {"read_energy": "memories"}
+        keys = read_document(path).data.keys()
+        return next((kind for key, kind in kinds.items() if key in keys), "models")
+    if path.suffix == ".json":
+        return "models"
+    names = _names()
+    for kind, known in names.items():
+        if name in known:
+            return kind
+    try:
+        load_device(name)
+    except UnknownNameError:
+        every_name = [each for known in names.values() for each in known]
+        raise UnknownNameError("name", name, every_name, "show") from None
+    return "devices"
+
+
+def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
+    """Readable files of a kind by name; stderr gets the mistakes of the others."""
+    records = {}
+    for name, path in listed(kind).items():
+        try:
+            records[name] = load(str(path))
+        except InputError as error:
+            for problem in error.problems:
+                say(f"cannot be used: {problem}")
+    return records
+
+
+def _memories(name: str | None) -> Report:
+    from codesign.answers.library import TechnologiesAnswer, TechnologyAnswer
+    from codesign.models.memtech import load_technology
+    from codesign.report import library_tables as tables
+
+    if name is None:
+        technologies = _usable("memtech", load_technology)
+        answer = TechnologiesAnswer(technologies=technologies)
+        return answer, lambda: [tables.technologies_table(technologies)]
+    technology = load_technology(name)
+    shown = TechnologyAnswer.model_construct(**dict(technology))
+    return shown, lambda: tables.technology_tables(technology)
+
+
+def _spaces(name: str | None) -> Report:
+    from codesign import api
+    from codesign.answers.library import SpaceAnswer, SpacesAnswer
+    from codesign.models.memtech import TechnologyLibrary, load_technology
+    from codesign.report import library_tables as tables
+    from codesign.space import load_space
+
+    if name is not None:
+        space = api.load_space(name)
+        return SpaceAnswer.describe(space), lambda: tables.space_tables(space)
+    catalogs = {"memtech": TechnologyLibrary(_usable("memtech", load_technology)).catalog()}
+    spaces = _usable("spaces", lambda path: load_space(path, catalogs))
+    answers = {key: SpaceAnswer.describe(space) for key, space in spaces.items()}
+    return SpacesAnswer(spaces=answers), lambda: [tables.spaces_table(spaces)]
+
+
+def _models(name: str | None) -> Report:
+    from codesign.answers.library import ModelAnswer, ModelsAnswer
+    from codesign.models.workload import list_models, load_model, summary
+    from codesign.report import library_tables as tables
+
+    if name is not None:
+        model = ModelAnswer(**summary(load_model(name)))
+        return model, lambda: tables.model_tables(model)
+    models = [ModelAnswer(**summary(load_model(key))) for key in list_models()]
+    return ModelsAnswer(models=models), lambda: [tables.models_table(models)]
+
+
+def _devices(name: str | None) -> Report:
+    from codesign.answers.library import DeviceAnswer, DevicesAnswer
+    from codesign.models.hardware.device import list_devices, load_device
+    from codesign.report import library_tables as tables
+
+    if name is not None:
+        device = load_device(name)
+        shown = DeviceAnswer.model_construct(**dict(device))
+        return shown, lambda: tables.device_tables(device)
+    devices = {key: load_device(key) for key in list_devices()}
+    return DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
+
+
+def _workloads(name: str | None) -> Report:
+    from codesign.answers.library import WorkloadsAnswer
+    from codesign.models.workload import list_traces, load_trace
+    from codesign.report import library_tables as tables
+
+    traces = {key: load_trace(key) for key in _named(name, list_traces())}
+    return WorkloadsAnswer(workloads=traces), lambda: [tables.traces_table(traces)]
+
+
+def _metrics(name: str | None) -> Report:
+    from codesign.answers.library import MetricsAnswer
+    from codesign.base.metrics import ALL_METRICS
+    from codesign.report import library_tables as tables
+
+    metrics = {key: ALL_METRICS[key] for key in _named(name, ALL_METRICS)}
+    return MetricsAnswer(metrics=metrics), lambda: [tables.metrics_table(metrics.values())]
+
+
+def _optimizers(name: str | None) -> Report:
+    from codesign.answers.library import OptimizersAnswer
+    from codesign.report import library_tables as tables
+
+    plugins = _plugins("optimizers", name)
+    answer = OptimizersAnswer(optimizers=plugins)
+    return answer, lambda: [tables.plugins_table("Optimizers", plugins)]
+
+
+def _evaluators(name: str | None) -> Report:
+    from codesign.answers.library import EvaluatorsAnswer
+    from codesign.report import library_tables as tables
+
+    plugins = _plugins("evaluators", name)
+    answer = EvaluatorsAnswer(evaluators=plugins)
+    return answer, lambda: [tables.plugins_table("Evaluators", plugins)]
+
+
+def _plugins(group: Any, name: str | None) -> dict[str, Any]:
+    """Registered plug-ins; one that cannot be imported says why instead of failing all."""
+    from codesign.answers.library import BrokenPluginEntry, PluginEntry
+    from codesign.base import plugins
+    from codesign.base.errors import CodesignError
+
+    entries: dict[str, PluginEntry | BrokenPluginEntry] = {}
+    for key in _named(name, plugins.names(group)):
+        try:
+            entries[key] = PluginEntry.describe(plugins.load(group, key))
+        except CodesignError as error:
+            entries[key] = BrokenPluginEntry(error=str(error))
+    return entries
+
+
+def _problems(name: str | None) -> Report:
+    from codesign.answers.problems import ProblemAnswer, ProblemsAnswer
+    from codesign.report import problem_set
+    from codesign.search import problems
+    from codesign.search.problems.problem_records import published
+
+    if name is not None:
+        problem = problems.load(name)
+        return ProblemAnswer.describe(problem), lambda: problem_set.problem_tables(problem)
+    records = published()
+    answer = ProblemsAnswer(problems=list(records.values()))
+    return answer, lambda: [problem_set.list_table(records)]
+
+
+def _campaigns(show_all: bool, folder: Path | None) -> Report:
+    from codesign.answers.campaigns import CampaignProgress, RunsAnswer
+    from codesign.report.progress_tables import campaigns_tables
+    from codesign.search.campaign import list_campaigns
+
+    campaigns = list_campaigns(folder)
+    shown = [
+        status
+        for status in campaigns
+        # A problem of comparisons is hidden until it is run.
+        if show_all
+        or not status.name.startswith("problem-")
+        or status.done
+        or status.problem is not None
+    ]
+    answer = RunsAnswer(campaigns=[CampaignProgress.describe(status) for status in campaigns])
+    return answer, lambda: campaigns_tables(shown, len(campaigns) - len(shown))
+
+
+def _named(name: str | None, names: Iterable[str]) -> list[str]:
+    """All names, or the one that is shown."""
+    return list(names) if name is None else [name]
+
+
+KINDS: dict[str, Callable[[str | None], Report]] = {
+    "devices": _devices, "models": _models, "memories": _memories, "spaces": _spaces,
+    "workloads": _workloads, "metrics": _metrics, "optimizers": _optimizers,
+    "evaluators": _evaluators, "problems": _problems,
+}  # fmt: skip
+"""Reports by kind: of everything for None, else of the name."""
+_LISTED = (*KINDS, "campaigns")
+
+
+def _names() -> dict[str, Iterable[str]]:
+    """Names by kind, in the order in which :func:`show` looks for one."""
+    from codesign.base import plugins
+    from codesign.base.metrics import ALL_METRICS
+    from codesign.models.hardware.device import list_devices
+    from codesign.models.workload import list_models, list_traces
+    from codesign.search.problems.problem_records import published
+
+    return {
+        "memories": listed("memtech"),
+        "models": list_models(),
+        "devices": list_devices(),
+        "spaces": listed("spaces"),
+        "workloads": list_traces(),
+        "metrics": ALL_METRICS,
+        "optimizers": plugins.names("optimizers"),
+        "evaluators": plugins.names("evaluators"),
+        "problems": published(),
+    }

@@ -129,8 +129,8 @@ def _memories(name: str | None) -> Report:
         answer = TechnologiesAnswer(technologies=technologies)
         return answer, lambda: [tables.technologies_table(technologies)]
     technology = load_technology(name)
-    shown = TechnologyAnswer.model_construct(**dict(technology))
-    return shown, lambda: tables.technology_tables(technology)
+    memory = TechnologyAnswer.model_construct(**dict(technology))
+    return memory, lambda: tables.technology_tables(technology)
 
 
 def _spaces(name: str | None) -> Report:
@@ -168,8 +168,8 @@ def _devices(name: str | None) -> Report:
 
     if name is not None:
         device = load_device(name)
-        shown = DeviceAnswer.model_construct(**dict(device))
-        return shown, lambda: tables.device_tables(device)
+        answer = DeviceAnswer.model_construct(**dict(device))
+        return answer, lambda: tables.device_tables(device)
     devices = {key: load_device(key) for key in list_devices()}
     return DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
 
@@ -245,7 +245,7 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
     from codesign.search.campaign import list_campaigns
 
     campaigns = list_campaigns(folder)
-    shown = [
+    visible = [
         status
         for status in campaigns
         # A problem of comparisons is hidden until it is run.
@@ -255,7 +255,7 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
         or status.problem is not None
     ]
     answer = RunsAnswer(campaigns=[CampaignProgress.describe(status) for status in campaigns])
-    return answer, lambda: campaigns_tables(shown, len(campaigns) - len(shown))
+    return answer, lambda: campaigns_tables(visible, len(campaigns) - len(visible))
 
 
 def _named(name: str | None, names: Iterable[str]) -> list[str]:

@@ -343,7 +343,7 @@ def _with_derived(problem: Problem, explanation: Explanation) -> Explanation:
 
 
 def _without_rows(problem: Problem, row: IntArray) -> Explanation:
-    """What an evaluator that cannot explain has to say."""
+    """Explanation by an evaluator that cannot explain."""
     observed = problem.evaluate(row)
     if observed.failures:
         raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")

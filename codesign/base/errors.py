@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 _MOST_CHARACTERS = 200
-"""Of a name that is repeated in a message and compared with the known ones."""
+"""Characters of a name that is repeated in a message and compared with the known ones."""
 _MANY, _NEAREST, _MOST_NAMES = 8, 3, 24
 """Names up to which all are listed beside a near miss, how many of more, and how many at most."""
 
@@ -68,7 +68,7 @@ class KeyedValueError(ValueError):
 
 
 class InputError(CodesignError):
-    """What the user gave cannot be used; nothing was changed.
+    """Unusable input of the user; nothing was changed.
 
     Args:
         mistakes: One, or several that were found together; text is a message alone.
@@ -176,7 +176,7 @@ class InfeasibleError(InputError):
 
 
 class UnattainableError(InfeasibleError):
-    """By proof, no system of pools keeps the limits; the message has the nearest miss."""
+    """Proof that no system of pools keeps the limits; the message has the nearest miss."""
 
 
 class StoreError(InputError):

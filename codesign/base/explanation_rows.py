@@ -18,18 +18,18 @@ class OperatorRow(TypedDict, total=False):
     phase: str
     """``prefill`` or ``decode``, where an explanation has both."""
     kind: str
-    """What it computes, such as ``attention``."""
+    """Computation of the operator, such as ``attention``."""
     part: str
-    """What of a platform it takes: ``linear``, ``attention``, ``collective``."""
+    """Unit of a platform that the operator takes: ``linear``, ``attention``, ``collective``."""
     count: float
     """Instances in one pass."""
     bound: str
-    """What sets its time: ``compute``, ``memory``, ``off-chip``, ``vector``, ..."""
+    """Bound of its time: ``compute``, ``memory``, ``off-chip``, ``vector``, ..."""
     matrix_bound: str
-    """What sets the time of array and memories, also where the vector unit takes longer."""
+    """Bound of the time of array and memories, also where the vector unit takes longer."""
     time_s: float
     time_share: float
-    """Of the operators one after the other."""
+    """Share of the time of the operators, one after the other."""
     compute_s: float
     """Time of its arithmetic by itself."""
     memory_s: float
@@ -43,13 +43,13 @@ class OperatorRow(TypedDict, total=False):
     vector_s: float
     """Time in which the vector unit is busy."""
     work_flop: float
-    """Of matrix products, 2 per multiply-accumulate."""
+    """Work of matrix products, 2 per multiply-accumulate."""
     ops: float
     """Operations of every kind."""
     ops_share: float
     traffic_bytes: Mapping[str, float] | float
-    """By name of the memory level that they cross; a number where there is one memory, or where
-    the evaluator does not tell which."""
+    """Traffic by name of the crossed memory level; a number where there is one memory, or where the
+    evaluator does not tell them apart."""
     read_bytes: float
     written_bytes: float
     kv_read_bytes: float
@@ -84,7 +84,7 @@ class LevelRow(TypedDict, total=False):
     uncharged_shoreline_mm: float
     """Die edge that they take and that no limit counts."""
     read_bytes: float
-    """In one pass."""
+    """Bytes that one pass reads."""
     written_bytes: float
     traffic_bytes: float
     """Read and written, where the evaluator does not tell them apart."""
@@ -93,7 +93,7 @@ class LevelRow(TypedDict, total=False):
     """Share of a pass in which its port is busy at the peak bandwidth."""
     energy_joules: float
     holds_share: Mapping[str, float]
-    """Of weights, KV cache and activations."""
+    """Shares of weights, KV cache and activations."""
     holds_bytes: float
     weight_bytes: float
     kv_bytes: float

@@ -1,4 +1,4 @@
-"""How the evaluation of a design ends: within the limits, beyond one, or without a result."""
+"""Outcomes of the evaluation of a design: within the limits, beyond one, or without a result."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import IntEnum
 from typing import Literal, TypeAlias, get_args
 
 FailureKind: TypeAlias = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
-"""How a design came to have no result: the evaluator refused it as infeasible, gave up or raised,
-took too long, gave what is no number, or its process died. Only the first says something about the
-design; none is a number."""
+"""Cause of a missing result: the evaluator refused the design as infeasible, gave up or raised,
+took too long, gave a value that is no number, or its process died. Only the first says something
+about the design; none is a number."""
 
 
 class Status(IntEnum):
-    """How an observation ended; from ``FAILED`` on it has no result.
+    """Outcome of an observation; from ``FAILED`` on it has no result.
 
     A design that the evaluator refused as infeasible has none either, only a reason.
     """
@@ -27,13 +27,13 @@ class Status(IntEnum):
 
     @property
     def word(self) -> str:
-        """As people read it: ``ok``, ``infeasible``, or the kind of the failure."""
+        """Word for people: ``ok``, ``infeasible``, or the kind of the failure."""
         return "ok" if self is Status.FEASIBLE else self.name.lower().replace("_", "-")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a design has no result.
+    """Reason for a missing result.
 
     Attributes:
         kind: Decides whether trying again may help.
@@ -48,7 +48,7 @@ class Failure:
 
     @property
     def status(self) -> Status:
-        """What an observation with it is called."""
+        """Status of an observation with this failure."""
         return Status[self.kind.upper().replace("-", "_")]
 
     @classmethod

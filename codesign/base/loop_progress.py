@@ -1,4 +1,4 @@
-"""How far the longest loop of this process has come, for whoever wants to say so meanwhile.
+"""Progress of the longest loop of this process, for messages meanwhile.
 
 Loops that may take minutes tell it; nothing that they compute depends on it.
 """

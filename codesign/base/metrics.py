@@ -42,7 +42,7 @@ def flipped_columns(values: FloatArray, senses: Sequence[Sense]) -> FloatArray:
 
 @dataclass(frozen=True)
 class Metric:
-    """What a number means.
+    """Meaning of a number.
 
     Attributes:
         name: Snake case, ending in its unit.
@@ -236,7 +236,7 @@ DIVERGENCE_METRICS: dict[str, Metric] = {metric.name: metric for metric in _DIVE
 """Metrics that the ``npu`` evaluator adds with its option ``accuracy_table``, by name."""
 
 FORMAT_METRICS = ACCURACY_METRICS | DIVERGENCE_METRICS
-"""What formats cost in accuracy, by name."""
+"""Metrics of the accuracy of formats, by name."""
 
 _POOL = (
     Metric("idle_watts", "minimize", "W",
@@ -265,13 +265,13 @@ _POOL = (
 )  # fmt: skip
 
 POOL_METRICS: dict[str, Metric] = {metric.name: metric for metric in _POOL}
-"""What a system needs to know of a machine besides its other metrics, by name."""
+"""Metrics of a machine that only systems need, by name."""
 EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
-"""Those of machines that have a part of every layer."""
+"""Metrics of machines that have a share of every layer."""
 OF_PLACE = (*EXCHANGED, "handover_requests")
-"""Those that follow from the place of the machine's pool."""
+"""Metrics that follow from the place of the machine's pool."""
 FOR_POOLS = frozenset(POOL_METRICS) - frozenset(OF_PLACE)
-"""Those that an evaluator reports of one machine."""
+"""Metrics that an evaluator reports of one machine."""
 
 _SYSTEM = (
     METRICS["throughput_tokens_per_s"],

@@ -1,4 +1,4 @@
-"""How records show themselves in a notebook: one small table, every text escaped."""
+"""Display of records in a notebook: one small table, every text escaped."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _OURS = "codesign"
 
 @cache
 def _all_points(path: tuple[str, ...]) -> dict[str, EntryPoints]:
-    """What every package on a search path registers, by group.
+    """Entry points of every package on a search path, by group.
 
     To read it takes milliseconds, as much as a small campaign file, and a command asks many times.
     """
@@ -86,7 +86,7 @@ def load(group: Group, name: str, where: str | None = None) -> Any:
 
 
 def build(factory: Any, *inputs: object) -> Any:
-    """What a registered class makes of its records.
+    """Build a registered class from its records.
 
     Raises:
         InputError: It does not take them.
@@ -135,7 +135,7 @@ def _origin(error: BaseException, packages: Collection[str]) -> tuple[str, str]:
 
 
 def _definition(owner: object) -> str:
-    """Where a function, a class, or the class of an object is defined."""
+    """Place where a function, a class, or the class of an object is defined."""
     kind: Any = owner if inspect.isroutine(owner) or inspect.isclass(owner) else type(owner)
     try:
         return f"{inspect.getfile(kind)}:{inspect.findsource(kind)[1] + 1}"

@@ -1,4 +1,4 @@
-"""Where a named file is looked for: an explicit path, the working folder, then the package."""
+"""Search path of named files: an explicit path, the working folder, then the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codesign.base.errors import InputError, check_known
 Kind: TypeAlias = Literal["spaces", "memtech", "runs", "comparisons"]
 
 _COMPARISON = "compare-"
-"""How the name of a comparison begins, which tells it from a campaign in the same folder."""
+"""Prefix of the name of a comparison, which tells it from a campaign in the same folder."""
 
 _LABELS: dict[Kind, str] = {
     "spaces": "space",

@@ -229,7 +229,7 @@ _FastLoader = _fast_loader()
 
 @dataclass(frozen=True)
 class Document:
-    """What a file said, and on which line it said it.
+    """Content of a file, with the line of every key.
 
     Attributes:
         source: The file's name as the user gave it.
@@ -302,7 +302,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def parse_document(text: str, source: str, most_nodes: int = MOST_NODES) -> Document:
-    """As :func:`read_document`, from text; ``source`` is only for messages."""
+    """Read a document from text, like :func:`read_document`; ``source`` is only for messages."""
     try:
         try:
             data, lines, problems = _load(text, source, _FastLoader, most_nodes)
@@ -530,7 +530,7 @@ def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
 
 
 def sentence_of(item: Any) -> str:
-    """What is wrong, of a problem of a ``ValidationError``, as the check that refused it says."""
+    """Sentence of a problem of a ``ValidationError``, in the words of the check that refused it."""
     cause = item.get("ctx", {}).get("error")
     if isinstance(cause, KeyedValueError):
         return cause.mistake.message

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""What a terminal obeys, marks that reverse the direction of text, and halves of characters."""
+"""Characters that a terminal obeys, marks that reverse the direction of text, and halves of
+characters."""
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _HTML = re.compile(r"<(?=[A-Za-z/!?])|&(?=[#A-Za-z])")
 
@@ -28,7 +29,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """As :func:`printable`, with line ends and tabs as escapes too: for names and paths."""
+    """Text like that of :func:`printable`, with line ends and tabs as escapes too: for names and
+    paths."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -23,7 +23,7 @@ from codesign.space.expressions import describe_unit
 from codesign.space.intervals import Interval, interval_of, trend_of
 
 _FAR = 1e300
-"""What stands for no bound: with infinity, the relative excess over a limit would be undefined."""
+"""Stand-in for no bound: with infinity, the relative excess over a limit would be undefined."""
 
 
 class MetricDefinition(Record):
@@ -34,7 +34,7 @@ class MetricDefinition(Record):
     sense: Annotated[Sense, one_of("minimize", "maximize")]
     """The direction in which it gets better."""
     unit: str = ""
-    """In which it is told, such as ``token/s/mm^2``; empty for a plain number."""
+    """Unit of the metric, such as ``token/s/mm^2``; empty for a plain number."""
     description: str = ""
     """One sentence for tables and figures."""
 
@@ -53,7 +53,7 @@ class DerivedMetric:
 
     @property
     def definition(self) -> MetricDefinition:
-        """What defines it in a campaign file."""
+        """Definition in a campaign file."""
         item = self.metric
         return MetricDefinition(
             value=self.expression.text, sense=item.sense, unit=item.unit, description=item.meaning
@@ -103,7 +103,7 @@ class DerivedMetric:
         return trend in (0, 1 if self.metric.sense == "maximize" else -1)
 
     def reason(self, metrics: Mapping[str, FloatArray], position: int) -> str:
-        """From what one value is computed, in words."""
+        """Formula of one value with its numbers, in words."""
         sources = (f"{name} {metrics[name][position]:g}" for name in sorted(self.sources))
         return f"{self.expression.text} with {', '.join(sources)}"
 

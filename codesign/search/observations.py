@@ -1,4 +1,4 @@
-"""What is known of designs after their evaluation: one record from the problem to the results.
+"""Observations of designs: one record from the problem to the results.
 
 A problem makes it of an evaluator's answer, optimizers keep it of what they are told, the loop and
 the store add where each observation stands in its run, and results are read from it.
@@ -49,7 +49,7 @@ class Observations:
     def of_tell(
         cls, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> Observations:
-        """From the arguments of an optimizer's ``tell``, which may change afterwards."""
+        """Observations from the arguments of ``tell``, which may change afterwards."""
         kept = np.array(objectives, dtype=np.float64)
         kept[np.asarray(failed, dtype=bool)] = np.nan
         return cls(np.array(rows, dtype=np.int64), kept, np.array(violations, dtype=np.float64))

@@ -165,7 +165,7 @@ class Problem:
 
     @property
     def constraints_on_metrics(self) -> tuple[Constraint, ...]:
-        """Those that need an evaluation; they are the last violations of an observation."""
+        """Constraints that need an evaluation; they are the last violations of an observation."""
         return tuple(item for item in self.constraints if not item.is_known)
 
     def known_violations(self, rows: IntArray) -> dict[str, FloatArray]:
@@ -311,7 +311,7 @@ class Problem:
         return self.observed(rows, self._attempt(rows, metrics))
 
     def observed(self, rows: IntArray, evaluation: Evaluation) -> Observations:
-        """What an evaluator's answer for designs means for this problem.
+        """Observations of this problem from an evaluator's answer for designs.
 
         Args:
             rows: (n, d) designs.
@@ -477,7 +477,7 @@ def located_error(error: UnusableValueError, space: DesignSpace) -> InputError:
 
 
 def _without_unused(described: Any, space: str) -> Any:
-    """What an evaluator says of itself without the off-chip memories that its space never names.
+    """Description of an evaluator without the off-chip memories that its space never names.
 
     So a new file in the library changes no problem but those that may use it.
     """

@@ -128,7 +128,7 @@ class _Flight:
 
     @property
     def futures(self) -> list[Future[Observations | Refusal]]:
-        """What the run waits for."""
+        """Futures that the run waits for."""
         return list(self._airborne)
 
     def take(self, step: Callable[[_Flight], None]) -> None:
@@ -275,7 +275,7 @@ class _Flight:
     def _observed(
         self, future: Future[Observations | Refusal], proposal: PendingDesign
     ) -> Observations | None:
-        """What came of a design; None if it was lost and is to be tried again."""
+        """Observation of a design; None if it was lost and is to be tried again."""
         problem, number = self._plan.resolved.problem, proposal.number
         observed = self._farm.observed(problem, future, proposal.row, self._losses, number)
         if observed is None:

@@ -107,7 +107,7 @@ class Campaign:
 
     @property
     def definition(self) -> Definition:
-        """What the campaign file says."""
+        """Definition in the campaign file."""
         return self._resolved.definition
 
     @property
@@ -194,7 +194,7 @@ class Campaign:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def status(self) -> CampaignStatus:
-        """How far the campaign has come; disturbs nobody who runs it.
+        """Progress of the campaign, read without disturbing its run.
 
         Raises:
             StoreError: The store is damaged.
@@ -336,7 +336,7 @@ class Campaign:
         return self._enumerated(find, workers, progress, executor, f" --keep {','.join(metrics)}")
 
     def stored_kept_front(self) -> KeptFront | None:
-        """Of the fronts that :meth:`kept_front` stored, the one that keeps most metrics."""
+        """Stored front that keeps most metrics, among those of :meth:`kept_front`."""
         return stored_kept_front(self.problem, self.folder)
 
     def _enumerated(

@@ -41,7 +41,7 @@ INITIAL_DESIGNS = "initial designs"
 """The reference sample of other evaluators."""
 PositiveInt = Annotated[int, Field(strict=True, ge=1, le=10**9)]
 DesignCount = Annotated[int, Field(strict=True, ge=1, le=10**6)]
-"""Of designs that are held in memory together."""
+"""Number of designs that are held in memory together."""
 _MOST_SEEDS = 10_000
 _MOST_WORKERS = 1024
 Seed = Annotated[int, Field(strict=True, ge=0)]
@@ -102,7 +102,7 @@ class OptimizerChoice(PluginChoice):
     """An optimizer with its options, and what it is told in advance."""
 
     hints: Hints | None = None
-    """As the file says for all if not given."""
+    """Use of hints; the file's value for all if not given."""
     start: Start = "spread"
     """Optimizers that start in the same way share their initial designs."""
 
@@ -112,26 +112,26 @@ _OPTIMIZER_KEYS = ("name", "label", "hints", "start")
 
 
 class SearchSettings(Record):
-    """Which optimizers search, from which seeds and for how long; nothing of the problem."""
+    """Optimizers, seeds and budgets of a search; nothing of the problem."""
 
     optimizers: Annotated[
         tuple[Annotated[OptimizerChoice, _choice_of(*_OPTIMIZER_KEYS)], ...], Field(min_length=1)
     ]
     """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
     hints: Hints = "on"
-    """Of the optimizers that do not say it themselves."""
+    """Use of hints by optimizers that do not state it themselves."""
     initial: DesignCount = 20
     """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
     budget: PositiveInt
     """Distinct designs that each run evaluates, the initial ones included."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_seeds)] = (0,)
-    """How many (0, 1, ...), or which."""
+    """Number of seeds (0, 1, ...), or a list of them."""
     batch: DesignCount | None = None
     """Designs asked for at one time; each optimizer's own number if not given."""
     workers: Annotated[int, Field(strict=True, ge=1, le=_MOST_WORKERS)] | None = None
     """Processes; one per core if not given. Does not change any result."""
     execution: Execution = Execution()
-    """How designs are evaluated; not part of a campaign's identity."""
+    """Execution of evaluations; not part of a campaign's identity."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ class Definition(SearchSettings):
     """The keys of a campaign file."""
 
     name: Label
-    """Of the campaign and of its folder; the file's name if not given."""
+    """Name of the campaign and of its folder; the file's name if not given."""
     description: str = ""
     """For people; may change at any time."""
     space: str
@@ -156,7 +156,7 @@ class Definition(SearchSettings):
     evaluator: EvaluatorChoice
     """Name of the evaluator, or ``name`` and its options."""
     workload: dict[str, Any] = Field(default_factory=dict)
-    """What the evaluator is to run; its own record says which keys."""
+    """Work of the evaluator; the evaluator's own record defines the keys."""
     metrics: Annotated[dict[str, MetricDefinition], unstored_at({})] = Field(default_factory=dict)
     """Further metrics by name, computed from those of the evaluator."""
     objectives: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -196,7 +196,7 @@ class ConfiguredOptimizer:
 
     @property
     def hint_use(self) -> HintUse:
-        """What hints do in its search, if the evaluator gives any."""
+        """Use of hints in the search, if the evaluator gives any."""
         use: HintUse = getattr(self.factory, "hint_use", "none") if self.hints == "on" else "none"
         return "start" if use == "none" and self.start == "hints" else use
 
@@ -274,7 +274,7 @@ class ResolvedDefinition:
 
 
 def campaign_reading(definition: Definition, problem: Problem) -> dict[str, Any]:
-    """How a campaign's evaluator reads designs; see :func:`reading_of`."""
+    """Reading of designs by a campaign's evaluator; see :func:`reading_of`."""
     choice = definition.evaluator
     return reading_of(choice.name, problem.evaluator, choice.options)
 
@@ -338,7 +338,7 @@ def _screening(document: Document, definition: Definition, problem: Problem) -> 
 
 
 def read_definition(path: Path) -> tuple[Document, Definition]:
-    """What a campaign file says, checked for itself; nothing that it names is loaded.
+    """Content of a campaign file, checked by itself; no file that it names is loaded.
 
     Raises:
         InputError: With file, line and key of what is wrong.
@@ -359,7 +359,7 @@ def read_definition(path: Path) -> tuple[Document, Definition]:
 
 
 def contradictions(document: Document, settings: SearchSettings) -> Iterator[str]:
-    """What cannot hold together in the settings of a file, one line each."""
+    """Contradictions in the settings of a file, one line each."""
     if settings.budget < settings.initial:
         yield (
             f"{document.where('budget')}: expected at least the {settings.initial} initial "

@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CurrentInputs:
-    """What the results of a campaign depend on, as it is today.
+    """Current inputs of a campaign, on which its results depend.
 
     Attributes:
         store_path: Of the store that they are compared with.
@@ -55,16 +55,16 @@ class CurrentInputs:
 
     @property
     def definition(self) -> Definition:
-        """What the campaign file says."""
+        """Definition in the campaign file."""
         return self.resolved.definition
 
     @property
     def problem(self) -> Problem:
-        """What it evaluates."""
+        """Problem that the campaign evaluates."""
         return self.resolved.problem
 
     def as_stored(self) -> dict[str, Any]:
-        """What a store keeps of them."""
+        """Form in which a store keeps the inputs."""
         return {
             "definition": self.definition.model_dump(mode="json"),
             "identity": self.resolved.identity(),

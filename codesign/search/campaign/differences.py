@@ -1,4 +1,4 @@
-"""In which keys two descriptions of a campaign's inputs differ."""
+"""Keys in which two descriptions of a campaign's inputs differ."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def front_results(
 
 
 def joined(searched: Results, exact: Results) -> Results:
-    """What was searched, and after it the designs of the exact front as one more run.
+    """Searched designs, followed by those of the exact front as one more run.
 
     The front of the two together is the exact one, with one design for each of its points; such a
     design that a search found, too, is that search's.

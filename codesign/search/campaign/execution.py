@@ -1,4 +1,4 @@
-"""Which way a campaign's runs are done: here, in processes, on an executor, several in flight."""
+"""Execution of a campaign's runs: here, in processes, on an executor, several in flight."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RETRIES = 2
 
 
 class Job:
-    """What is evaluated for a campaign: its reference sample, and the runs that it still lacks.
+    """Evaluations of a campaign: its reference sample, and the runs that it still lacks.
 
     A context manager: an executor is started when it is first needed, and ends with the block.
 

@@ -1,4 +1,4 @@
-"""How a campaign's designs are evaluated: how many at once, and where.
+"""Settings of evaluations: number at once, and place.
 
 Nothing here is part of a campaign's identity: it may change between two runs of one campaign.
 """
@@ -34,8 +34,8 @@ class Execution(Record):
     """Longest time that one design may take, such as ``30 min``; without it, a design that hangs
     holds its run up and is named from time to time."""
     retries: Annotated[int, Field(strict=True, ge=0)] | None = None
-    """How often a design that failed, or whose process died, is tried again, with pauses of 1, 2,
-    4, ... seconds; if not given, twice after a death and never after a failure."""
+    """Number of further attempts after a failure or the death of a process, with pauses of 1, 2, 4,
+    ... seconds; if not given, two after a death and none after a failure."""
 
     isolated: bool | None = None
     """Whether a process of its own, which may hang or crash, evaluates the designs; if not given,
@@ -49,7 +49,7 @@ class Execution(Record):
     """Designs of one run that are evaluated at the same time. With one, an optimizer knows every
     result before it proposes the next batch; with more, it knows the others as pending."""
     executor: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(:.+)?$")] | None = None
-    """Where designs are evaluated: ``local`` (processes), ``threads``, ``parsl:FARM.yaml``,
+    """Executor of designs: ``local`` (processes), ``threads``, ``parsl:FARM.yaml``,
     ``dask:ADDRESS``, or a registered name; this machine if not given."""
 
     @property

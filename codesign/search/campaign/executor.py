@@ -34,7 +34,7 @@ from codesign.search.execution.guard import Refusal
 
 
 class Progress(Protocol):
-    """What a campaign tells of its progress, from the thread that runs it."""
+    """Listener to a campaign's progress, called from the thread that runs it."""
 
     def sample(self, total: int, done: int) -> None:
         """So many designs of the reference sample of a slow evaluator are durable."""
@@ -59,7 +59,7 @@ class Quiet(Progress):
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """What a worker needs to build the plan for itself.
+    """Inputs from which a worker builds the plan.
 
     Attributes:
         identity: What the parent made of the file; the worker must find the same.
@@ -117,7 +117,7 @@ class Recorder:
         self.failures: list[str] = []
 
     def history(self, run: int) -> StoredObservations:
-        """What the store holds of a run."""
+        """Stored observations of a run."""
         return self._store.read(run)
 
     def propose(self, proposals: Sequence[PendingDesign]) -> None:

@@ -1,4 +1,4 @@
-"""Where designs are evaluated several at a time, whatever becomes of the workers."""
+"""Evaluation of several designs at a time, robust against the loss of workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ExecutorGoneError(JobError):
 
 @dataclass(frozen=True)
 class Farm:
-    """Where the designs of all runs are evaluated.
+    """Farm that evaluates the designs of all runs.
 
     Attributes:
         task: What is run for a design.
@@ -93,7 +93,7 @@ class Farm:
         losses: Counter[int],
         number: int,
     ) -> Observations | None:
-        """What came of a design; None if it was lost and is to be tried again.
+        """Observation of a design; None if it was lost and is to be tried again.
 
         Args:
             future: That of :meth:`submit`, which is done.
@@ -151,7 +151,7 @@ class Farm:
 
 
 def loss(future: Future[Observations | Refusal], row: IntArray) -> BaseException | None:
-    """Why a task that is done has no result of its own (d,) design, if so."""
+    """Reason for which a finished task has no result for its (d,) design; None if it has one."""
     error = future.exception()
     if error is None and isinstance(result := future.result(), Observations):
         if np.array_equal(result.rows, row[None, :]):

@@ -1,6 +1,5 @@
-"""Where a campaign's designs are evaluated: in this process, or guarded in one of its own; and
-whose answers are known already, from the campaign's reference sample or the cache of results.
-"""
+"""Evaluation of a campaign's designs in this process or guarded in a separate one, with results
+from the reference sample and the cache."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
 LOG, SCRATCH = "logs/evaluator.log", "scratch"
-"""In a campaign's folder: what evaluators write, and where they work."""
+"""Log and working folder of evaluators, within a campaign's folder."""
 
 
 def is_isolated(resolved: ResolvedDefinition) -> bool:

@@ -44,7 +44,7 @@ _FIRST_SCREENED = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """What all runs of a campaign share.
+    """Inputs that all runs of a campaign share.
 
     Attributes:
         resolved: The definition with its problem and optimizers.
@@ -193,7 +193,7 @@ class Search:
         return self._checked_new(rows[~np.isin(keys(rows), keys(pending))][:1])
 
     def screenings(self, pending: IntArray) -> Iterator[ScreenedBatch]:
-        """What the cheaper evaluator says of designs that the optimizer asks it about.
+        """Results of the cheaper evaluator for designs that the optimizer asks about.
 
         The caller stores a batch before it asks for the next; after the last, the optimizer can
         propose.
@@ -323,7 +323,7 @@ class Search:
 def search_space(
     problem: Problem, screening: Problem | None = None, terms: ScreeningTerms | None = None
 ) -> SearchSpace:
-    """Where optimizers look, with all that the evaluator knows in advance.
+    """Space of the optimizers, with all that the evaluator knows in advance.
 
     Args:
         screening: The problem of a cheaper evaluator; what predicts its results stands for the

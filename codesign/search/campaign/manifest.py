@@ -82,7 +82,7 @@ class Manifest(Record):
     campaign: str
     """Name of the campaign."""
     files: dict[str, FileEntry]
-    """By name in the folder."""
+    """Entries by the name of the file in the folder."""
 
 
 class FileVerdict(Record):

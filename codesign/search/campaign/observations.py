@@ -1,4 +1,4 @@
-"""What a campaign records of its designs: observations, and where each stands in its run.
+"""Observations of a campaign, and their places in the runs.
 
 A run is one optimizer with one seed. Its observations are numbered by steps 0, 1, 2, ... in the
 order they were asked for; those asked for together, at one state of the optimizer, form a batch.
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which numbers the store keeps of an observation, in their order, and which are objectives.
+    """Numbers of an observation that the store keeps, in their order, with the objectives marked.
 
     Attributes:
         metrics: Names of the first columns.

@@ -34,7 +34,7 @@ from codesign.search.pareto import HypervolumeTracker
 from codesign.search.problem import Constraint, Objective, Problem
 
 SEED = 20_000
-"""Of the sample; no run's seed is meant to equal it."""
+"""Seed of the sample; no run's seed is meant to equal it."""
 DRAWS = 4096
 """Designs drawn at a time."""
 MOST_ROUNDS = 250
@@ -51,7 +51,7 @@ class FailedSampleError(JobError):
 
 @dataclass(frozen=True)
 class Reference:
-    """What is fixed before the first run.
+    """Values that are fixed before the first run.
 
     Attributes:
         point: Reference value by objective metric, in natural sign.
@@ -188,7 +188,7 @@ def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
 
 
 def _bounds(problem: Problem) -> dict[str, float]:
-    """By objective, the tightest bound from its bad side that a constraint sets."""
+    """Tightest bound from the bad side that a constraint sets, by objective."""
     tightest: dict[str, float] = {}
     for objective in problem.objectives:
         bounds = [

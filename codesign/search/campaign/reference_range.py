@@ -23,7 +23,7 @@ too far away: what is left to search for is a tenth. [ours]"""
 
 
 def reference_warnings(results: Results) -> list[str]:
-    """What is wrong with the reference point of a campaign; empty if it serves."""
+    """Warnings about the reference point of a campaign; empty if it serves."""
     exact = results.exact
     points = results.objectives[results.feasible] if exact is None else exact.objectives
     if not len(points):
@@ -42,7 +42,7 @@ def is_within(results: Results, points: FloatArray) -> bool:
 
 
 def beyond_words(results: Results, points: FloatArray) -> str:
-    """That no feasible design is better than the reference point, and which point would serve.
+    """Message that no feasible design is better than the reference point, with a point that serves.
 
     Args:
         points: (p, m) minimized objectives of feasible designs, of which none is within.
@@ -65,7 +65,8 @@ def beyond_words(results: Results, points: FloatArray) -> str:
 
 
 def far_words(results: Results, best: float) -> str | None:
-    """That a stated point is so far from all feasible designs that the first has nearly everything.
+    """Message that a stated point is so far from all feasible designs that the first has nearly all
+    hypervolume.
 
     Args:
         best: The most hypervolume that is known to be possible.
@@ -95,7 +96,7 @@ def far_words(results: Results, best: float) -> str | None:
 
 
 def _first_share(results: Results, run: int, best: float) -> float | None:
-    """Of the best hypervolume, what the first feasible design of a run has; None without one."""
+    """Share of the best hypervolume at the first feasible design of a run; None without one."""
     first = np.flatnonzero((results.run_index == run) & results.feasible)[:1]
     return float(results.hypervolume[first[0]]) / best if len(first) else None
 

@@ -22,7 +22,7 @@ from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
 EXACT_RUN = Run("exact", 0)
-"""In the place of an optimizer and its seed, for designs of the exact front."""
+"""Run of the designs of the exact front, in the place of an optimizer and its seed."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Results:
 
     @cached_property
     def reasons(self) -> Mapping[int, str]:
-        """Why the evaluator gave no result, by position, without control characters."""
+        """Reasons of missing results by position, without control characters."""
         # A program's last words, on their way to tables, files and pages.
         return {i: one_line(item.reason) for i, item in self.observations.failures.items()}
 
@@ -152,7 +152,7 @@ class Results:
 
     @property
     def front_words(self) -> str:
-        """Which front the numbers of designs are on, for people."""
+        """Front on which the numbers of designs are, in words."""
         if self.front_run is not None:
             return f"the exact front, {len(self.front()):,} points"
         return f"the front of {len(self):,} searched designs"
@@ -164,7 +164,8 @@ class Results:
 
     @property
     def exact_hypervolume(self) -> float | None:
-        """Of the exact front, the most that any optimizer can reach; None if it is not known."""
+        """Hypervolume of the exact front, the most that any optimizer can reach; None if it is
+        unknown."""
         if self.exact is None:
             return None
         return self.exact.hypervolume(minimized(self.problem, self.reference_point))

@@ -27,7 +27,7 @@ from codesign.search.optimizers.base import SearchSpace, initial_designs
 from codesign.search.problem import Problem
 
 FILE = "reference.part"
-"""In a campaign's folder until its store is there: the answers so far, where they are slow."""
+"""File in a campaign's folder with the answers so far, until its store exists."""
 
 
 def make_reference(
@@ -81,7 +81,7 @@ def _remedy(where: str, folder: Path) -> str:
 
 
 def sample_notices(problem: Problem, folder: Path) -> tuple[str, ...]:
-    """What is stored of the sample of a campaign that has no store yet, in words."""
+    """Stored answers of the sample of a campaign that has no store yet, in words."""
     answers = AnswerFile(folder / FILE, problem).answers.values()
     reasons = [answer.reason for answer in answers if isinstance(answer, Failure)]
     if not answers:

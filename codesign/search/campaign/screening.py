@@ -57,7 +57,7 @@ class Screening(CheaperModel):
 
     @property
     def terms(self) -> ScreeningTerms:
-        """What optimizers need to know."""
+        """Terms that optimizers need to know."""
         return ScreeningTerms(self.cost_s / self.target_cost_s, self.share)
 
 

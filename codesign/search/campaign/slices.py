@@ -18,9 +18,9 @@ from codesign.search.campaign.tasks import RunSlice, Site, SliceResult, carry_on
 from codesign.search.execution.executors import MisdeliveredError
 
 _LOSSES = 2
-"""Of one slice in a row, before the executor is given up."""
+"""Losses of one slice in a row after which the executor is given up."""
 SLICE_S = 10.0
-"""What a slice may lose when its worker dies."""
+"""Time that may be lost when the worker of a slice dies."""
 
 
 def execute_slices(
@@ -65,7 +65,8 @@ def execute_slices(
 
 
 def _loss(future: Future[SliceResult], part: RunSlice) -> BaseException | None:
-    """Why a slice that is done has not what follows on the stored part of its run, if so."""
+    """Reason for which a finished slice does not continue the stored observations of its run; None
+    if it does."""
     error = future.exception()
     if error is None:
         result = future.result()

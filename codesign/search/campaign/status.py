@@ -1,4 +1,4 @@
-"""How far campaigns have come: one, from its store, or all of a folder."""
+"""Progress of campaigns: of one, from its store, or of all in a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ State: TypeAlias = Literal["not started", "running", "stopped", "complete", "exh
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
         done: Designs evaluated.
@@ -47,7 +47,7 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """How far a campaign has come.
+    """Progress of a campaign.
 
     Attributes:
         state: Of the whole.
@@ -123,7 +123,7 @@ def _status_of(name: str, folder: Path) -> CampaignStatus:
 
 
 def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
-    """How far the campaign of an open store has come."""
+    """Progress of the campaign of an open store."""
     counts = store.counts()
     budget = int(store.inputs.get("identity", {}).get("budget", 0))
     is_running = is_held(folder / "lock")
@@ -143,7 +143,7 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
 
 
 def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
-    """What a cheaper evaluator was asked, and what it cost."""
+    """Questions to a cheaper evaluator, and their cost."""
     screening = Definition.model_validate(store.inputs["definition"]).screening
     if screening is None:
         return []

@@ -66,7 +66,7 @@ CHUNK = 20_000
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
         done: Observations in the store.
@@ -313,7 +313,7 @@ class Store:
         return epochs
 
     def verify(self) -> list[str]:
-        """What is damaged, one line each; empty if all is as it was written."""
+        """Damages, one line each; empty if the store is as it was written."""
         lines: list[str] = []
         try:
             with explained(self.path), self._snapshot():
@@ -355,7 +355,7 @@ class Store:
         return digest.hexdigest()
 
     def counts(self) -> list[RunCounts]:
-        """How far each run has come."""
+        """Progress of each run."""
         with explained(self.path), self._snapshot():
             ended = dict(self._connection.execute("SELECT run, ended FROM runs"))
             seconds = dict(

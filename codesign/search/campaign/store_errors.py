@@ -1,4 +1,4 @@
-"""What can go wrong with the file of a store, each in one clear line."""
+"""Errors of the file of a store, each in one clear line."""
 
 from __future__ import annotations
 

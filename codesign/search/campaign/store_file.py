@@ -126,7 +126,7 @@ def open_store(path: Path, writing: bool = False, is_ours: bool = False) -> Iter
 
 @contextmanager
 def _reachable(path: Path, writing: bool, is_ours: bool) -> Iterator[tuple[str, str | None]]:
-    """How to open a file where it lies, and what its reader should know of it.
+    """Address by which a file is opened in place, and a notice for its reader.
 
     A file whose journal is a write-ahead log needs that log, and a folder that can be written.
     Without the log, it is a copy that was taken of the file alone. In a closed folder, both are
@@ -149,7 +149,7 @@ def _reachable(path: Path, writing: bool, is_ours: bool) -> Iterator[tuple[str, 
 
 @contextmanager
 def _copied(path: Path, beside: Path) -> Iterator[str]:
-    """How to open copies of a file and of the journal that belongs to it."""
+    """Address by which copies of a file and of its journal are opened."""
     with tempfile.TemporaryDirectory() as folder, explained(path):
         for file in (path, beside):
             shutil.copyfile(file, Path(folder, file.name))

@@ -20,7 +20,7 @@ from codesign.space import DesignSpace, parse_space
 
 
 class StoredEvaluator(Evaluator):
-    """What an evaluator said of itself when its numbers were stored.
+    """Description that an evaluator gave of itself when its numbers were stored.
 
     Args:
         metrics: That it reported.
@@ -40,7 +40,7 @@ class StoredEvaluator(Evaluator):
         raise JobError("the inputs with which the campaign was run are not those of today")
 
     def provenance(self) -> Mapping[str, Any]:
-        """As stored."""
+        """Stored provenance."""
         return self._provenance
 
 

@@ -1,4 +1,4 @@
-"""What workers anywhere do for a campaign: evaluate designs, or carry a run on for a while.
+"""Tasks of workers for a campaign: evaluate designs, or carry a run on for a while.
 
 A worker builds the campaign from its file, so that it must see the file and what that names under
 the same paths, and be able to import the same plug-ins.
@@ -118,7 +118,7 @@ class RunSlice:
 
 @dataclass(frozen=True)
 class SliceResult:
-    """What came of a slice.
+    """Result of a slice.
 
     Attributes:
         run: Index of the run.

@@ -1,4 +1,4 @@
-"""How far an enumeration has come, in memory and in a file."""
+"""Progress of an enumeration, in memory and in a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class State:
-    """What is settled so far.
+    """Settled results so far.
 
     Attributes:
         incumbents: (p, m) known at the start; they decide what is left out.

@@ -180,7 +180,7 @@ def _pool_front(
 
 
 def _place_of_limit(problem: Problem, of_pool: Problem) -> str | None:
-    """Where the first limit stands that a pool has of the system."""
+    """Place of the first limit that a pool has from the system."""
     own = {name for item in of_pool.constraints for name in item.expression.names}
     places = [item.where for item in problem.constraints if item.expression.names & own]
     return places[0] if places else None
@@ -235,7 +235,7 @@ def _shared_rows(problem: Problem) -> IntArray:
 
 
 def _joining_place(space: DesignSpace) -> str:
-    """Where the first constraint stands that names several pools."""
+    """Place of the first constraint that names several pools."""
     for rule in space.constraints:
         names = rule.expression.names
         named = [x for x in space.pools if any(name.startswith(f"{x}_") for name in names)]
@@ -316,7 +316,7 @@ class SystemSearch:
             )
 
     def nearest(self) -> tuple[int, dict[str, float], dict[str, float]]:
-        """Of those systems, the one whose worst excess is least.
+        """System whose worst excess is least.
 
         Returns:
             Its setting, its metrics by name, its excess by limit.

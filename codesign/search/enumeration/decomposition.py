@@ -51,7 +51,7 @@ class EnumerationAxis:
         return len(self.rows)
 
     def members(self, number: int) -> IntArray:
-        """What to add to a design's number for each row of the class that it has here."""
+        """Offsets of a design's number for each row of its class."""
         position = number // self.stride % self.size
         return (np.flatnonzero(self.class_of == self.class_of[position]) - position) * self.stride
 
@@ -145,7 +145,7 @@ class Decomposition:
         return math.prod(axis.size for axis in self.undecided[level:])
 
     def columns(self, part: Part, level: int) -> tuple[Columns, Mapping[str, Sequence[Value]]]:
-        """What is decided at a level, by parameter, and the values of all else."""
+        """Decided parameters at a level, and the values of all others."""
         columns: dict[str, Column] = dict(self.space.columns(part.rows))
         undecided: dict[str, list[Value]] = {}
         for axis in self.undecided[level:]:

@@ -39,13 +39,13 @@ _LEAST_EVALUATED = 256
 """The same where no bound leaves designs out: each is evaluated, which takes longer. [ours]"""
 _SAVE_EVERY_S = 10.0
 _LOSSES = 2
-"""Of one block, before the enumeration is given up."""
+"""Losses of one block after which the enumeration is given up."""
 _BLAMED, _BLAMED_EVALUATED = 1024, 256
 """Random designs that tell which limit stands in the way, where nothing is feasible. [ours]"""
 
 
 class EnumerationProgress(Protocol):
-    """What an enumeration tells of its progress."""
+    """Listener to the progress of an enumeration."""
 
     def start(self, total: int, done: int) -> None:
         """Designs of the space, and how many an earlier run has settled."""
@@ -246,7 +246,7 @@ def _finished(problem: Problem, state: State, is_whole: bool) -> ExactFront:
 
 
 def _blame(problem: Problem) -> str:
-    """Which limit stands in the way, as a random sample has it."""
+    """Limit that most designs of a random sample break."""
     rows = problem.space.sample(np.random.default_rng(0), _BLAMED)
     limits: Mapping[str, FloatArray] = problem.known_violations(rows)
     admitted = np.ones(len(rows), dtype=bool)

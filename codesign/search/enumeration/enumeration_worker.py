@@ -1,4 +1,4 @@
-"""What workers anywhere do for an enumeration; see ``enumerate.py``."""
+"""Tasks of workers for an enumeration; see ``enumerate.py``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rebuild = Callable[[], Problem]
 
 @dataclass(frozen=True)
 class SearchSetup:
-    """What a worker needs before its first block.
+    """Inputs of a worker before its first block.
 
     Attributes:
         barriers: (b, m) points; what they dominate is left out.

@@ -201,7 +201,7 @@ def _layered_column(front: FloatArray) -> int | None:
 
 
 def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> BoolArray:
-    """By a staircase for every value that the front has in a column of three.
+    """Dominance by a staircase for every value that the front has in one of three columns.
 
     A point is dominated by one of a lower layer that is as good in the other two columns, or by one
     of its own layer that dominates it in these.

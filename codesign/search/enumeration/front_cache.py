@@ -36,7 +36,7 @@ from codesign.search.problem import Problem
 _COUNTS = ("n_designs", "n_evaluated", "n_repeated", "n_excluded", "n_failed")
 _ARRAYS = ("objectives", "counts", "rows", "point")
 _CODE = ("codesign.search.enumeration", "codesign.search.problem_builder")
-"""Where a change may change a front, whatever the evaluator."""
+"""Modules whose changes may change a front, whatever the evaluator."""
 
 _logger = logging.getLogger(__name__)
 
@@ -216,7 +216,7 @@ def _rebuilt_keeping(rebuild: Rebuild, names: tuple[str, ...]) -> Problem:
 
 
 def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
-    """Of the fronts in the folder that :func:`kept_front` stored, the one that keeps most.
+    """Stored front that keeps most metrics, among those of :func:`kept_front` in the folder.
 
     Of several with as many metrics, the first by the names of their files.
     """

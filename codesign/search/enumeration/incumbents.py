@@ -13,10 +13,10 @@ from codesign.search.enumeration.front import Archive
 from codesign.search.problem import Problem
 
 SEED = 40_000
-"""Of the sample."""
+"""Seed of the sample."""
 SAMPLE = 1 << 16
 _SHARE = 16
-"""Of a smaller space, one design in so many is drawn."""
+"""Divisor of the size of a smaller space that gives the number of drawn designs."""
 _MOST_ROUNDS = 60
 _MOST_NEIGHBORS_OF = 512
 """Points of the front whose neighbors are looked at in one round, evenly spread over it."""

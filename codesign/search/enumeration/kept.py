@@ -30,7 +30,7 @@ USUAL_METRICS = (
     "request_latency_s",
     "junction_temperature_celsius",
 )
-"""What is kept if nobody says what: die edge, area, cost, latency and temperature."""
+"""Default kept metrics: die edge, area, cost, latency and temperature."""
 
 STEPS = {"junction_temperature_celsius": 1.0}
 """Kept metrics that are rounded up to whole steps [ours]: a temperature trades with everything in
@@ -125,7 +125,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
 
 
 def usual_metrics(problem: Problem) -> tuple[str, ...]:
-    """Of ``USUAL_METRICS`` those that can be kept."""
+    """Metrics of ``USUAL_METRICS`` that can be kept."""
     names = []
     for name in USUAL_METRICS:
         try:

@@ -1,4 +1,4 @@
-"""Why no system of pools keeps the limits: which one stands in the way, and how near one comes."""
+"""Proof that no system of pools keeps the limits: the limit in the way, and the nearest miss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def nearest_miss(
     problem: Problem, pools: Sequence[PoolFront], composition: SystemSearch
 ) -> tuple[str, str | None]:
-    """Which limit stands in the way, how near a system comes, and what the pools can do at best.
+    """Limit in the way, distance of the nearest system, and the best that the pools can do.
 
     Returns:
         The message, and the place of the limit.
@@ -52,7 +52,7 @@ def nearest_miss(
 
 
 def _best_of_pools(problem: Problem, pools: Sequence[PoolFront], metric: str) -> str:
-    """What decides on a metric of systems, at its best in each pool."""
+    """Metrics of pools that decide on a metric of systems, each at its best."""
     evaluator = problem.evaluator
     decisive = evaluator.pool_metrics(problem.sources_of([metric]))
     parts = []

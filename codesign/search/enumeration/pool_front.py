@@ -58,7 +58,7 @@ class PoolFront:
 
 
 def boundaries(n: int, depth: int) -> IntArray:
-    """Where the parts of ``n`` designs begin and end; each is halved by ``_middle``."""
+    """Boundaries of the halves of ``n`` designs; each is halved by ``_middle``."""
     bounds = [0, n]
     for _ in range(depth):
         middles = [_middle(start, stop) for start, stop in itertools.pairwise(bounds)]

@@ -29,7 +29,7 @@ _PART = 1 << 15
 
 @dataclass
 class Tally:
-    """What became of the designs of a part of a space; the numbers add up to its size.
+    """Outcomes of the designs of a branch; the numbers add up to its size.
 
     Attributes:
         evaluated: Designs whose objectives were computed.

@@ -13,7 +13,7 @@ from codesign.search.enumeration.front import Archive, dominated_by
 
 @dataclass(frozen=True)
 class WantedPart:
-    """Which points of a front are wanted.
+    """Region of a front that is asked for.
 
     A design that is dominated by a point of ``cutoffs`` is not, and its part of the space is left
     out like one that a design dominates. Of the others none is lost: what dominates one of them is

@@ -1,1 +1,1 @@
-"""How evaluations are carried out: from a cache of results, guarded, in several places at once."""
+"""Execution of evaluations: from a cache of results, guarded, in several places at once."""

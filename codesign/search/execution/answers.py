@@ -1,4 +1,4 @@
-"""What an evaluator says of one design, apart from any campaign's objectives and constraints."""
+"""Answer of an evaluator for one design, apart from any campaign's objectives and constraints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]
 
 
 def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
-    """What the evaluator said of each design."""
+    """Answer of the evaluator for each design."""
     ours = {item.text for item in problem.constraints}
     limits = [item for item in observations.violations_by_name.items() if item[0] not in ours]
     own = {metric.name for metric in problem.evaluator.metrics}

@@ -1,4 +1,4 @@
-"""Where tasks run: any ``concurrent.futures.Executor``, by name.
+"""Executors of tasks: any ``concurrent.futures.Executor``, by name.
 
 An entry point of the group ``codesign.executors`` is called with the text after the colon of
 ``NAME:TEXT`` (None if there is none) and the number of tasks that are to run at once, and returns
@@ -45,7 +45,7 @@ class LocalExecutor(Executor):
         self._is_stopped = False
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As the base class says; raises :class:`TaskLostError` in the future of a lost task."""
+        """Submit a task; the future of a lost task raises :class:`TaskLostError`."""
         return self._threads.submit(self._run, fn, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

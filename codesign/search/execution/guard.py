@@ -68,7 +68,7 @@ class GuardLimits:
 
 @dataclass(frozen=True)
 class GuardedProblem:
-    """What the guarded process is sent to build the problem.
+    """Message from which the guarded process builds the problem.
 
     Attributes:
         build: Called there; must be importable there, such as a partial of ``load_problem``.
@@ -93,11 +93,11 @@ class Refusal:
 
     @classmethod
     def of(cls, error: CodesignError) -> Refusal:
-        """What tells of an error in another process."""
+        """Refusal for an error, fit for another process."""
         return cls(str(error), is_input=not isinstance(error, JobError))
 
     def error(self) -> CodesignError:
-        """As it was raised."""
+        """Error as it was raised."""
         return InputError(self.text) if self.is_input else JobError(self.text)
 
 
@@ -108,7 +108,7 @@ def is_foreign(evaluator: Evaluator) -> bool:
 
 
 def waiting_words(problem: Problem, rows: IntArray, seconds: float) -> str:
-    """What a person should know who waits for (n, d) designs that have no timeout."""
+    """Message to a person who waits for (n, d) designs that have no timeout."""
     if len(rows) == 1:
         design = problem.space.decode(rows)[0]
         subject = f"design {', '.join(f'{name}={value}' for name, value in design.items())} has"

@@ -1,4 +1,4 @@
-"""What a guarded process writes, in a file of bounded size."""
+"""Output of a guarded process, in a file of bounded size."""
 
 from __future__ import annotations
 

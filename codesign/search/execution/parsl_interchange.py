@@ -65,7 +65,7 @@ class ResendingInterchange(Interchange):
                 self._take_back(manager)
 
     def get_tasks(self, count: int) -> Sequence[dict[str, Any]]:
-        """As Parsl's; what has no answer yet is remembered."""
+        """Get tasks as in Parsl, and remember them until they are answered."""
         waited_for = {
             task for manager in self._ready_managers.values() for task in manager["tasks"]
         }
@@ -75,7 +75,7 @@ class ResendingInterchange(Interchange):
         return tasks
 
     def expire_bad_managers(self, interesting_managers: set[bytes], *others: Any) -> None:
-        """As Parsl's, after the tasks of managers whose connection broke were taken back.
+        """Expire managers as in Parsl, after tasks of broken connections were taken back.
 
         Without the main process nobody wants results: nodes end when they hear nothing any more.
         """

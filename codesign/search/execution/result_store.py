@@ -71,17 +71,17 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """Of the whole."""
+        """Digest of the whole source."""
         return _digest(self.evaluator, self.description)
 
     def key(self, design: str) -> str:
-        """Of a design, which is canonical JSON, evaluated by this source."""
+        """Key of a design, given as canonical JSON, evaluated by this source."""
         return _digest(self.digest, design)
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What a cache holds of one source.
+    """Content of a cache for one source.
 
     Attributes:
         source: First digits of its digest.
@@ -120,7 +120,7 @@ class ResultStore:
         return answers
 
     def claim(self, keys: Iterable[str], owner: str) -> tuple[str, ...]:
-        """Those of the keys that nobody else has claimed and that have no answer; now the owner's.
+        """Claim the keys that have neither an answer nor another owner; returns them.
 
         Of claims whose owner is a dead process of this machine, the claim is the caller's.
         """
@@ -187,7 +187,7 @@ class ResultStore:
                 connection.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def holdings(self) -> list[Holding]:
-        """What is in the cache, by evaluator and source; empty if there is no cache."""
+        """Content of the cache by evaluator and source; empty if there is no cache."""
         if not self.path.is_file():
             return []
         now = time.time()
@@ -211,7 +211,7 @@ class ResultStore:
             ]
 
     def verify(self) -> list[str]:
-        """What is damaged, one line each; empty if nothing is."""
+        """Damages, one line each; empty if there are none."""
         if not self.path.is_file():
             return []
         with self._connected() as connection:
@@ -291,7 +291,7 @@ def new_owner() -> str:
 
 @cache
 def _place() -> str:
-    """Where process numbers mean the same: this machine since it was started, and its namespace."""
+    """Scope of process numbers: this machine since its start, and its namespace."""
     parts = [socket.gethostname().replace(" ", "-")]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:

@@ -1,4 +1,4 @@
-"""What is published of a problem: a record and its exact front, two files that never change.
+"""Published problems: a record and its exact front, two files that never change.
 
 ``published/NAME.vN.json`` is the record, ``published/NAME.vN.csv`` the front. A problem that
 changes gets files of a new version; ``published/withdrawn.yaml`` says of earlier ones why they no
@@ -27,7 +27,7 @@ from codesign.search.problem import Problem
 
 FOLDER = Path(__file__).resolve().parent / "published"
 CAMPAIGN = "problem-"
-"""How the name of a problem's campaign file begins."""
+"""Prefix of the name of a problem's campaign file."""
 MOST_LISTED = 2000
 """Points of a front up to which the designs are published, and not only the objectives. [ours]"""
 COUNT = "designs"
@@ -38,10 +38,10 @@ _WITHDRAWN = "withdrawn.yaml"
 
 
 class ProblemRecord(Record):
-    """What is known of one version of a problem."""
+    """Record of one version of a problem."""
 
     name: str
-    """Of the problem; ``problem-NAME`` is its campaign file."""
+    """Name of the problem; ``problem-NAME`` is its campaign file."""
     version: int
     """1 and up."""
     kind: str
@@ -53,7 +53,8 @@ class ProblemRecord(Record):
     n_designs: int
     """Designs of the space."""
     feasible_share: float
-    """Of the designs; from a uniform sample of 20,000 where ``n_feasible`` is not known."""
+    """Feasible share of the designs; from a uniform sample of 20,000 where ``n_feasible`` is
+    unknown."""
     n_feasible: int | None
     """Feasible designs, where all were counted."""
     front_points: int
@@ -63,13 +64,13 @@ class ProblemRecord(Record):
     reference_point: dict[str, float]
     """Bound of the hypervolume by objective, in natural sign."""
     hypervolume: float
-    """Of the exact front, bounded by the reference point."""
+    """Hypervolume of the exact front, bounded by the reference point."""
     proof: ProofKind
-    """How the front was proven; see docs/how-to/problem-set.md."""
+    """Proof of the front; see docs/how-to/problem-set.md."""
     definition_sha256: str
-    """Of the resolved problem: space, evaluator with all that it reads, objectives, limits."""
+    """Digest of the resolved problem: space, evaluator with all its inputs, objectives, limits."""
     front_sha256: str
-    """Of the CSV file."""
+    """Digest of the CSV file."""
 
     @property
     def label(self) -> str:
@@ -90,7 +91,7 @@ def published() -> dict[str, ProblemRecord]:
 
 
 def withdrawn() -> dict[str, str]:
-    """Why a version no longer holds, by ``NAME.vN``."""
+    """Reasons for which versions no longer hold, by ``NAME.vN``."""
     path = FOLDER / _WITHDRAWN
     data = read_document(path).data if path.exists() else {}
     return {str(label): str(reason) for label, reason in (data or {}).items()}

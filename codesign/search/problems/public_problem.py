@@ -55,7 +55,7 @@ def load(name: str) -> PublicProblem:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What designs are worth, in the order given.
+    """Values of designs, in the order given.
 
     Attributes:
         objectives: (n, m) in natural sign; NaN where there is no result.
@@ -109,7 +109,7 @@ class PublicProblem:
 
     @property
     def exact_hypervolume(self) -> float:
-        """Of the exact front, bounded by the reference point."""
+        """Hypervolume of the exact front, bounded by the reference point."""
         return self.record.hypervolume
 
     @cached_property
@@ -212,7 +212,7 @@ class PublicProblem:
         return np.concatenate([np.empty((0, len(space.names)), dtype=np.int64), *rows])
 
     def _refusal(self, row: IntArray) -> str:
-        """Why a design is not admitted."""
+        """Reason for which a design is inadmissible."""
         space = self.problem.space
         limits = dict(space.violations(row))
         if all(values[0] <= 0 for values in limits.values()) and space.contains(row)[0]:

@@ -1,4 +1,4 @@
-"""What the clauses of an evaluator's contract are written with; see ``conformance.py``."""
+"""Helpers of the clauses of an evaluator's contract; see ``conformance.py``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def length(designs: Columns) -> int:
 
 def copied(designs: Columns) -> Columns:
     """The same designs in memory of their own."""
-    return {name: Column(item.values, item.codes.copy()) for name, item in designs.items()}
+    return {name: Column(column.values, column.codes.copy()) for name, column in designs.items()}
 
 
 def same_columns(a: Columns, b: Columns) -> bool:
@@ -41,7 +41,7 @@ def finished(result: Evaluation, n: int) -> IntArray:
 
 
 def answer(
-    method: str, kind: str, ask: Callable[[Columns], Mapping[str, FloatArray]], designs: Columns
+    method: str, noun: str, ask: Callable[[Columns], Mapping[str, FloatArray]], designs: Columns
 ) -> dict[str, FloatArray]:
     """The (n,) arrays by name that a method gives for designs, in memory of their own.
 
@@ -58,7 +58,7 @@ def answer(
     except Exception as error:
         raise AssertionError(f"{method} raised {type(error).__name__} ({error}).") from error
     require(same_columns(before, designs), f"{method} changed the designs that it was given")
-    check_arrays(kind, arrays, length(designs))
+    check_arrays(noun, arrays, length(designs))
     return {name: values.copy() for name, values in arrays.items()}
 
 
@@ -69,28 +69,30 @@ def check_names(who: str, got: set[str], expected: set[str]) -> None:
     require(not extra, f"{who} must report only what it should, but also reports {extra}")
 
 
-def check_arrays(kind: str, arrays: Mapping[str, Any], n: int) -> None:
+def check_arrays(noun: str, arrays: Mapping[str, Any], n: int) -> None:
     """Requires (n,) float64 arrays under names."""
     for name, values in arrays.items():
-        require(isinstance(name, str) and name, f"a {kind} must have a name, got {name!r}")
+        require(isinstance(name, str) and name, f"a {noun} must have a name, got {name!r}")
         shape, dtype = getattr(values, "shape", None), getattr(values, "dtype", None)
         require(
             isinstance(values, np.ndarray) and shape == (n,),
-            f"{kind} {name!r} must be an array of shape ({n},), got {type(values).__name__} of "
+            f"{noun} {name!r} must be an array of shape ({n},), got {type(values).__name__} of "
             f"shape {shape}",
         )
-        require(dtype == np.float64, f"{kind} {name!r} must be an array of float64, got {dtype}")
+        require(dtype == np.float64, f"{noun} {name!r} must be an array of float64, got {dtype}")
 
 
-def check_same(sentence: str, reference: Evaluation, part: Evaluation, positions: IntArray) -> None:
+def check_same(
+    sentence: str, reference: Evaluation, result: Evaluation, positions: IntArray
+) -> None:
     """Requires that ``part`` is ``reference`` at ``positions``, to the last digit."""
     for place, position in enumerate(positions.tolist()):
         require(
-            (position in reference.failures) == (place in part.failures),
+            (position in reference.failures) == (place in result.failures),
             f"{sentence}: design {position} fails in one and not in the other",
         )
-    here = finished(part, len(positions))
-    pairs = [(part.metrics, reference.metrics), (part.violations, reference.violations)]
+    here = finished(result, len(positions))
+    pairs = [(result.metrics, reference.metrics), (result.violations, reference.violations)]
     for smaller, larger in pairs:
         for name, values in smaller.items():
             require(name in larger, f"{sentence}: only one of them reports {name!r}")

@@ -197,11 +197,11 @@ def _check_batches(
     orders = [everyone[::-1], everyone[n // 3 :], np.concatenate([everyone, everyone])]
     orders += [np.array([i]) for i in np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))]
     for positions in orders:
-        part = _evaluate(evaluator, taken(designs, positions))
-        _check_evaluation(evaluator, part, len(positions))
+        result = _evaluate(evaluator, taken(designs, positions))
+        _check_evaluation(evaluator, result, len(positions))
         sentence = "a design's result must not depend on its batch or on its place in it"
-        check_same(sentence, reference, part, positions)
-        check_names("in every batch, evaluate", set(part.violations), set(reference.violations))
+        check_same(sentence, reference, result, positions)
+        check_names("in every batch, evaluate", set(result.violations), set(reference.violations))
 
 
 def _check_known_violations(
@@ -209,11 +209,11 @@ def _check_known_violations(
 ) -> IntArray:
     """Positions of the designs that meet what is known before evaluation."""
     ask = evaluator.known_violations
-    known = answer("known_violations", "known violation", ask, designs)
-    for name, values in known.items():
+    violations = answer("known_violations", "known violation", ask, designs)
+    for name, values in violations.items():
         require(not np.isnan(values).any(), f"known violation {name!r} must be a number, got NaN")
     common_violations = {
-        name: values for name, values in known.items() if name in reference.violations
+        name: values for name, values in violations.items() if name in reference.violations
     }
     everyone = np.arange(length(designs))
     check_same(
@@ -222,7 +222,9 @@ def _check_known_violations(
         Evaluation({}, common_violations, reference.failures),
         everyone,
     )
-    return everyone[np.all([values <= 0 for values in (*known.values(), everyone * 0)], axis=0)]
+    return everyone[
+        np.all([values <= 0 for values in (*violations.values(), everyone * 0)], axis=0)
+    ]
 
 
 def _check_provenance(evaluator: Evaluator) -> None:

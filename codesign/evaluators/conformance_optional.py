@@ -108,10 +108,10 @@ class _Hint:
                 )
         self._check_purity(designs, reference)
         for positions in _batches(length(designs)):
-            part = self._answer(taken(designs, positions))
-            check_names(f"in every batch, {self.method}", set(part), set(reference))
+            partial_answer = self._answer(taken(designs, positions))
+            check_names(f"in every batch, {self.method}", set(partial_answer), set(reference))
             self._check_equal(
-                "of a design must not depend on its batch", reference, part, positions
+                "of a design must not depend on its batch", reference, partial_answer, positions
             )
         return reference
 
@@ -132,10 +132,15 @@ class _Hint:
         self,
         sentence: str,
         reference: Mapping[str, FloatArray],
-        part: Mapping[str, FloatArray],
+        partial_answer: Mapping[str, FloatArray],
         positions: IntArray,
     ) -> None:
-        check_same(f"{self.method} {sentence}", Evaluation(reference), Evaluation(part), positions)
+        check_same(
+            f"{self.method} {sentence}",
+            Evaluation(reference),
+            Evaluation(partial_answer),
+            positions,
+        )
 
 
 def _batches(n: int) -> Iterator[IntArray]:
@@ -212,10 +217,12 @@ def _around(
     center = int(rng.integers(length(designs)))
     values = {}
     for name in names:
-        own = designs[name].to_list()[center]
+        value_of_center = designs[name].to_list()[center]
         share = rng.random()
         values[name] = tuple(
-            value for value in _possible(designs[name]) if value == own or rng.random() < share
+            value
+            for value in _possible(designs[name])
+            if value == value_of_center or rng.random() < share
         )
     return values
 
@@ -233,7 +240,8 @@ class _UndecidedBox:
         """No design whose undecided values are among these beats its best case."""
         inside = self._inside(values)
         decided = taken(
-            {name: item for name, item in self.designs.items() if name not in self.names}, inside
+            {name: column for name, column in self.designs.items() if name not in self.names},
+            inside,
         )
         names = [metric.name for metric in self.evaluator.metrics]
         best = self._best(decided, values, names)
@@ -245,7 +253,7 @@ class _UndecidedBox:
 
     def check_alone(self, values: Mapping[str, Sequence[Value]]) -> None:
         """The best case of a metric does not depend on the other metrics that are asked for."""
-        decided = {name: item for name, item in self.designs.items() if name not in self.names}
+        decided = {name: column for name, column in self.designs.items() if name not in self.names}
         best = self._best(decided, values, [metric.name for metric in self.evaluator.metrics])
         for name in best:
             alone = self._best(decided, values, [name])

@@ -31,7 +31,7 @@ from codesign.models.deployments.queueing import EngineStep
 from codesign.models.deployments.queueing.token_grid import place_on, token_grid
 
 _RATIO = 2.0**0.25
-"""From one point of the first grid to the next [ours]."""
+"""Ratio of one point of the first grid to the one before [ours]."""
 _SPARSE_RATIO, _SPARSE_RATIO_ALONE = 4.0, 2.0
 """The same of the passes of a slow evaluator, with a cheaper model and without one [ours]."""
 _TOLERANCE = 0.005
@@ -74,14 +74,10 @@ class DesignStepTimes:
             before = self._prefill_s(chunk.past_tokens)
             seconds += self._prefill_s(chunk.past_tokens + chunk.tokens) - before
         if step.n_decoding:
-            seconds += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
+            contexts, rows = self._decodes
+            mean_context = step.context_tokens / step.n_decoding
+            seconds += _between(contexts, rows, mean_context, step.n_decoding - 1)
         return seconds
-
-    def _decode_s(self, requests: int, context: float) -> float:
-        contexts, rows = self._decodes
-        i, share = place_on(contexts, context)
-        low = rows[i][requests - 1]
-        return low + share * (rows[i + 1][requests - 1] - low) if share else low
 
     @cached_property
     def _decodes(self) -> tuple[list[int], list[list[float]]]:
@@ -91,10 +87,7 @@ class DesignStepTimes:
     def _prefill_s(self, tokens: int) -> float:
         if not tokens:
             return 0.0
-        prompts, seconds = self._prefills
-        i, share = place_on(prompts, tokens)
-        low = seconds[i][0]
-        return low + share * (seconds[i + 1][0] - low) if share else low
+        return _between(*self._prefills, tokens, 0)
 
     @cached_property
     def _prefills(self) -> tuple[list[int], list[list[float]]]:
@@ -120,7 +113,7 @@ class DesignStepTimes:
         return predict_requests(self._machine, self._design, phase, prompt, batches, metric)
 
     def _sparse_passes(self, phase: str, most: int) -> Callable[..., FloatArray]:
-        """As :meth:`_pass_s`, of a slow evaluator, which is asked for few passes."""
+        """Seconds like :meth:`_pass_s` of a slow evaluator, which is asked for few passes."""
         has_model = self._predicted_s(phase, 1, [1]) is not None
         ratio = _SPARSE_RATIO if has_model else _SPARSE_RATIO_ALONE
         points, tried = token_grid(self._max_context, ratio), token_grid(most, ratio)
@@ -141,6 +134,15 @@ class DesignStepTimes:
             return np.asarray(cheap_s(tokens, batches) * np.interp(batches, tried, of_tried))
 
         return seconds_of
+
+
+def _between(
+    points: Sequence[int], rows: Sequence[Sequence[float]], value: float, column: int
+) -> float:
+    """Seconds in a column of a table, interpolated linearly between its points."""
+    i, share = place_on(points, value)
+    low = rows[i][column]
+    return low + share * (rows[i + 1][column] - low) if share else low
 
 
 def _prompt(phase: str, tokens: int) -> int:

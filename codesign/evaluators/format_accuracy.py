@@ -1,4 +1,4 @@
-"""What the formats of a design cost in accuracy: metrics that need no hardware.
+"""Accuracy that the formats of a design cost: metrics that need no hardware.
 
 The formats of the phase hold for the whole model: weights, inputs of products with weights, KV
 cache. The recovery of accuracy is a published score where one is known for exactly these formats,
@@ -33,7 +33,7 @@ from codesign.models.workload.precision import FORMAT_KEYS
 
 ALGORITHM = "quantization_algorithm"
 PARAMETERS = (*FORMAT_KEYS, ALGORITHM)
-"""In the order of ``FormatChoice``."""
+"""Parameters in the order of ``FormatChoice``."""
 _WIDE = "bf16"
 """The format of what has none of its own."""
 
@@ -53,7 +53,7 @@ class AccuracyOptions(Record):
     """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
     formats of equal widths differ; an exact front then takes longer."""
     quantization_algorithm: str = "rtn"
-    """How formats are reached, where no parameter of that name says it; of accuracy alone."""
+    """Quantization algorithm where no parameter states it; it affects accuracy alone."""
     accuracy_table: Annotated[str, AfterValidator(_checked_table)] | None = Field(
         None, exclude=True
     )
@@ -64,16 +64,16 @@ class AccuracyOptions(Record):
     @model_validator(mode="after")
     def _check_algorithm(self) -> AccuracyOptions:
         table = self.measured_table()
-        known = {*algorithms(), *(table.algorithms if table else ())}
-        if self.quantization_algorithm not in known:
+        declared = {*algorithms(), *(table.algorithms if table else ())}
+        if self.quantization_algorithm not in declared:
             words = describe_unknown(
-                "quantization algorithm", self.quantization_algorithm, sorted(known)
+                "quantization algorithm", self.quantization_algorithm, sorted(declared)
             )
             raise ValueError(f"{ALGORITHM}: {words}")
         return self
 
     def measured_table(self) -> MeasuredTable | None:
-        """What was measured, if a table is named."""
+        """The table of measurements, if one is named."""
         return None if self.accuracy_table is None else read_measured_table(self.accuracy_table)
 
     @property
@@ -83,7 +83,7 @@ class AccuracyOptions(Record):
 
 
 class FormatAccuracy:
-    """What formats and algorithm cost in accuracy.
+    """Accuracy that formats and algorithm cost.
 
     Args:
         model: Whose answers.
@@ -113,15 +113,15 @@ class FormatAccuracy:
         self, designs: Columns, undecided: Mapping[str, Sequence[Value]], names: Sequence[str]
     ) -> dict[str, FloatArray]:
         """(n,) what no completion of a design beats: the best of the formats that are open."""
-        wanted = [name for name in names if name in self.declared]
-        if not wanted:
+        required = [name for name in names if name in self.declared]
+        if not required:
             return {}
         tables = self._costs([self._values(name, designs, undecided) for name in PARAMETERS])
         n = len(next(iter(designs.values())))
         open_axes = tuple(i for i, name in enumerate(PARAMETERS) if name not in designs)
         codes = tuple(designs[name].codes for name in PARAMETERS if name in designs)
         best = {}
-        for name in wanted:
+        for name in required:
             costs = np.fmin.reduce(tables[name], axis=open_axes) if open_axes else tables[name]
             best[name] = np.broadcast_to(self.declared[name].flipped(costs[codes]), (n,)).copy()
         return best
@@ -135,45 +135,42 @@ class FormatAccuracy:
 
     def _costs(self, axes: Sequence[Sequence[Value]]) -> dict[str, FloatArray]:
         """Every metric over the product of the axes, as numbers to minimize."""
-        numbers = [self._numbers(*chosen) for chosen in itertools.product(*axes)]
+        numbers = [self._numbers(*choices) for choices in itertools.product(*axes)]
         shape = [len(axis) for axis in axes]
         return {
-            name: metric.flipped(np.array([item[name] for item in numbers]).reshape(shape))
+            name: metric.flipped(np.array([entry[name] for entry in numbers]).reshape(shape))
             for name, metric in self.declared.items()
         }
 
-    def _numbers(self, *chosen: Value) -> dict[str, float]:
-        if chosen not in self._known:
-            formats = FormatChoice(*(str(value) for value in chosen))
-            self._known[chosen] = {**self._recovery(formats), **self._divergence(formats)}
-        return self._known[chosen]
-
-    def _recovery(self, formats: FormatChoice) -> dict[str, float]:
-        values = [math.nan] * len(ACCURACY_METRICS)
-        if self._has_recovery and formats.algorithm in algorithms():
-            result = estimate(formats, self._model, self._n_parameters)
-            values = [result.ratio, result.low, result.high]
-        return dict(zip(ACCURACY_METRICS, values, strict=True))
-
-    def _divergence(self, formats: FormatChoice) -> dict[str, float]:
-        values = [math.nan] * len(DIVERGENCE_METRICS)
-        loss = self._table.loss(formats, self._n_parameters) if self._table else None
-        if loss is not None:
-            ends = loss.divergence_nats
-            values = [ends.mean, ends.low, ends.high]
-        return dict(zip(DIVERGENCE_METRICS, values, strict=True))
+    def _numbers(self, *choices: Value) -> dict[str, float]:
+        if choices not in self._known:
+            formats = FormatChoice(*(str(value) for value in choices))
+            recovery = [math.nan] * len(ACCURACY_METRICS)
+            if self._has_recovery and formats.algorithm in algorithms():
+                result = estimate(formats, self._model, self._n_parameters)
+                recovery = [result.ratio, result.low, result.high]
+            divergence = [math.nan] * len(DIVERGENCE_METRICS)
+            loss = self._table.loss(formats, self._n_parameters) if self._table else None
+            if loss is not None:
+                ends = loss.divergence_nats
+                divergence = [ends.mean, ends.low, ends.high]
+            names = (*ACCURACY_METRICS, *DIVERGENCE_METRICS)
+            self._known[choices] = dict(zip(names, [*recovery, *divergence], strict=True))
+        return self._known[choices]
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> dict[str, str]:
-        """Why a metric has no value for some designs, by its name.
+        """The reason why a metric has no value for some designs, by its name.
 
         Args:
             values: Of every parameter of the space.
         """
         axes = [values.get(name, (self._defaults[name],)) for name in PARAMETERS]
         reasons: dict[str, str] = {}
-        for chosen in itertools.product(*axes):
-            absent = [name for name, number in self._numbers(*chosen).items() if math.isnan(number)]
-            formats = FormatChoice(*(str(value) for value in chosen))
+        for choices in itertools.product(*axes):
+            absent = [
+                name for name, number in self._numbers(*choices).items() if math.isnan(number)
+            ]
+            formats = FormatChoice(*(str(value) for value in choices))
             for name in set(absent) & set(self.declared) - set(reasons):
                 reasons[name] = self._why_absent(name, formats)
         return reasons
@@ -192,25 +189,25 @@ class FormatAccuracy:
         keys: Mapping[str, Sequence[Hashable]],
         objectives: Sequence[str],
     ) -> dict[str, list[bool]]:
-        """By parameter, which values one with the same key beats in every design.
+        """For each parameter, a mask of values that one of the same key always dominates.
 
         Args:
             values: Of every parameter of the space.
             keys: By parameter a key for each value; values of equal keys differ in accuracy alone.
             objectives: Metrics that are objectives in their own sense.
         """
-        wanted = [name for name in objectives if name in self.declared]
-        if not wanted:
+        required = [name for name in objectives if name in self.declared]
+        if not required:
             return {}
         tables = self._costs([values.get(name, (self._defaults[name],)) for name in PARAMETERS])
         beaten = {}
         for place, name in enumerate(PARAMETERS):
             if name in values:
-                rows = {key: np.moveaxis(item, place, 0) for key, item in tables.items()}
+                rows = {key: np.moveaxis(entry, place, 0) for key, entry in tables.items()}
                 beaten[name] = [
                     any(
                         keys[name][better] == keys[name][value]
-                        and _beats(rows, better, value, wanted)
+                        and _beats(rows, better, value, required)
                         for better in range(len(values[name]))
                     )
                     for value in range(len(values[name]))
@@ -220,7 +217,7 @@ class FormatAccuracy:
     def added_to(self, account: Explanation, designs: Columns) -> Explanation:
         """The account of one design with metrics of accuracy, and where they come from."""
         values = self.metrics(designs, list(self.declared))
-        metrics = {name: float(item[0]) for name, item in values.items()}
+        metrics = {name: float(entry[0]) for name, entry in values.items()}
         return replace(
             account,
             metrics={**account.metrics, **metrics},
@@ -228,12 +225,12 @@ class FormatAccuracy:
         )
 
     def notes(self, designs: Columns) -> list[str]:
-        """Where the numbers of one design come from."""
-        chosen = [
+        """Notes on the sources of the numbers of one design."""
+        choices = [
             designs[name].to_list()[0] if name in designs else self._defaults[name]
             for name in PARAMETERS
         ]
-        formats = FormatChoice(*map(str, chosen))
+        formats = FormatChoice(*map(str, choices))
         notes = []
         if self._has_recovery and formats.algorithm in algorithms():
             result = estimate(formats, self._model, self._n_parameters)
@@ -254,7 +251,11 @@ class FormatAccuracy:
         return {**rule, **table}
 
 
-def _beats(rows: Mapping[str, FloatArray], better: int, worse: int, wanted: Sequence[str]) -> bool:
+def _beats(
+    rows: Mapping[str, FloatArray], better: int, worse: int, required: Sequence[str]
+) -> bool:
     """Whether a value never costs more than another, and always less in a wanted metric."""
     is_never_above = all((row[better] <= row[worse]).all() for row in rows.values())
-    return is_never_above and any((rows[name][better] < rows[name][worse]).all() for name in wanted)
+    return is_never_above and any(
+        (rows[name][better] < rows[name][worse]).all() for name in required
+    )

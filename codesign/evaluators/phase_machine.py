@@ -85,12 +85,12 @@ def machine_class(name: str, *others: str) -> Any:
     factory = plugins.load("evaluators", name) if name in names else None
     if _serves_phases(factory):
         return factory
-    known = [*filter(_is_known, names), *others]
+    choices = [*filter(_is_known, names), *others]
     if factory is None:
-        raise UnknownNameError("machine", name, known)
+        raise UnknownNameError("machine", name, choices)
     raise InputError(
         f"evaluator {name!r} has no machines that serve one phase of a request; expected one of: "
-        f"{', '.join(sorted(known))}"
+        f"{', '.join(sorted(choices))}"
     )
 
 

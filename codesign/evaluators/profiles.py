@@ -42,14 +42,13 @@ class Profiles:
         """
         if profile not in self._loaded:
             check_known("profile", profile, self.names())
-            self._loaded[profile] = self._load(profile)
+            if profile in self.own:
+                module, _, name = self.own[profile].partition(":")
+                self._loaded[profile] = getattr(import_module(module), name)
+            else:
+                convention = f"{self.evaluator}.{profile}"
+                self._loaded[profile] = plugins.load("conventions", convention)
         return self._loaded[profile]
-
-    def _load(self, profile: str) -> Any:
-        if profile not in self.own:
-            return plugins.load("conventions", f"{self.evaluator}.{profile}")
-        module, _, name = self.own[profile].partition(":")
-        return getattr(import_module(module), name)
 
     def checked(self, profile: str) -> str:
         """The profile's name, for a field of a record.

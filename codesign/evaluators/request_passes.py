@@ -38,18 +38,19 @@ def evaluate_requests(
             requests together.
     """
     names = [*metrics] if _states_batch(machine) else [*dict.fromkeys([*metrics, BATCH_SIZE])]
-    parts = [
-        _evaluated(own, columns, names)
-        for own, columns in _requests(machine, design, phase, prompt_tokens, batches)
+    evaluations = [
+        _evaluated(evaluator, columns, names)
+        for evaluator, columns in _requests(machine, design, phase, prompt_tokens, batches)
     ]
-    values = _joined([part.metrics for part in parts])
+    values = _joined([result.metrics for result in evaluations])
     if not _states_batch(machine) and (values[BATCH_SIZE] != np.array(batches)).any():
         raise InputError(
             f"expected an evaluator that takes the batch of its workload, but of {batches[0]} "
             f"requests it processes {values[BATCH_SIZE][0]:g} together"
         )
     return Evaluation(
-        {name: values[name] for name in metrics}, _joined([part.violations for part in parts])
+        {name: values[name] for name in metrics},
+        _joined([result.violations for result in evaluations]),
     )
 
 
@@ -65,13 +66,13 @@ def predict_requests(
 
     Arguments as of :func:`evaluate_requests`.
     """
-    parts = []
-    for own, columns in _requests(machine, design, phase, prompt_tokens, batches):
-        values = own.predict(columns, [metric])
+    predictions = []
+    for evaluator, columns in _requests(machine, design, phase, prompt_tokens, batches):
+        values = evaluator.predict(columns, [metric])
         if metric not in values or not np.isfinite(values[metric]).all():
             return None
-        parts.append(values[metric])
-    return np.concatenate(parts)
+        predictions.append(values[metric])
+    return np.concatenate(predictions)
 
 
 def _states_batch(machine: PhaseMachine) -> bool:
@@ -110,5 +111,5 @@ def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Sequence[str]) 
     return evaluation
 
 
-def _joined(parts: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _joined(results: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+    return {name: np.concatenate([result[name] for result in results]) for name in results[0]}

@@ -1,4 +1,4 @@
-"""What is computed: language models, number formats, requests, and their operators."""
+"""Workloads: language models, number formats, requests, and their operators."""
 
 from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.lowering import lower

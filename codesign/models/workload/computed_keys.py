@@ -112,7 +112,7 @@ def expert_width(config: Config) -> dict[str, Any]:
 
 
 def shape_keys(config: Config) -> dict[str, Any]:
-    """What the shapes of a type that nobody knows say; activations without a gate are known."""
+    """Keys of a type without a row, from its shapes; activations without a gate are known."""
     width, expert = pick(config, "intermediate_size"), pick(config, "moe_intermediate_size")
     shared = pick(config, "shared_expert_intermediate_size")
     has_experts = pick(config, "n_routed_experts") is not None
@@ -126,7 +126,7 @@ def shape_keys(config: Config) -> dict[str, Any]:
 
 
 def _listed_experts(config: Config) -> dict[str, Any]:
-    """Which layers have experts, where files list it in one of two ways."""
+    """Layers with experts, which files list in one of two ways."""
     flags = config.get("moe_layer_freq")
     kinds = ["sparse" if flag else "dense" for flag in flags] if isinstance(flags, list) else None
     return {"mlp_layer_types": pick(config, "mlp_layer_types", kinds)}
@@ -160,8 +160,8 @@ def qwen3_next_keys(config: Config) -> dict[str, Any]:
 def llama4_keys(config: Config) -> dict[str, Any]:
     """Chunked attention in rotated layers, experts in every ``interleave_moe_layer_step``-th."""
     layers, step = _layers(config), config.get("interleave_moe_layer_step", 1)
-    chosen = config.get("moe_layers")
-    sparse = chosen if chosen is not None else range(step - 1, len(layers), step)
+    listed = config.get("moe_layers")
+    sparse = listed if listed is not None else range(step - 1, len(layers), step)
     rotated = config.get("no_rope_layers") or [(i + 1) % 4 for i in layers]
     kinds = ["chunked_attention" if flag else "full_attention" for flag in rotated]
     chunk = config.get("attention_chunk_size")
@@ -242,7 +242,7 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
     """
     kinds = sliding_but_every(6)(config)["layer_types"]
     kinds = [*kinds[:-1], "full_attention"]
-    is_full = [kind == "full_attention" for kind in kinds]
+    is_full = [layer_type == "full_attention" for layer_type in kinds]
     heads, width = pick(config, "num_key_value_heads"), config["intermediate_size"]
     full_heads = config.get("num_global_key_value_heads") or heads
     full_heads = full_heads if config["attention_k_eq_v"] else heads
@@ -285,7 +285,7 @@ def step_keys(config: Config) -> dict[str, Any]:
         "mlp_layer_types": pick(config, "mlp_layer_types", mlps)[: len(layers)],
         "n_shared_experts": None,
         "num_attention_heads_by_layer": [
-            sliding if kind == "sliding_attention" else heads for kind in kinds
+            sliding if layer_type == "sliding_attention" else heads for layer_type in kinds
         ],
     }
 
@@ -307,7 +307,9 @@ def mimo_keys(config: Config) -> dict[str, Any]:
         if config.get(f"swa_{key}", config[key]) != config[key]:
             raise ValueError(f"swa_{key} differs from {key}, which is not modeled")
     sliding_heads = config.get("swa_num_key_value_heads", 2 * heads)
-    by_layer = [sliding_heads if kind == "sliding_attention" else heads for kind in kinds]
+    by_layer = [
+        sliding_heads if layer_type == "sliding_attention" else heads for layer_type in kinds
+    ]
     return _listed_experts(config) | {
         "layer_types": kinds,
         "num_key_value_heads": max(by_layer),
@@ -320,18 +322,18 @@ OWN_KEYS = ("num_attention_heads", "num_key_value_heads", "head_dim", "intermedi
 
 
 def layer_keys(config: Config) -> dict[str, Any]:
-    """What ``per_layer_config`` states of single layers, by their position from 0.
+    """Keys that ``per_layer_config`` states of single layers, by their position from 0.
 
     Raises:
         ValueError: A key that is not modeled by layer.
     """
-    own = {int(i): keys for i, keys in (config.get("per_layer_config") or {}).items()}
+    single_layers = {int(i): keys for i, keys in (config.get("per_layer_config") or {}).items()}
     values: dict[str, Any] = {}
-    for key in sorted({key for keys in own.values() for key in keys}):
+    for key in sorted({key for keys in single_layers.values() for key in keys}):
         if key not in OWN_KEYS:
             raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")
         common = _head_dim(config) if key == "head_dim" else pick(config, key)
-        by_layer = [own.get(i, {}).get(key, common) for i in _layers(config)]
+        by_layer = [single_layers.get(i, {}).get(key, common) for i in _layers(config)]
         values |= {key: max(by_layer), f"{key}_by_layer": by_layer}
     return values
 
@@ -404,7 +406,9 @@ def stablelm_keys(config: Config) -> dict[str, Any]:
 
 def gpt_neo_keys(config: Config) -> dict[str, Any]:
     """Kinds of layers as pairs of a list and its repetitions."""
-    kinds = [kind for names, times in config["attention_types"] for kind in names * times]
+    kinds = [
+        layer_type for names, times in config["attention_types"] for layer_type in names * times
+    ]
     return four_times_width(config) | {
         "layer_types": kinds,
         "sliding_window": config["window_size"],
@@ -495,10 +499,10 @@ def deci_keys(config: Config) -> dict[str, Any]:
 
 
 def _linear(
-    kind: str, key_heads: int, value_heads: int, key: int, value: int, taps: int
+    linear_kind: str, key_heads: int, value_heads: int, key: int, value: int, taps: int
 ) -> dict[str, Any]:
     values = (key_heads, value_heads, key, value, taps)
-    return {"linear_kind": kind, **dict(zip(LINEAR_KEYS, values, strict=True))}
+    return {"linear_kind": linear_kind, **dict(zip(LINEAR_KEYS, values, strict=True))}
 
 
 def _attention_free(layers: int, heads: int, hidden: int) -> dict[str, Any]:
@@ -522,8 +526,8 @@ def _mamba1_layer(config: Config, prefix: str) -> dict[str, Any]:
         "expand": ("expand", "mamba_expand"),
     }
     state, taps, rank, expand = (
-        config.get(names[part][bool(prefix)], default)
-        for part, default in (("state", 16), ("taps", 4), ("rank", "auto"), ("expand", 2))
+        config.get(names[quantity][bool(prefix)], default)
+        for quantity, default in (("state", 16), ("taps", 4), ("rank", "auto"), ("expand", 2))
     )
     hidden = pick(config, "hidden_size")
     channels = int(expand * hidden)
@@ -590,15 +594,15 @@ def lfm2_keys(config: Config) -> dict[str, Any]:
     """
     hidden = pick(config, "hidden_size")
     kinds = [
-        "linear_attention" if kind == "conv" else kind
-        for kind in pick(config, "layer_types")
+        "linear_attention" if layer_type == "conv" else layer_type
+        for layer_type in pick(config, "layer_types")
         or ["full_attention" if i in config["full_attn_idxs"] else "conv" for i in _layers(config)]
     ]
     width = config.get("block_ff_dim") or pick(config, "intermediate_size")
     if config["block_auto_adjust_ff_dim"]:
         multiple = config.get("block_multiple_of", 256)
-        wanted = int(config.get("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
-        width = -(-wanted // multiple) * multiple
+        scaled = int(config.get("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
+        width = -(-scaled // multiple) * multiple
     layer = _linear("convolution", 1, hidden, 1, 1, config["conv_L_cache"])
     return (layer if "linear_attention" in kinds else {}) | {
         "layer_types": kinds,
@@ -613,8 +617,8 @@ def jamba_keys(config: Config) -> dict[str, Any]:
     """Attention and experts in periods of their own, Mamba 1 between them."""
     layers = _layers(config)
     attention, experts = (
-        [i % config[f"{part}_layer_period"] == config[f"{part}_layer_offset"] for i in layers]
-        for part in ("attn", "expert")
+        [i % config[f"{block}_layer_period"] == config[f"{block}_layer_offset"] for i in layers]
+        for block in ("attn", "expert")
     )
     is_mixture = config["num_experts"] > 1
     return {
@@ -691,8 +695,10 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
     listed = pick(config, "layer_types")
     pattern = config.get("hybrid_override_pattern") or ""
     kinds = listed or [_NEMOTRON_LAYERS.get(symbol, symbol) for symbol in pattern]
-    mixers = [kind if kind not in ("mlp", "moe") else "no_attention" for kind in kinds]
-    mlps = [{"mlp": "dense", "moe": "sparse"}.get(kind, "none") for kind in kinds]
+    mixers = [
+        layer_type if layer_type not in ("mlp", "moe") else "no_attention" for layer_type in kinds
+    ]
+    mlps = [{"mlp": "dense", "moe": "sparse"}.get(layer_type, "none") for layer_type in kinds]
     values: dict[str, Any] = {
         "num_hidden_layers": len(kinds) or pick(config, "num_hidden_layers"),
         "layer_types": mixers,

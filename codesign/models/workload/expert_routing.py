@@ -1,4 +1,4 @@
-"""Where the tokens of a mixture of experts go, in expectation.
+"""Experts that take the tokens of a mixture, in expectation.
 
 Limiting assumption: tokens choose independently, and every expert is equally likely.
 """
@@ -39,7 +39,7 @@ def partners(groups: ArrayLike, experts: ArrayLike, top_k: ArrayLike) -> FloatAr
     groups, experts, top_k = np.broadcast_arrays(*map(np.asarray, (groups, experts, top_k)))
     elsewhere, missed = experts - experts / groups, np.ones(groups.shape)
     for drawn in range(int(np.max(top_k, initial=0.0))):
-        left = np.maximum(experts - drawn, 1.0)
-        chance = np.clip((elsewhere - drawn) / left, 0.0, 1.0)
+        undrawn = np.maximum(experts - drawn, 1.0)
+        chance = np.clip((elsewhere - drawn) / undrawn, 0.0, 1.0)
         missed = np.where(drawn < top_k, missed * chance, missed)
     return np.asarray((groups - 1) * (1 - missed))

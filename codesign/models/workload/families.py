@@ -101,13 +101,9 @@ FIRST_WINDOW_LAYER = 28
 """Transformers' default of ``max_window_layers``."""
 
 
-def _nothing(config: Config) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Family:
-    """How the files of one ``model_type`` are read.
+    """Rules by which the files of one ``model_type`` are read.
 
     Attributes:
         required: Our keys that the file must have, under any of their names.
@@ -126,7 +122,7 @@ class Family:
     defaults: Config = field(default_factory=dict)
     fixed: Config = field(default_factory=dict)
     expected: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
-    derive: Callable[[Config], dict[str, Any]] = _nothing
+    derive: Callable[[Config], dict[str, Any]] = lambda config: {}
     window_key: str | None = None
     first_window_key: str | None = None
     notes: tuple[str, ...] = ()

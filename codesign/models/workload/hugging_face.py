@@ -58,16 +58,25 @@ def from_config(document: Document, name: str) -> LanguageModel:
         InputError: An architecture that is not modeled, a missing key, or a value that makes
             no sense; all that were found.
     """
-    document = _merge_layers(_language_part(_read_numbers(document)))
-    kind = _model_type(document)
-    family, notes = _family(document, kind)
+    numbers: Any = _integers(document.data)
+    document = _merge_layers(_language_part(replace(document, data=numbers)))
+    model_type = str(document.data.get("model_type"))
+    if "model_type" not in document.data and "ssm_cfg" in document.data:
+        model_type = "mamba_ssm"
+    family, notes = _family(document, model_type)
     config = {**family.defaults, **_stated(document.data)}
-    problems = _problems(document, kind, family, config)
+    problems = _problems(document, model_type, family, config)
     if problems:
         raise InputError(problems)
     read = {key: pick(config, key) for key in (*family.keys, *family.required)}
     values = {key: value for key, value in read.items() if value is not None}
-    values |= _derived(document, family, config) | dict(family.fixed)
+    try:
+        derived = family.derive(config) | layer_keys(config)
+    except KeyError as error:
+        raise InputError("the key is required", document.where(str(error.args[0]))) from None
+    except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+        raise InputError(f"the keys of the layers do not fit: {error}", document.source) from None
+    values |= derived | dict(family.fixed)
     values = _complete(document, config, family, _stated(values)) | {
         "name": name,
         "notes": (*notes, *family.notes, *_precision_notes(document)),
@@ -81,17 +90,12 @@ def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _read_numbers(document: Document) -> Document:
-    """Whole numbers that a file writes as 4096.0 or "4096" are whole numbers."""
-    data: Any = _as_integers(document.data)
-    return replace(document, data=data)
-
-
-def _as_integers(value: Any) -> Any:
+def _integers(value: Any) -> Any:
+    """Whole numbers that a file writes as 4096.0 or "4096" as whole numbers."""
     if isinstance(value, dict):
-        return {str(key): _as_integers(item) for key, item in value.items()}
+        return {str(key): _integers(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [_as_integers(item) for item in value]
+        return [_integers(element) for element in value]
     is_number = isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?([eE]\+?\d+)?", value)
     number = float(value) if is_number else value
     return int(number) if isinstance(number, float) and number.is_integer() else value
@@ -110,14 +114,14 @@ def _merge_layers(document: Document) -> Document:
 def _language_part(document: Document) -> Document:
     """The language model in a file of several models, with its lines in that file."""
     data = document.data
-    kind = str(data.get("model_type"))
-    if _has_encoder(kind, data):
+    model_type = str(data.get("model_type"))
+    if _has_encoder(model_type, data):
         return document
     key = next((key for key in NESTED_PARTS if isinstance(data.get(key), dict)), None)
-    if key is None or (pick(data, "hidden_size") is not None and kind in FAMILIES):
-        if kind in NESTED_TYPES and kind not in FAMILIES:
+    if key is None or (pick(data, "hidden_size") is not None and model_type in FAMILIES):
+        if model_type in NESTED_TYPES and model_type not in FAMILIES:
             got = data.get(NESTED_PARTS[0])
-            problem = f"expected the keys of the language model of {kind!r}, got {got!r}"
+            problem = f"expected the keys of the language model of {model_type!r}, got {got!r}"
             raise InputError(problem, document.where(NESTED_PARTS[0]))
         return document
     lines = dict(document.lines)
@@ -126,50 +130,46 @@ def _language_part(document: Document) -> Document:
     is_new = str(data.get("transformers_version")).startswith("5.")
     decisive = (*_QUANTIZED, _TIED, "transformers_version") if is_new else _QUANTIZED
     outer = {name: data[name] for name in _stated(data) if name.startswith(decisive)}
-    part = {"model_type": NESTED_TYPES.get(kind, kind), **data[key]}
-    part[_TIED] = pick(part, _TIED, data.get(_TIED))
-    return _language_part(replace(document, data=part | outer, lines=lines))
+    nested = {"model_type": NESTED_TYPES.get(model_type, model_type), **data[key]}
+    nested[_TIED] = pick(nested, _TIED, data.get(_TIED))
+    return _language_part(replace(document, data=nested | outer, lines=lines))
 
 
-def _model_type(document: Document) -> str:
-    if "model_type" not in document.data and "ssm_cfg" in document.data:
-        return "mamba_ssm"
-    return str(document.data.get("model_type"))
-
-
-def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
+def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...]]:
     """The row of a type; of a type without one that of shapes, with a note that says so."""
     config, where = document.data, document.where("model_type")
-    if _has_encoder(kind, config):
-        problem = f"expected a decoder-only language model, got {kind!r}, which has an encoder"
+    if _has_encoder(model_type, config):
+        problem = (
+            f"expected a decoder-only language model, got {model_type!r}, which has an encoder"
+        )
         raise InputError(problem, where)
-    if kind in FAMILIES:
-        return FAMILIES[kind], ()
+    if model_type in FAMILIES:
+        return FAMILIES[model_type], ()
     alien = next((key for key in ALIEN_KEYS if config.get(key)), None)
     missing = [key for key in CORE if pick(config, key) is None]
-    if all(pick(config, f"{part}intermediate_size") is None for part in ("", "moe_")):
+    if all(pick(config, f"{nested}intermediate_size") is None for nested in ("", "moe_")):
         missing.append("intermediate_size")
-    if alien or kind in ALIEN_TYPES:
-        reason = ALIEN_TYPES.get(kind) or f"{alien} is not modeled ({ALIEN_KEYS[str(alien)]})"
-        problem = f"model_type {kind!r} is not known, and its shapes do not suffice: {reason}"
+    if alien or model_type in ALIEN_TYPES:
+        reason = ALIEN_TYPES.get(model_type) or f"{alien} is not modeled ({ALIEN_KEYS[str(alien)]})"
+        problem = f"model_type {model_type!r} is not known, and its shapes do not suffice: {reason}"
         raise InputError(problem, where)
     if missing:
-        problem = describe_unknown("model_type", kind, known_types())
+        problem = describe_unknown("model_type", model_type, known_types())
         raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
     # Files that Transformers 4 wrote leave out what is true of every class that says nothing else.
     is_tied = bool(pick(config, "tie_word_embeddings", "transformers_version" in config))
     family = replace(BY_SHAPE, defaults={"tie_word_embeddings": is_tied})
-    return family, (_assumptions(kind, config, is_tied=is_tied),)
+    return family, (_assumptions(model_type, config, is_tied=is_tied),)
 
 
-def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
+def _has_encoder(model_type: str, config: Mapping[str, Any]) -> bool:
     """Whether a file is that of an encoder, or of a model that has one for its text."""
     names = str(config.get("architectures"))
     is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
-    return bool(kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
+    return bool(model_type in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
 
 
-def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
+def _assumptions(model_type: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
     gated = "gated" if shape_keys(config)["is_gated"] else "ungated"
     words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
     if config.get("sliding_window") and not pick(config, "layer_types"):
@@ -179,7 +179,8 @@ def _assumptions(kind: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
     listed = ", ".join(words)
     tied = "tied" if is_tied else "untied"
     return (
-        f"model_type {kind!r} is not known: read by its shapes, with {listed} and {tied} embeddings"
+        f"model_type {model_type!r} is not known: read by its shapes, with {listed} and {tied} "
+        "embeddings"
     )
 
 
@@ -223,7 +224,7 @@ def _block_size(document: Document) -> dict[str, tuple[int, int]]:
 
 
 def _problems(
-    document: Document, kind: str, family: Family, config: Mapping[str, Any]
+    document: Document, model_type: str, family: Family, config: Mapping[str, Any]
 ) -> list[str]:
     problems = []
     for key in family.required:
@@ -231,7 +232,7 @@ def _problems(
             first, *others = ALIASES.get(key, (key,))
             more = f" (or {', '.join(others)})" if others else ""
             problems.append(
-                f"{document.where(first)}: the key is required for model_type {kind!r}{more}"
+                f"{document.where(first)}: the key is required for model_type {model_type!r}{more}"
             )
     problems += _count_problems(document, config)
     is_windowed = family.window_key and config.get(family.window_key)
@@ -240,9 +241,9 @@ def _problems(
         problems.append(f"{document.where('sliding_window')}: {problem}")
     for key, allowed in family.expected.items():
         if key in document.data and document.data[key] not in allowed:
-            known = " or ".join(str(value) for value in allowed if value is not None)
+            choices = " or ".join(str(value) for value in allowed if value is not None)
             problems.append(
-                f"{document.where(key)}: expected {known or 'none'} (others are not modeled), "
+                f"{document.where(key)}: expected {choices or 'none'} (others are not modeled), "
                 f"got {document.data[key]!r}"
             )
     return problems
@@ -260,16 +261,6 @@ def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
         elif most and value is not None and value > most:
             problems.append(f"{document.where(name)}: expected at most {most} layers, got {value}")
     return problems
-
-
-def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that a family computes; of values of another kind than expected, the error."""
-    try:
-        return family.derive(config) | layer_keys(config)
-    except KeyError as error:
-        raise InputError("the key is required", document.where(str(error.args[0]))) from None
-    except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        raise InputError(f"the keys of the layers do not fit: {error}", document.source) from None
 
 
 def _lines(document: Document) -> dict[Any, int]:
@@ -298,7 +289,9 @@ def _complete(
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
     kinds = completed.get("layer_types")
     if isinstance(kinds, list):
-        completed["layer_types"] = [LAYER_KINDS.get(str(kind), kind) for kind in kinds]
+        completed["layer_types"] = [
+            LAYER_KINDS.get(str(model_type), model_type) for model_type in kinds
+        ]
     return completed | _windows(config, family, completed)
 
 

@@ -52,7 +52,7 @@ class MixtureDims(NamedTuple):
 
 
 class LinearForm(NamedTuple):
-    """What sets a kind of linear attention apart from the others.
+    """Properties that differ among the kinds of linear attention.
 
     ``linear_attention.py`` has the recurrences and their sources.
     """
@@ -103,7 +103,7 @@ class LinearDims(NamedTuple):
 
     @property
     def form(self) -> LinearForm:
-        """What sets the kind apart."""
+        """Properties of the kind."""
         return LINEAR_FORMS[self.kind]
 
     @property

@@ -1,4 +1,4 @@
-"""What one pass brings to the layers of a model."""
+"""Tokens of one pass, and the contexts to which the layers of a model attend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all kinds of linear attention have in common: projections, convolution, norm of the output.
+"""Operators that all kinds of linear attention have: projections, convolution, norm of the output.
 
 The recurrences are in ``linear_attention.py`` and ``state_space.py``.
 """

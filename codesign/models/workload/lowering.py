@@ -109,8 +109,13 @@ def lower(
     operators = [operator for lower_block in _BLOCKS for operator in lower_block(model, layer_pass)]
     for block in model.blocks:
         operators += _checked(block, model, block.lower(model, layer_pass))
+    lm_head = projection(
+        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
+    )
+    if model.tie_word_embeddings:
+        lm_head = replace(lm_head, stored_weight_elements=0.0)
     return to_table(
-        [*operators, _lm_head(model, layer_pass)],
+        [*operators, lm_head],
         layer_pass.tokens,
         1 if phase == "prefill" else steps,
     )
@@ -118,7 +123,7 @@ def lower(
 
 def _checked(block: Block, model: LanguageModel, operators: list[Operator]) -> list[Operator]:
     """The operators of a block, if every machine can take them."""
-    parts = largest_parts(model, np.ones(()))
+    shares = largest_parts(model, np.ones(()))
     for operator in operators:
         rule = operator.rule or operator_rule(operator.name)
         moves_state = (
@@ -131,8 +136,8 @@ def _checked(block: Block, model: LanguageModel, operators: list[Operator]) -> l
             problem = "a state of bytes, got elements of the KV cache, which is of attention alone"
         elif moves_state and rule.kernel != "stream":
             problem = f"the kernel stream, since it moves a state, got {rule.kernel}"
-        elif not {rule.dimension, rule.stored} <= parts.keys():
-            problem = f"dimensions among {', '.join(parts)}, got {rule.dimension}, {rule.stored}"
+        elif not {rule.dimension, rule.stored} <= shares.keys():
+            problem = f"dimensions among {', '.join(shares)}, got {rule.dimension}, {rule.stored}"
         if problem:
             where = f"block {block.name}, operator {operator.name}"
             raise InputError(f"expected {problem}", where)
@@ -182,34 +187,34 @@ def _spans(
         "full_attention": model.index_topk,
         "sliding_attention": model.sliding_window,
     }
-    is_mixed = all(model.n_layers(kind) for kind in windows)
+    is_mixed = all(model.n_layers(layer_type) for layer_type in windows)
 
-    def mean(kind: LayerType, *factors: HeadKey) -> float:
-        return model.sum_over_layers(*factors, kinds=(kind,)) / model.n_layers(kind)
+    def mean(layer_type: LayerType, *factors: HeadKey) -> float:
+        return model.sum_over_layers(*factors, kinds=(layer_type,)) / model.n_layers(layer_type)
 
-    def stored(kind: LayerType) -> tuple[float, float]:
-        layers = model.n_layers(kind)
+    def stored(layer_type: LayerType) -> tuple[float, float]:
+        layers = model.n_layers(layer_type)
         if model.is_latent:  # one latent with its rotated key, which serves as value too
             return model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim, 0.0
-        keys, values = model.own_key_value_widths(kind)
+        keys, values = model.own_key_value_widths(layer_type)
         return keys / layers, values / layers
 
     spans = tuple(
         Span(
-            "sliding_" if is_mixed and kind == "sliding_attention" else "",
-            model.n_layers(kind),
-            mean(kind, "num_attention_heads"),
-            mean(kind, "num_key_value_heads"),
-            mean(kind, "num_attention_heads", "head_dim"),
-            mean(kind, "num_key_value_heads", "head_dim"),
-            mean(kind, "num_key_value_heads", "value_head_dim"),
-            mean(kind, "num_attention_heads", "value_head_dim"),
+            "sliding_" if is_mixed and layer_type == "sliding_attention" else "",
+            model.n_layers(layer_type),
+            mean(layer_type, "num_attention_heads"),
+            mean(layer_type, "num_key_value_heads"),
+            mean(layer_type, "num_attention_heads", "head_dim"),
+            mean(layer_type, "num_key_value_heads", "head_dim"),
+            mean(layer_type, "num_key_value_heads", "value_head_dim"),
+            mean(layer_type, "num_attention_heads", "value_head_dim"),
             *reach(window),
-            *stored(kind),
-            (kind == "sliding_attention" and model.sliding_window) or inf,
+            *stored(layer_type),
+            (layer_type == "sliding_attention" and model.sliding_window) or inf,
         )
-        for kind, window in windows.items()
-        if model.n_layers(kind)
+        for layer_type, window in windows.items()
+        if model.n_layers(layer_type)
     )
     if not model.is_sparse:
         return spans
@@ -225,64 +230,58 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
     return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
 
 
-def _embedding(model: LanguageModel, layer_pass: LayerPass) -> Operator:
-    width = layer_pass.tokens * model.embedding_width
-    positions = layer_pass.tokens * model.hidden_size if model.position == "learned" else 0
-    stored = model.vocab_size * model.embedding_width
+def lower_embeddings(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Rows of the table, and the matrices from and to a table of another width."""
+    tokens, hidden = layer_pass.tokens, model.hidden_size
+    elements = model.vocab_size * model.embedding_width
+    positions, stored = 0.0, elements
     if model.position == "learned":
-        stored += (model.max_position_embeddings or 0) * model.hidden_size
-    if layer_pass.embedding == "lookup":
-        return Operator(
-            "embedding",
-            "gather",
-            "embedding",
-            1,
-            lookup_elements_per_request=width + positions,
-            output_elements_per_request=width,
-            vector_ops_per_request=positions,
-            stored_weight_elements=stored,
-        )
-    return Operator(
+        positions = tokens * hidden
+        stored += (model.max_position_embeddings or 0) * hidden
+    looked_up = tokens * model.embedding_width
+    table = Operator(
         "embedding",
-        "gemm",
+        "gather",
         "embedding",
         1,
-        m_per_request=layer_pass.tokens,
-        k=model.vocab_size,
-        n=model.embedding_width,
-        weight_elements=model.vocab_size * model.embedding_width,
-        lookup_elements_per_request=positions,
-        input_elements_per_request=layer_pass.tokens * model.vocab_size,
-        output_elements_per_request=width,
+        lookup_elements_per_request=looked_up + positions,
+        output_elements_per_request=looked_up,
         vector_ops_per_request=positions,
         stored_weight_elements=stored,
     )
-
-
-def _embeddings(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    """Rows of the table, and the matrices from and to a table of another width."""
-    table = _embedding(model, layer_pass)
+    if layer_pass.embedding == "dense":
+        table = replace(
+            table,
+            kind="gemm",
+            m_per_request=tokens,
+            k=model.vocab_size,
+            n=model.embedding_width,
+            weight_elements=elements,
+            lookup_elements_per_request=positions,
+            input_elements_per_request=tokens * model.vocab_size,
+        )
     if model.word_embed_proj_dim is None:
         return [table]
-    width, hidden = model.word_embed_proj_dim, model.hidden_size
-    return [
-        table,
-        projection("embedding_projection", "embedding", 2, layer_pass.tokens, width, hidden),
-    ]
+    width = model.word_embed_proj_dim
+    return [table, projection("embedding_projection", "embedding", 2, tokens, width, hidden)]
 
 
-def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    lower_kind = lower_latent_attention if model.is_latent else lower_softmax_attention
-    return lower_kind(model, layer_pass)
+def lower_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Softmax attention, latent or not."""
+    if model.is_latent:
+        return lower_latent_attention(model, layer_pass)
+    return lower_softmax_attention(model, layer_pass)
 
 
-def _norm(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_norms(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Norms of the residual stream and of what is added to it."""
     weights = model.hidden_size * model.n_norm_vectors
     elements, ops = layer_pass.tokens * model.hidden_size, NORM_OPS[model.norm]
     return [elementwise("norm", "norm", model.n_norms, elements, ops, weights)]
 
 
-def _residual(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_residuals(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Additions to the residual stream."""
     width = layer_pass.tokens * model.hidden_size
     return [
         Operator(
@@ -297,14 +296,8 @@ def _residual(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     ]
 
 
-def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
-    head = projection(
-        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
-    )
-    return replace(head, stored_weight_elements=0.0) if model.tie_word_embeddings else head
-
-
-def _dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    """Dense MLPs."""
     layers = model.n_dense_layers
     if not layers:
         return []
@@ -340,7 +333,7 @@ def _activation(
     )
 
 
-def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Router, shared experts, routed experts and their combination."""
     if not model.is_mixture:
         return []
@@ -416,7 +409,8 @@ def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) 
 
 
 _BLOCKS: tuple[Callable[[LanguageModel, LayerPass], list[Operator]], ...] = (
-    _embeddings, _norm, _attention, lower_linear_attention, _residual, _dense_mlp, _experts,
+    lower_embeddings, lower_norms, lower_attention, lower_linear_attention, lower_residuals,
+    lower_dense_mlp, lower_experts,
 )  # fmt: skip
 """Blocks that the keys of a model imply; one that a model does not have gives no operators."""
 _BLOCK_KERNELS = ("gemm", "rowwise", "residual", "lookup", "stream")

@@ -80,7 +80,7 @@ class PublishedCount(Record):
     counted: str
     """Parts of the model that the number includes."""
     source: str
-    """Where the number was read."""
+    """Document in which the number was read."""
     rounded_to: Annotated[int, Field(ge=1, strict=True)] = 1
     """The published number's last digit counts this many; 1 if it is exact."""
 
@@ -270,9 +270,9 @@ class LanguageModel(Record):
     parameters: PublishedCount | None = None
     """The published parameter count."""
     sources: tuple[str, ...] = ()
-    """Where the dimensions were read."""
+    """Documents in which the dimensions were read."""
     notes: tuple[str, ...] = ()
-    """What of a configuration file was assumed or is not modeled."""
+    """Assumptions about a configuration file, and keys of it that are not modeled."""
 
     @model_validator(mode="before")
     @classmethod
@@ -325,10 +325,10 @@ class LanguageModel(Record):
     def _known_layers(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, list | tuple):
             return value
-        known = get_args(LayerType)
-        unknown = [kind for kind in value if kind not in known]
+        choices = get_args(LayerType)
+        unknown = [layer_type for layer_type in value if layer_type not in choices]
         if unknown:
-            problem = describe_unknown("kind of layer", unknown[0], known)
+            problem = describe_unknown("kind of layer", unknown[0], choices)
             raise ValueError(f"{problem} It was got for layer {value.index(unknown[0])}.")
         return value
 
@@ -359,11 +359,6 @@ class LanguageModel(Record):
         self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
         self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
         self._check_together("linear attention", LINEAR_KEYS, ())
-        self._check_indexer()
-        self._check_latent()
-        self._check_layers()
-        self._check_linear()
-        self._check_mixture()
         rotated = self.partial_rotary_factor * self.head_dim
         if abs(rotated - round(rotated)) > _ROUNDING:
             raise KeyedValueError(
@@ -383,9 +378,10 @@ class LanguageModel(Record):
             message = f"required for {component}, since {used[0]} is given"
             raise KeyedValueError(missing[0], message)
 
-    def _check_indexer(self) -> None:
+    @model_validator(mode="after")
+    def _check_indexer(self) -> LanguageModel:
         if not self.is_sparse:
-            return
+            return self
         if not self.is_latent or self.q_lora_rank is None:
             raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
         width, rotated = self.index_dims.head_dim, self.latent_dims.qk_rope_head_dim
@@ -395,10 +391,12 @@ class LanguageModel(Record):
         if self.indexer_types and self.indexer_types[0] == "shared":
             message = "expected full in the first layer, which has none before it, got 'shared'"
             raise KeyedValueError("indexer_types", message)
+        return self
 
-    def _check_latent(self) -> None:
+    @model_validator(mode="after")
+    def _check_latent(self) -> LanguageModel:
         if not self.is_latent:
-            return
+            return self
         if (self.position, self.qk_norm) != ("rotary", False):
             raise KeyedValueError(
                 "kv_lora_rank", "latent attention has rotary positions and no qk_norm"
@@ -411,8 +409,10 @@ class LanguageModel(Record):
             raise KeyedValueError(
                 "kv_lora_rank", "latent attention has no output gate and no partial rotation"
             )
+        return self
 
-    def _check_layers(self) -> None:
+    @model_validator(mode="after")
+    def _check_layers(self) -> LanguageModel:
         """Refuses keys about the kinds of layers that do not agree."""
         slides = self.n_layers("sliding_attention") > 0
         if slides and self.sliding_window is None:
@@ -421,8 +421,8 @@ class LanguageModel(Record):
             raise KeyedValueError("sliding_window", "no layer has sliding_attention")
         heads = zip(self._by_layer("num_attention_heads"), self._by_layer("num_key_value_heads"),
                     self.attention_kinds(), strict=True)  # fmt: skip
-        for queries, keys, kind in heads:
-            if kind in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
+        for queries, keys, layer_type in heads:
+            if layer_type in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
                 raise KeyedValueError(
                     "num_key_value_heads_by_layer",
                     "expected a divisor of the query heads in every layer with softmax attention, "
@@ -432,18 +432,20 @@ class LanguageModel(Record):
             key = "sliding_window" if slides else "layer_types"
             raise KeyedValueError(key, "a diffusion model attends to everything")
         if self.layer_types is None or self.full_attention_interval is None:
-            return
+            return self
         if self.layer_types != self._alternating(self.full_attention_interval):
             raise KeyedValueError(
                 "full_attention_interval",
                 f"layer_types differs from {self.full_attention_interval}",
             )
+        return self
 
-    def _check_linear(self) -> None:
+    @model_validator(mode="after")
+    def _check_linear(self) -> LanguageModel:
         if not self.n_linear_layers:
             if self.linear_num_key_heads is not None:
                 raise KeyedValueError("linear_num_key_heads", "no layer has linear_attention")
-            return
+            return self
         keys = (*LINEAR_KEYS, "time_step_rank") if self.linear_kind == "mamba" else LINEAR_KEYS
         missing = [key for key in keys if getattr(self, key) is None]
         if missing:
@@ -454,8 +456,10 @@ class LanguageModel(Record):
                 "expected a multiple of linear_num_key_heads "
                 f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}",
             )
+        return self
 
-    def _check_mixture(self) -> None:
+    @model_validator(mode="after")
+    def _check_mixture(self) -> LanguageModel:
         if self.n_moe_layers and not self.is_mixture:
             raise KeyedValueError("n_routed_experts", "required, since layers are sparse")
         if self.n_shared_experts and self.shared_expert_intermediate_size:
@@ -468,6 +472,7 @@ class LanguageModel(Record):
             raise KeyedValueError(
                 "mlp_only_layers", f"expected positions up to {last}, got {beyond[0]}"
             )
+        return self
 
     @property
     def is_latent(self) -> bool:
@@ -548,7 +553,11 @@ class LanguageModel(Record):
     def layers_by_type(self) -> dict[LayerType, int]:
         """Layers of each kind of attention that the model has."""
         kinds = self.attention_kinds()
-        return {kind: kinds.count(kind) for kind in get_args(LayerType) if kind in kinds}
+        return {
+            layer_type: kinds.count(layer_type)
+            for layer_type in get_args(LayerType)
+            if layer_type in kinds
+        }
 
     def attention_kinds(self) -> tuple[LayerType, ...]:
         """The kind of attention of each layer."""
@@ -556,8 +565,10 @@ class LanguageModel(Record):
             return self.layer_types
         if self.full_attention_interval is not None:
             return self._alternating(self.full_attention_interval)
-        kind: LayerType = "full_attention" if self.sliding_window is None else "sliding_attention"
-        return (kind,) * self.num_hidden_layers
+        layer_type: LayerType = (
+            "full_attention" if self.sliding_window is None else "sliding_attention"
+        )
+        return (layer_type,) * self.num_hidden_layers
 
     def _alternating(self, interval: int) -> tuple[LayerType, ...]:
         return tuple(
@@ -565,9 +576,9 @@ class LanguageModel(Record):
             for layer in range(self.num_hidden_layers)
         )
 
-    def n_layers(self, kind: LayerType) -> int:
+    def n_layers(self, layer_type: LayerType) -> int:
         """Layers of one kind of attention."""
-        return self.layers_by_type.get(kind, 0)
+        return self.layers_by_type.get(layer_type, 0)
 
     @property
     def n_linear_layers(self) -> int:
@@ -577,7 +588,7 @@ class LanguageModel(Record):
     @property
     def n_attention_layers(self) -> int:
         """Layers with full or sliding attention, which keep keys and values."""
-        return sum(self.n_layers(kind) for kind in SOFTMAX_LAYERS)
+        return sum(self.n_layers(layer_type) for layer_type in SOFTMAX_LAYERS)
 
     def sum_over_layers(
         self, *factors: HeadKey, kinds: tuple[LayerType, ...], of_own_keys: bool = False
@@ -592,7 +603,7 @@ class LanguageModel(Record):
         """
         layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
         rows = zip(self.attention_kinds()[:layers], *map(self._by_layer, factors), strict=False)
-        return sum(prod(numbers) for kind, *numbers in rows if kind in kinds)
+        return sum(prod(numbers) for layer_type, *numbers in rows if layer_type in kinds)
 
     def _by_layer(self, key: HeadKey) -> tuple[int, ...]:
         if key == "value_head_dim" and self.value_head_dim is None:
@@ -660,7 +671,9 @@ class LanguageModel(Record):
         if widths is None:
             return self.n_dense_layers * self.intermediate_size
         kinds = self._mlp_kinds()
-        return sum(width for width, kind in zip(widths, kinds, strict=True) if kind == "dense")
+        return sum(
+            width for width, layer_type in zip(widths, kinds, strict=True) if layer_type == "dense"
+        )
 
     @property
     def embedding_width(self) -> int:
@@ -681,7 +694,7 @@ class LanguageModel(Record):
 def describe_unlike_attention(
     model: LanguageModel, *, windows_may_differ: bool = False
 ) -> str | None:
-    """What an evaluator that takes all layers for softmax attention alike cannot do of a model.
+    """Reason why an evaluator that needs layers with equal softmax attention refuses a model.
 
     Args:
         windows_may_differ: Whether the evaluator tells sliding layers from others.
@@ -693,15 +706,17 @@ def describe_unlike_attention(
     allowed: set[LayerType] = set(SOFTMAX_LAYERS)
     has_unlike = len(kinds) > 1 and not (windows_may_differ and kinds.keys() <= allowed)
     if has_unlike or "linear_attention" in kinds:
-        listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
+        listed = " and ".join(f"{count} {layer_type}" for layer_type, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
     if model.is_sparse:
         return (
             "expected a model whose layers attend to all tokens, got one with an indexer "
             "(index_topk), which platform takes"
         )
-    own = [f"{key}_by_layer" for key in get_args(HeadKey)]
-    if unlike := next((key for key in own if len({*(getattr(model, key, None) or ())}) > 1), None):
+    keys_by_layer = [f"{key}_by_layer" for key in get_args(HeadKey)]
+    if unlike := next(
+        (key for key in keys_by_layer if len({*(getattr(model, key, None) or ())}) > 1), None
+    ):
         return f"expected a model whose layers have the same heads, got {unlike}"
     if model.value_head_dim is not None:
         return f"expected values as wide as keys, got value_head_dim {model.value_head_dim}"

@@ -116,7 +116,7 @@ def _read_json(path: Path) -> Document:
 
 
 def summary(model: LanguageModel) -> dict[str, Any]:
-    """What ``codesign list models`` shows, as plain values."""
+    """The summary that ``codesign list models`` shows, as plain values."""
     kv = kv_elements_per_token(model)
     return {
         "name": model.name,
@@ -163,9 +163,9 @@ def _attention_kind(model: LanguageModel) -> str:
         "sliding_attention": "sliding",
         "linear_attention": _LINEAR_NAMES[model.linear_kind],
     }
-    kinds = [kind for kind in model.layers_by_type if kind in names]
+    kinds = [layer_type for layer_type in model.layers_by_type if layer_type in names]
     is_softmax = kinds in (["full_attention"], ["sliding_attention"])
-    return softmax if is_softmax else "+".join(names[kind] for kind in kinds)
+    return softmax if is_softmax else "+".join(names[layer_type] for layer_type in kinds)
 
 
 def _softmax_kind(model: LanguageModel) -> str:

@@ -1,6 +1,6 @@
-"""What others need to know of each kind of operator: one row per operator.
+"""Rules of operators, one row each, for machines and deployments.
 
-How several devices divide it, which kernel runs it, and what it does in its layer.
+A row states how several devices divide the operator, which kernel runs it, and its role.
 
 Tensor parallelism cuts a matrix by columns, so that every device has a part of the output, or by
 rows, so that every device has a part of the input and a partial sum of the whole output; attention
@@ -47,7 +47,7 @@ Role: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class OperatorRule:
-    """How one operator is divided, what runs it, and what it is for.
+    """Division of one operator among devices, its kernel and its role.
 
     Attributes:
         axis: What is cut: columns or rows of its weights, heads, or nothing.

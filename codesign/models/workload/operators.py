@@ -115,14 +115,14 @@ class OperatorTable:
 
     def take(self, positions: NDArray[np.int64]) -> OperatorTable:
         """The table of the operators at these positions."""
-        taken: dict[str, Any] = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
+        columns: dict[str, Any] = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
         for name in ("names", "kinds", "groups", "rules"):
-            taken[name] = tuple(getattr(self, name)[i] for i in positions)
-        return replace(self, **taken)
+            columns[name] = tuple(getattr(self, name)[i] for i in positions)
+        return replace(self, **columns)
 
     def is_kind(self, *kinds: Kind) -> BoolArray:
         """(o,) whether each operator is one of the kinds."""
-        return np.array([kind in kinds for kind in self.kinds], dtype=np.bool_)
+        return np.array([operator_kind in kinds for operator_kind in self.kinds], dtype=np.bool_)
 
     @property
     def is_in_layers(self) -> BoolArray:
@@ -171,9 +171,9 @@ class OperatorTable:
 
     def n_products(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) matrix products of one instance: experts touched, or requests times heads."""
-        own = np.asarray(batch_size) * self.products_per_request
+        separate = np.asarray(batch_size) * self.products_per_request
         shared = np.where(self.m_per_request > 0, self.distinct_experts(batch_size), 0.0)
-        return np.where(self.is_attention, own, shared)
+        return np.where(self.is_attention, separate, shared)
 
     def rows_per_product(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) rows ``m`` of each product, on average over the experts touched."""
@@ -286,7 +286,7 @@ def projection(
 
 _LABELS = ("name", "kind", "group", "rule")
 NUMERIC_COLUMNS: tuple[str, ...] = tuple(
-    item.name for item in fields(Operator) if item.name not in _LABELS
+    column.name for column in fields(Operator) if column.name not in _LABELS
 )
 """The columns of an :class:`OperatorTable` that are arrays."""
 KINDS: tuple[str, ...] = get_args(Kind)

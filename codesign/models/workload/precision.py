@@ -76,7 +76,7 @@ _FORMATS = (
     NumberFormat("int4", 4, 1, 0, _PLAIN),
 )
 
-FORMATS: dict[str, NumberFormat] = {item.name: item for item in _FORMATS}
+FORMATS: dict[str, NumberFormat] = {number_format.name: number_format for number_format in _FORMATS}
 """Every number format by name."""
 DEFAULT_FORMAT = "bf16"
 """Format of weights, activations and KV cache on devices where a question names none, as most

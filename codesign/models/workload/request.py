@@ -1,8 +1,8 @@
-"""What is asked of the machine: a model, a phase, and how many tokens come in and go out."""
+"""Requests: a model, a phase, and how many tokens come in and go out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
@@ -30,21 +30,20 @@ LayerPart: TypeAlias = Literal["all", "attention", "ffn"]
 _FFN_GROUPS = ("mlp", "moe")
 
 
-def _known_model(name: object) -> object:
-    if isinstance(name, str):
-        load_model(name)  # raises if it cannot be used
-    return name
+def _usable(load: Callable[[str], object]) -> Callable[[object], object]:
+    """A check that a name can be loaded; it raises if not."""
+
+    def check(name: object) -> object:
+        if isinstance(name, str):
+            load(name)
+        return name
+
+    return check
 
 
-def _known_trace(name: object) -> object:
-    if isinstance(name, str):
-        load_trace(name)
-    return name
-
-
-ModelName: TypeAlias = Annotated[str, checked(_known_model)]
+ModelName: TypeAlias = Annotated[str, checked(_usable(load_model))]
 """A bundled language model, or the path of a ``config.json`` or YAML file."""
-TraceName: TypeAlias = Annotated[str, checked(_known_trace)]
+TraceName: TypeAlias = Annotated[str, checked(_usable(load_trace))]
 """A named pair of token counts."""
 
 

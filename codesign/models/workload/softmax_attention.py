@@ -86,9 +86,9 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
 
 def _partial_rope(model: LanguageModel, queries: float, keys: float) -> Operator:
     """Rotation of a part of each head; all keys go to the KV cache, rotated or not."""
-    part = model.partial_rotary_factor
-    rope = _rope(model.n_attention_layers, part * queries, keys, keys)
-    return replace(rope, vector_ops_per_request=ROPE_OPS * part * (queries + keys))
+    rotated_share = model.partial_rotary_factor
+    rope = _rope(model.n_attention_layers, rotated_share * queries, keys, keys)
+    return replace(rope, vector_ops_per_request=ROPE_OPS * rotated_share * (queries + keys))
 
 
 def _rope(layers: float, queries: float, keys: float, cached: float) -> Operator:

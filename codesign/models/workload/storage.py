@@ -45,7 +45,8 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     table = stored_operators(model)
     stored = table.count * table.stored_weight_elements
     return {
-        part: round(float(stored[[name == part for name in table.parts]].sum())) for part in PARTS
+        label: round(float(stored[[name == label for name in table.parts]].sum()))
+        for label in PARTS
     }
 
 

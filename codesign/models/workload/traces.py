@@ -23,7 +23,7 @@ class Trace(Record):
     description: str = ""
     """Description of what was traced."""
     source: str = ""
-    """Where the counts were read."""
+    """Document in which the counts were read."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a campaign file says of a program that evaluates designs."""
+"""Settings of a campaign file for a program that evaluates designs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CommandWorkload(Record):
 
 
 class NumberSource(Record):
-    """Where a number stands in what the program wrote: in JSON, in CSV, or by a pattern."""
+    """Place of a number in the program's output: in JSON, in CSV, or by a pattern."""
 
     json_file: PlainName | None = Field(default=None, alias="json")
     """A JSON file, ``stdout`` for the program's output."""
@@ -82,9 +82,9 @@ class NumberSource(Record):
     regex: Pattern | None = None
     """Regular expression with one group, the number with or without a unit; the last match."""
     file: PlainName = "stdout"
-    """Where the expression is looked for: a file, ``stdout`` or ``stderr``."""
+    """File in which the expression is searched, ``stdout`` or ``stderr``."""
     unit: UnitText | None = None
-    """Of a number that is written without; the metric's own if not given."""
+    """Unit of a number that is written without; the metric's own if not given."""
 
     @model_validator(mode="after")
     def _fits(self) -> NumberSource:
@@ -104,11 +104,11 @@ class CommandMetric(Record):
     sense: Sense
     """``minimize`` or ``maximize``: the direction in which it gets better."""
     unit: UnitText
-    """In which it is kept, such as ``s``; empty for a plain number."""
+    """Unit of the stored value, such as ``s``; empty for a plain number."""
     meaning: str = "as the command reports it"
     """One sentence for tables."""
     source: NumberSource = Field(alias="from")
-    """Where the program writes it."""
+    """Place where the program writes it."""
 
 
 class TemplateFile(Record):
@@ -124,15 +124,15 @@ class CheaperModel(Record):
     name: str
     """Under which it is registered, such as ``npu``."""
     workload: dict[str, Any] | None = None
-    """Of the cheaper model; the campaign's if not given."""
+    """Workload of the cheaper model; the campaign's if not given."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """What ``evaluator:`` would say of it."""
+    """Options that ``evaluator:`` would state."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """Its metric for each of the program's; the one of the same name if not given."""
 
 
 class CommandOptions(Record):
-    """How the program is run and where it writes its numbers."""
+    """Call of the program, and places of its numbers."""
 
     run: Annotated[tuple[str, ...], Field(min_length=1)]
     """Program and arguments; no shell reads them. ``${NAME}`` stands for a parameter's value,
@@ -144,17 +144,18 @@ class CommandOptions(Record):
     """Files to write for each design: ``json`` (``{"design": ..., "workload": ...}``), or a
     template."""
     metrics: Annotated[dict[MetricName, CommandMetric], Field(min_length=1)]
-    """What the program reports."""
+    """Metrics that the program reports."""
     limits: dict[str, NumberSource] = Field(default_factory=dict)
     """Numbers that must not be above 0 for a design to be feasible."""
     infeasible_exit_codes: tuple[Annotated[int, Field(strict=True, ge=1, le=255)], ...] = ()
-    """By which the program says that a design cannot be built; any other than 0 is a failure."""
+    """Exit codes by which the program says that a design cannot be built; any other than 0 is a
+    failure."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Variables for the program, besides those that codesign was started with."""
     version: str = ""
-    """Of the program, in any words: part of the campaign's identity."""
+    """Version of the program, in any words: part of the campaign's identity."""
     keep: Literal["none", "failed", "all"] = "none"
-    """Which designs' folders stay, in ``scratch/`` of the campaign's folder."""
+    """Designs whose folders stay, in ``scratch/`` of the campaign's folder."""
     predicted_by: CheaperModel | None = None
     """A cheaper model of the same metrics."""
 

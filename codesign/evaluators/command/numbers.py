@@ -16,11 +16,11 @@ from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun
 
 
 class UnreadableOutputError(Exception):
-    """What a program wrote is not what the campaign file says."""
+    """Output of a program that differs from the campaign file."""
 
 
 class Outputs:
-    """What a program wrote in its folder; every file is read once."""
+    """Files that a program wrote in its folder; every file is read once."""
 
     def __init__(self, folder: Path, program_run: ProgramRun) -> None:
         self._folder = folder

@@ -19,7 +19,7 @@ from codesign.base.processes import signal_name
 MOST_OUTPUT_BYTES = 16 << 20
 """A program that prints more is ended; of a file that is longer nothing is read."""
 OUTPUT_FILES = ("codesign-stdout.log", "codesign-stderr.log")
-"""In the program's folder, written as it prints: what it said before it was killed is there."""
+"""Logs in the program's folder, written as it prints, so they survive a kill."""
 _PIPE_BYTES = 1 << 20
 """The most that a pipe holds (pipe(7), pipe-max-size)."""
 _LOOK_S = 0.1
@@ -28,7 +28,7 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """How a program ended.
+    """End of a program.
 
     Attributes:
         code: Its exit code; negative: the signal that killed it.
@@ -42,7 +42,7 @@ class ProgramRun:
 
     @property
     def end(self) -> str:
-        """In words, with the last line of its messages."""
+        """End in words, with the last line of the program's messages."""
         words = f"was killed by {signal_name(-self.code)}" if self.code < 0 else ""
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         last = f": {lines[-1].strip()[:300]}" if lines else ""

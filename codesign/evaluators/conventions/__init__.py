@@ -1,1 +1,1 @@
-"""How papers and their tools count, as small adapters outside the physics."""
+"""Counting rules of papers and their tools, as small adapters outside the physics."""

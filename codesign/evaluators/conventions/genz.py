@@ -1,4 +1,4 @@
-"""How the public tool of [GenZ]_ counts: profile ``genz`` of the ``platform`` evaluator.
+"""Counting rules of the public tool of [GenZ]_: profile ``genz`` of the ``platform`` evaluator.
 
 ``python -m validation genz`` holds it to the tool's answers.
 
@@ -145,7 +145,7 @@ class GenzRules(ServingRules):
         cached: CachedTokens,
         list_pass: Callable[[], Sequence[DeviceWork]],
     ) -> DeviceFootprint:
-        """What one pass reads, of all stages of the pipeline, and of all experts."""
+        """Bytes that one pass reads, of all stages of the pipeline, and of all experts."""
         platform = sharding.platform
         weights = kv = np.zeros_like(platform.tp)
         for item in list_pass():

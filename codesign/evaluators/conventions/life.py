@@ -1,4 +1,4 @@
-"""How the paper [LIFE]_ counts: profile ``life`` of the ``forecast`` evaluator.
+"""Counting rules of the paper [LIFE]_: profile ``life`` of the ``forecast`` evaluator.
 
 With these conventions its tables come out (``python -m validation life``). The paper gives its
 counts as formulas (Table 1, Appendix 8.1) and as totals (Tables 4 to 8 and 11). Where only a total
@@ -65,7 +65,7 @@ _UNCOUNTED: tuple[Role, ...] = ("qk_norm", "router", "combination")
 
 @dataclass(frozen=True)
 class CountingRule:
-    """How one operator is counted, as factors on the columns of the lowering.
+    """Counting rule of one operator, as factors on the columns of the lowering.
 
     Attributes:
         kernels: Dispatches of the operator.
@@ -209,7 +209,7 @@ class LifeCount(PlainCount):
 
 
 def life_rule(operator: OperatorRule, model: LanguageModel, variant: Variant) -> CountingRule:
-    """How LIFE counts an operator of the lowering; attention's products are counted apart."""
+    """LIFE's counting rule of an operator; attention's products are counted apart."""
     role = operator.role
     split = 1.0 if variant.fused_projections else n_matrices(role, model)
     rule = CountingRule(kernels=split, reads=split)

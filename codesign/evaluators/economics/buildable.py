@@ -40,7 +40,7 @@ _BLOCK_SYSTEMS = 64
 """Systems worked on at a time, so that their arrays stay in the cache."""
 
 _MOST_DEVICES = 100_000
-"""Where the search for an instance that holds a model ends."""
+"""Devices at which the search for an instance that holds a model ends."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class EconomicsEvaluator(Evaluator):
         return {"capacity": batch.decoding.memory_excess(batch.load), "split": left_over}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """As every evaluator.
+        """Evaluate a batch.
 
         Raises:
             InputError: A value of a parameter that cannot be used, or a device without a price.

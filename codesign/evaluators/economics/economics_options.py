@@ -1,4 +1,4 @@
-"""What a campaign says about economics: the served model, and the conventions."""
+"""Settings of economics in a campaign: the served model, and the conventions."""
 
 from __future__ import annotations
 

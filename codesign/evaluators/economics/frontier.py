@@ -272,7 +272,7 @@ def misfit_of(
 
 
 def split_of(decoding: Decoding, points: Points, position: int, context_tokens: float) -> Split:
-    """How the passes of one point are cut over its devices."""
+    """Split of the passes of one point over its devices."""
     if points.split is not None:
         layout, stages, attention, experts = points.split[position].tolist()
         tensor = float(points.n_devices[position]) / stages

@@ -56,7 +56,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Split:
-    """How a pass is cut.
+    """Split of a pass.
 
     Attributes:
         layout: ``1d`` or ``2d``.

@@ -97,7 +97,7 @@ class Collective:
 def collective(
     ranks: FloatArray, nodes: FloatArray, fabric: Fabric, passes: float = ALL_REDUCE
 ) -> Collective:
-    """What a collective costs.
+    """Cost of a collective.
 
     Args:
         ranks: Ranks of a group; need not be a whole number.

@@ -27,7 +27,7 @@ Profile: TypeAlias = Literal["epoch", "plain"]
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What one decode step of a model multiplies, reads and sends.
+    """Products, bytes and messages of one decode step of a model.
 
     Attributes:
         name: Name for people.
@@ -144,7 +144,7 @@ def _epoch(model: LanguageModel) -> ModelShape:
 
 
 def _common(model: LanguageModel) -> dict[str, Any]:
-    """What both profiles see alike."""
+    """Shape common to both profiles."""
     heads = model.num_attention_heads
     return {
         "name": model.name,

@@ -15,7 +15,7 @@ NARROW = {"weight_format": "int4", "kv_format": "int4"}
 def misfit(
     forecast: Forecast, narrow: Forecast, request: ForecastRequest, capacity_bytes: float
 ) -> str | None:
-    """What a memory lacks, and the changes that would fit; None if it holds all.
+    """Shortfall of a memory, and the changes that would fit; None if it holds all.
 
     Limiting assumption: activations and buffers are not counted.
 

@@ -88,7 +88,7 @@ class ForecastEvaluator(Evaluator):
         return self.options.profile
 
     def convention_modules(self) -> Sequence[str]:
-        """Of the class that counts, which may be another package's."""
+        """Module of the counting class, which may be another package's."""
         return [rules_of(self.profile).__module__]
 
     def provenance(self) -> Mapping[str, Any]:
@@ -107,7 +107,7 @@ class ForecastEvaluator(Evaluator):
         return {"capacity": used / self._column(designs, _CAPACITY, np.inf) - 1.0}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """As every evaluator.
+        """Evaluate a batch.
 
         Raises:
             InputError: A setting outside its range.

@@ -82,7 +82,7 @@ def to_explanation(
     metrics: Mapping[str, float],
     violations: Mapping[str, float],
 ) -> Explanation:
-    """What ``codesign evaluate`` shows of one machine."""
+    """Explanation of one machine for ``codesign evaluate``."""
     work = forecast.prefill if request.phase == "prefill" else forecast.decode
     rows = operator_rows(work, machine)
     for row in rows:

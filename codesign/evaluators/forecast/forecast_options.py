@@ -1,4 +1,4 @@
-"""What a campaign says about the ``forecast`` evaluator: the requests, and how they are counted."""
+"""Settings of the ``forecast`` evaluator in a campaign: the requests, and their counting."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class ForecastOptions(Record):
     """Options of the ``forecast`` evaluator; parameters of the space replace those they name."""
 
     profile: Profile = "plain"
-    """How work and traffic are counted: ``plain``, as the other evaluators do, ``life``, as in
-    LIFE's tables, or by the conventions of a plug-in."""
+    """Counting of work and traffic: ``plain``, as in the other evaluators, ``life``, as in LIFE's
+    tables, or the conventions of a plug-in."""
     variant: Variant = Variant()
     """Formats, fusion, attention, adapters: a name of LIFE's Table 3, or the keys."""
     chunk_tokens: Positive | None = None

@@ -68,7 +68,7 @@ class Inference:
 
     @property
     def rules(self) -> type[PlainCount]:
-        """How the profile counts."""
+        """Counting rules of the profile."""
         return rules_of(self.profile)
 
     def prefill(self, prompt_tokens: int, chunk_tokens: int | None = None) -> PassWork:

@@ -1,4 +1,4 @@
-"""How work and traffic of operators are counted: the profile ``plain``.
+"""Counting of work and traffic of operators: the profile ``plain``.
 
 It counts as the other evaluators do: each operator of the lowering is one kernel, causal scores are
 skipped, embedding rows are looked up, keys and values cross memory once. Further profiles are
@@ -77,7 +77,8 @@ class PlainCount:
     is_decode_memory_bound: ClassVar[bool] = False
     """Whether the time of a decode step is that of its traffic alone, not the longer of both."""
     nonlinear: ClassVar[Nonlinear | None] = None
-    """How exponentials are approximated, if the variant does not say; None: by one instruction."""
+    """Approximation of exponentials, if the variant does not state one; None: by one instruction.
+    """
     gigabyte: ClassVar[float] = 1e9
     """Bytes of the unit in which a bandwidth is given."""
     gigabyte_name: ClassVar[str] = "GB"
@@ -263,7 +264,7 @@ class PlainCount:
 
 
 def rules_of(profile: str) -> type[PlainCount]:
-    """How a profile counts."""
+    """Counting rules of a profile."""
     rules: type[PlainCount] = PROFILES.rules_class(profile)
     return rules
 

@@ -106,7 +106,7 @@ def timeline(
 def chunk_ratios(
     inference: Inference, prompt_tokens: int, chunk_tokens: Sequence[int]
 ) -> list[dict[str, float]]:
-    """What chunks cost, each quantity over that of a prefill in one pass (LIFE Fig. 6)."""
+    """Cost of chunks, each quantity over that of a prefill in one pass (LIFE Fig. 6)."""
     quantities = {
         "ops": OPS,
         "read_bytes": READ,

@@ -36,7 +36,7 @@ Format: TypeAlias = Annotated[str, checked(_format)]
 
 
 class Variant(Record):
-    """What the software makes of a model; the defaults are the model as it is, in bf16."""
+    """Software variant of a model; the defaults are the model as it is, in bf16."""
 
     weight_format: Format = "bf16"
     """Format of the projections. ``int4`` and ``int8`` have a scale and a zero point per group."""
@@ -64,8 +64,8 @@ class Variant(Record):
     lora_rank: Positive = 16
     """Rank of the adapters, where there are any."""
     nonlinear: Nonlinear | None = None
-    """How exponentials are approximated: piecewise linear, or by a polynomial (LIFE Table 1);
-    the profile's choice if left out."""
+    """Approximation of exponentials: piecewise linear, or by a polynomial (LIFE Table 1); the
+    profile's choice if left out."""
     polynomial_degree: Positive = 4
     """Degree of that polynomial [ours]."""
     hadamard: bool = False

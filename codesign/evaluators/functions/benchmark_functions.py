@@ -48,7 +48,7 @@ class FunctionOptions(Record):
     steps: Annotated[int, Field(strict=True, ge=1)] = 20
     """The level that stands for a variable's largest value; 0 stands for its least."""
     n_objectives: Annotated[int, Field(strict=True, ge=2, le=5)] | None = None
-    """Of a function that can have several numbers of them; its least number if not given."""
+    """Number of objectives of a function that can have several; its least number if not given."""
     unused: Annotated[int, Field(strict=True, ge=0, le=MOST_VARIABLES)] = 0
     """Parameters after the function's own that change nothing."""
     noise: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0

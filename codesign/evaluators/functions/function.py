@@ -1,4 +1,4 @@
-"""What a benchmark function is, for the tables of the modules beside this one."""
+"""Record of a benchmark function, for the tables of the modules beside this one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BenchmarkFunction:
 
     @property
     def n_variables(self) -> int | None:
-        """How many there are; None if any number may be."""
+        """Number of variables; None if any number may be."""
         return None if isinstance(self.bounds[0], float) else len(self.bounds)
 
     def box(self, n_variables: int) -> tuple[FloatArray, FloatArray]:

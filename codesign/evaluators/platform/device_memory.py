@@ -1,4 +1,4 @@
-"""What a device holds, whether it fits, and how fast offloaded bytes are read (GenZ Eq. 1)."""
+"""Memory of a device: its content, its fit, and the bandwidth of offloaded bytes (GenZ Eq. 1)."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class FittedRules(ServingRules):
         return FittedKernels(model, platform, self.options, residence)
 
     def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
-        """How kernels are started, and how far the laws are from measurements."""
+        """Start of kernels, and errors of the laws against measurements."""
         between = "sampling and scheduling between steps cost nothing"
         started = {
             "graphs": f"replayed from graphs; {between}",
@@ -550,6 +550,6 @@ def _sum(terms: Sequence[FloatArray]) -> FloatArray:
 
 
 def _name_of(group: Sequence[DeviceWork]) -> str:
-    """What a kernel of several operators is called: its kind, and the requests that it serves."""
+    """Name of a kernel of several operators: its kind, and the requests that it serves."""
     stream = group[0].stream
     return f"{group[0].kernel}{stream.name if stream else ''}"

@@ -1,4 +1,4 @@
-"""What the tokens of a pass ask of an operator with weights: arithmetic, weights, activations."""
+"""Load of an operator with weights by the tokens of a pass: arithmetic, weights, activations."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from codesign.models.workload.operator_rules import Collective
 from codesign.models.workload.storage import kv_elements_per_token
 
 _PURPOSES: dict[Collective, str] = {"all_reduce": "sum", "all_gather": "gather"}
-"""What a message is called after the operator whose outputs it sends."""
+"""Suffix of a message's name after the operator whose outputs it sends."""
 
 
 def list_messages(
@@ -54,7 +54,7 @@ def _tokens(platform: Platform, streams: Sequence[Stream]) -> FloatArray:
 
 
 def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
-    """What devices add up or gather after each operator that they divide, as its rule says.
+    """Sums and gathers of devices after each operator that they divide, by its rule.
 
     After experts, the rules of serving say it.
     """
@@ -80,7 +80,7 @@ def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
 
 
 def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
-    """What devices that divide a sequence need of one another in each layer's attention."""
+    """Messages of devices that divide a sequence, in each layer's attention."""
     model, platform = sharding.model, sharding.platform
     layers, ranks = float(model.n_attention_layers), platform.attention_ranks
     kind: Collective

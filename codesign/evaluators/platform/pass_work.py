@@ -1,4 +1,4 @@
-"""What one device does in one pass: products, bytes of weights, activations and KV cache.
+"""Work of one device in one pass: products, bytes of weights, activations and KV cache.
 
 A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
 KV cache, the same over the part that the beams generated. Operators with weights run once for

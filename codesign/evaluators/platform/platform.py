@@ -90,7 +90,7 @@ class Platform:
         return self.tp * self.ep / self.attention_groups
 
     def own_requests(self, requests: FloatArray) -> FloatArray:
-        """Of so many requests of a replica, those of the group that serves the most."""
+        """Requests of the busiest group, of so many requests of a replica."""
         return np.where(
             self.attention_groups > 1, np.ceil(requests / self.attention_groups), requests
         )

@@ -139,7 +139,7 @@ def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
 
 
 def _products(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> ProductColumns:
-    """How the devices multiply the formats, by the rules of the profile.
+    """Products of the formats on the devices, by the rules of the profile.
 
     A design's own rate is that at 16 bits, narrower formats are faster.
     """

@@ -124,7 +124,7 @@ class PlatformEvaluator(Evaluator):
         }
 
     def convention_modules(self) -> Sequence[str]:
-        """Of the profile's rules, which may be another package's."""
+        """Module of the profile's rules, which may be another package's."""
         return [PROFILES.rules_class(self.profile).__module__]
 
     def platform(self, designs: Columns) -> Platform:

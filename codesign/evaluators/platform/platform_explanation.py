@@ -143,7 +143,7 @@ def _notes(serving: PlatformServing) -> list[str]:
 
 
 def _host_note(serving: PlatformServing) -> str:
-    """How much of its time a platform waits for hosts, which no operator's row has."""
+    """Share of the time that a platform waits for hosts, which no operator's row has."""
     prefill_s = sum(n * timed_pass.host_s[0] for n, timed_pass in serving.prefill_passes)
     first_token_s, step = float(serving.time_to_first_token_s[0]), serving.decode_pass
     return (

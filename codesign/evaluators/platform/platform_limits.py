@@ -1,4 +1,4 @@
-"""What a platform must keep: parallelism that divides, links, memory; and the words for it."""
+"""Limits of a platform: parallelism that divides, links, memory; and their wording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a platform is modelled: the choices that measurements, bounds and papers make differently.
+"""Modelling of a platform: the choices that measurements, bounds and papers make differently.
 
 A profile sets them together, by its rules. ``fitted`` is the default: every kernel and collective
 takes the time that laws fitted to measurements give (:mod:`codesign.models.machines.device`).
@@ -81,7 +81,7 @@ class PlatformOptions(AccuracyOptions):
     """Latency of a step between nodes where the device's file states none: 5 us, NCCL's protocol
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
     engine: Engine = "graphs"
-    """What starts the kernels under ``fitted``: ``graphs``, which devices replay in step, with an
+    """Starter of the kernels under ``fitted``: ``graphs``, which devices replay in step, with an
     all-reduce of the engine's own and norms and activations of 2025, which load many elements at a
     time; ``streams``, which a compiled host fills ahead, with NCCL, so that a collective waits for
     the last of its ranks; ``eager``, where the host starts one kernel after the other, as serving
@@ -91,7 +91,7 @@ class PlatformOptions(AccuracyOptions):
     warm_up: Seconds | None = None
     """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None
-    """What expert parallelism does to attention: under ``data`` every group of tensor-parallel
+    """Effect of expert parallelism on attention: under ``data`` every group of tensor-parallel
     devices serves its own requests and keeps their cache alone, and a token is sent once to each
     group that has an expert of its, as DeepSeek-V3 is deployed (its technical report, section 3.4);
     under ``tensor`` all groups share every request's heads and add up what their experts give."""

@@ -1,4 +1,4 @@
-"""What a platform is asked to serve: a model, the tokens and beams of a request, chunking."""
+"""Request to a platform: a model, the tokens and beams of a request, chunking."""
 
 from __future__ import annotations
 

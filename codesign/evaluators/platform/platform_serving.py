@@ -1,4 +1,4 @@
-"""What a platform serves: times, throughput and memory, each computed when it is asked for."""
+"""Service of a platform: times, throughput and memory, each computed when it is asked for."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class PlatformServing:
         return self.time(self.passes.decode(self.micro_batch), self.decode_footprint)
 
     def residence(self, kept: DeviceFootprint) -> Residence:
-        """Where data lie and how fast they are read."""
+        """Places of data, and the bandwidth of their reads."""
         return reside(kept, self.platform, self.options, self.rules.slow_efficiency)
 
     @property

@@ -1,4 +1,4 @@
-"""How the devices of a batch multiply the formats of its designs; one array per property."""
+"""Products of the formats of a batch of designs on their devices; one array per property."""
 
 from __future__ import annotations
 

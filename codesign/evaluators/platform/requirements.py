@@ -1,4 +1,4 @@
-"""What a use case asks of a platform: PFLOP/s, TB/s and GB (GenZ §VII, Figs. 15 and 16).
+"""Requirements of a use case: PFLOP/s, TB/s and GB (GenZ §VII, Figs. 15 and 16).
 
 Each is sized alone, as if nothing else were a bottleneck: the prefill's arithmetic within the
 time to the first token, a decode step's bytes within the time per output token, weights and
@@ -37,7 +37,7 @@ from codesign.models.hardware.device import Device
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a platform must have to serve a batch within its limits.
+    """Requirements on a platform that serves a batch within its limits.
 
     Attributes:
         flop: Arithmetic of a prefill, FLOP: of the batch, or of one prompt in a steady state.

@@ -1,4 +1,4 @@
-"""What serving does and how it is counted: the rules that profiles may set differently.
+"""Rules of serving and of its counting, which profiles may set differently.
 
 :class:`ServingRules` are the physical ones, with the time of a roofline: profile ``ideal``.
 Another profile is a class that overrides what it does otherwise: :class:`.fitted.FittedRules` the
@@ -96,7 +96,7 @@ class ServingRules:
         activations: Column,
         peak_16bit_flop_per_s: FloatArray,
     ) -> ProductColumns:
-        """How devices multiply formats of weights and activations: as their datasheets say."""
+        """Products of formats of weights and activations, as the devices' datasheets state them."""
         return products
 
     def sharding(self, model: LanguageModel, platform: Platform) -> Sharding:
@@ -104,7 +104,7 @@ class ServingRules:
         return Sharding(model, platform)
 
     def expert_loads(self, sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
-        """What the tokens ask of a rank's experts."""
+        """Loads of a rank's experts by the tokens."""
         return expected_expert_loads(sharding, parts)
 
     def keeps_on_chip(self, rule: OperatorRule, stream: Stream) -> bool:
@@ -153,7 +153,7 @@ class ServingRules:
         return Rooflines(model, platform, self.options, residence)
 
     def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
-        """What a reader must know of the rules, on one device with measured kernels of a chip."""
+        """Notes on the rules, for one device with measured kernels of a chip."""
         widened = [
             f"{device} does not multiply {products.wanted[0]}: products run in "
             f"{products.multiply[0]}, the weights keep their format in memory."
@@ -168,7 +168,7 @@ class ServingRules:
         ]
 
     def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
-        """What a reader must know of the time of operators, on one device."""
+        """Notes on the time of operators, for one device."""
         shares = {
             "compute": self.options.compute_efficiency,
             "memory": self.options.memory_efficiency,

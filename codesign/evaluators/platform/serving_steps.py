@@ -40,7 +40,7 @@ from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.models.deployments.queueing.token_grid import place_on, token_grid
 
 _GRID_RATIO = 2.0**0.5
-"""From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""
+"""Ratio of neighbouring points of a grid [ours]; :mod:`tests` bound its error."""
 _UNSUPPORTED = ("pipeline_parallel", "sequence_parallel", "data_parallel")
 """Degrees that must be 1: replicas are machines, and stages would overlap steps."""
 

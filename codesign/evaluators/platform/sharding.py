@@ -1,4 +1,4 @@
-"""What one device has of every operator when a layer is split over a group of devices.
+"""Share of one device in every operator when a layer is split over a group of devices.
 
 How an operator is divided is a row of :mod:`codesign.models.workload.operator_rules`. Attention
 heads and the vocabulary are divided among the devices of tensor and expert parallelism,

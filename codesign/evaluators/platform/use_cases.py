@@ -15,7 +15,7 @@ _FILE = Path(__file__).parent / "use_cases.yaml"
 
 
 class UseCase(Record):
-    """What one request of an application asks, and how long it may take."""
+    """Tokens of one request of an application, and its time limits."""
 
     prompt_tokens: int = Field(ge=1)
     """Tokens of the prompt, retrieved passages included."""
@@ -30,7 +30,7 @@ class UseCase(Record):
     description: str
     """Description for people."""
     source: str
-    """Where the numbers were read."""
+    """Source of the numbers."""
 
 
 @cache

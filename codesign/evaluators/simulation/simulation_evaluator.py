@@ -149,7 +149,7 @@ class Simulator:
     def _port_bytes(
         self, design: int, operator: int, inner: float, sides: tuple[float, float]
     ) -> dict[str, Any]:
-        """What the array's tiles take from the on-chip port and put there, beside activations.
+        """Bytes that the array's tiles move at the on-chip port, beside activations.
 
         Args:
             inner: Inner size of all products together.
@@ -434,7 +434,7 @@ class SimulationEvaluator(PhaseMachine):
         return self.analytical.evaluate(designs, metrics).metrics
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """As every evaluator; nothing is simulated for designs that do not need it."""
+        """Evaluate a batch; only designs that need it are simulated."""
         declared = [metric.name for metric in self.metrics]
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         n = len(designs["pe_array"])

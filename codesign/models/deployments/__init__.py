@@ -1,4 +1,4 @@
-"""How machines serve a model together: what each of them holds and does, and what they exchange."""
+"""Deployments of a model on several machines: the share of each, and the messages between them."""
 
 from codesign.models.deployments.messages import LinkTime, Messages
 from codesign.models.deployments.model_part import ModelPart, model_part

@@ -50,7 +50,7 @@ class ExchangeStep:
 def exchange_steps(
     model: LanguageModel, tokens: FloatArray, n_groups: FloatArray, n_devices: FloatArray
 ) -> list[ExchangeStep]:
-    """What a layer of experts needs of several groups.
+    """Messages of a layer of experts between several groups.
 
     Every group sends its tokens once to each other group that has an expert of theirs. The devices
     of a group send a part of its tokens each, gather those that came from others (all have the

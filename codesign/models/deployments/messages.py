@@ -1,4 +1,4 @@
-"""What the devices of a replica send one another in a pass, and how long that takes.
+"""Messages between the devices of a replica in a pass, and their time.
 
 A message is a collective of a tensor-parallel group, carries tokens to the groups of their experts
 and back, or goes from one stage of a pipeline to the next. Its time is a fixed part (start and
@@ -56,7 +56,7 @@ class LinkTime:
 
 @dataclass(frozen=True)
 class Messages:
-    """What one device takes part in, in one pass of one stage.
+    """Messages of one device in one pass of one stage.
 
     Attributes:
         all_reduce_elements: (a,) elements of every all-reduce, of one request.

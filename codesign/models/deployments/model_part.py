@@ -1,4 +1,4 @@
-"""What one of several devices holds of a model, and does of every operator.
+"""Share of one of several devices in a model and in every operator.
 
 Tensor parallelism cuts operators as :mod:`codesign.models.workload.operator_rules` says. A pipeline
 gives each stage a part of the layers; while one stage works on some requests, the others work on
@@ -30,7 +30,7 @@ from codesign.models.workload.storage import stored_kv_elements, stored_state_by
 
 @dataclass(frozen=True)
 class ModelPart:
-    """What one device has of a model.
+    """Share of one device in a model.
 
     Attributes:
         table: Operators of one pass of one stage, as far as this device does them.
@@ -78,7 +78,7 @@ class ModelPart:
 
 
 def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
-    """What one device holds and does of a request's model."""
+    """Share of one device in a request's model."""
     table, model = request.operators(), request.language_model
     messages = _messages(table, model, parallelism)
     if parallelism.n_devices == 1:

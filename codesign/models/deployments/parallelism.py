@@ -16,9 +16,9 @@ DEGREES = (
 )
 """Parameters of a space that say over how many devices each dimension of the work is spread."""
 REPLICA_DEGREES = DEGREES[:3]
-"""Those of :class:`Parallelism`, which spread one copy of the model's experts."""
+"""Degrees of :class:`Parallelism` that spread one copy of the model's experts."""
 SEARCHED_DEGREES = tuple(name for name in DEGREES if name != "sequence_parallel")
-"""Those over which a search for the best split goes."""
+"""Degrees over which a search for the best split goes."""
 
 
 def divisors(number: float) -> list[int]:

@@ -30,13 +30,13 @@ DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
 """Weight-, input- and output-stationary."""
 Organization: TypeAlias = Literal["flattened", "systolic", "ideal"]
 ORGANIZATIONS: tuple[Organization, ...] = ("flattened", "systolic", "ideal")
-"""How the array's multiply-accumulate units are put together."""
+"""Organizations of the array's multiply-accumulate units."""
 
 
 Drain: TypeAlias = Literal["shifted", "direct"]
-"""How the sums of an output-stationary fold leave the grid: ``direct``, each as it is finished, as
-SCALE-Sim 3 has it [ScaleSim3]_ and the default here; or ``shifted`` down through the grid, R cycles
-after the last of them is finished, as its first paper has it [Samajdar2018]_."""
+"""Exit of the sums of an output-stationary fold from the grid: ``direct``, each as it is finished,
+as SCALE-Sim 3 has it [ScaleSim3]_ and the default here; or ``shifted`` down through the grid, R
+cycles after the last of them is finished, as its first paper has it [Samajdar2018]_."""
 
 
 def column_slots(

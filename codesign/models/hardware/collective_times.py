@@ -37,7 +37,7 @@ Numbers: TypeAlias = float | FloatArray | NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Link:
-    """What one device sends over, in one direction.
+    """Link of one device, in one direction.
 
     Attributes:
         bandwidth_bytes_per_s: Rate of what passes.
@@ -167,7 +167,7 @@ def wire_bytes(
 def split_over_nodes(
     n_ranks: Numbers, stride: Numbers, node_size: Numbers
 ) -> tuple[FloatArray, FloatArray]:
-    """How a group of ranks falls on nodes: ranks within a node, and nodes.
+    """Layout of a group of ranks: ranks within a node, and nodes.
 
     Devices are numbered node after node; the group's ranks are ``stride`` devices apart.
     Limiting assumption: an uneven split counts as even (12 ranks on nodes of 8 are 6 and 6).

@@ -60,7 +60,7 @@ _WIDER = {
     "int4": "int8",
     "int8": "bf16",
 }
-"""Where a product of the first format of its rate goes on a device that lacks that rate."""
+"""Next wider rate for a product on a device that lacks the rate of its format."""
 
 
 class Device(Record):
@@ -104,7 +104,7 @@ class Device(Record):
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
     """Devices of one node that these links join."""
     link_kind: LinkKind | None = None
-    """What these links are, where measurements tell kinds apart: the generation of NVLink, or PCIe
+    """Kind of these links, where measurements tell kinds apart: the generation of NVLink, or PCIe
     through the host; None: another kind. The source of ``link_bandwidth`` says it."""
     link_latency: Annotated[float, quantity("us")] | None = None
     """Seconds of one step over these links that carries nothing; None: none stated."""
@@ -130,8 +130,8 @@ class Device(Record):
     """Other names, as published measurements use them."""
     note: str = ""
     sources: dict[str, str] = Field(min_length=1)
-    """Where each number was read: ``read in`` a document; a document that ``agrees with`` another
-    one that was read; ``[unchecked: stated from ...]``; ``[ours]``. See ``docs/sources.md``."""
+    """Source of each number: ``read in`` a document; a document that ``agrees with`` another one
+    that was read; ``[unchecked: stated from ...]``; ``[ours]``. See ``docs/sources.md``."""
 
     @property
     def measured_name(self) -> str:

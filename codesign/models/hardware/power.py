@@ -31,7 +31,7 @@ _REFERENCE_BITS = 8.0
 
 @dataclass(frozen=True)
 class OperationEnergies:
-    """What an operation takes, the same for all designs that are compared.
+    """Energies of operations, the same for all designs that are compared.
 
     Attributes:
         mac_joules: One 8-bit multiply-accumulate with its share of the array's registers and

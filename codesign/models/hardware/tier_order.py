@@ -38,7 +38,7 @@ MOST_WRITE_ENERGY_RATIO = 2.0
 """Energy of a byte written over that of one read up to which a power limit decides on no order
 [ours]: all memories of the library are below, flash with 1.67 is the dearest."""
 BY_LATENCY, BY_BANDWIDTH = 1, 2
-"""What may make an order the fastest: latencies alone, or bandwidths and capacities."""
+"""Reasons that make an order the fastest: latencies alone, or bandwidths and capacities."""
 
 
 @cache

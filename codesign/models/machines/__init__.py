@@ -1,1 +1,1 @@
-"""What runs operators: from the numbers of a machine to seconds and joules."""
+"""Machines that run operators: from their numbers to seconds and joules."""

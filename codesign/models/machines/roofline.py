@@ -35,7 +35,7 @@ def roofline_times(
     memory_s: FloatArray | float,
     launches_s: FloatArray | float = 0.0,
 ) -> RooflineTimes:
-    """What bounds some work; the arguments broadcast.
+    """Bounds of some work; the arguments broadcast.
 
     Limiting assumption: launches overlap with nothing.
 

@@ -32,7 +32,7 @@ _KEYS = ("weight_format", "activation_format", "kv_format", "quantization_algori
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What is measured, and on how much of a text.
+    """Formats to measure, and the amount of text.
 
     Attributes:
         model: Folder of the checkpoint.
@@ -203,7 +203,7 @@ def write_table(table: Mapping[str, Any], output: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Of what results of a measurement depend on besides its settings."""
+    """Versions on which results of a measurement depend besides its settings."""
     return {
         "python": platform.python_version(),
         "torch": version("torch"),

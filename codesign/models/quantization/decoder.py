@@ -47,7 +47,7 @@ class DecoderShape:
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
     rope_scaling: Mapping[str, float] | None = None
-    """Of Llama 3.1: factor, low_freq_factor, high_freq_factor, original context; None: no
+    """Scaling of Llama 3.1: factor, low_freq_factor, high_freq_factor, original context; None: no
     scaling."""
     tie_word_embeddings: bool = False
     windows: tuple[int | None, ...] = ()
@@ -57,7 +57,7 @@ class DecoderShape:
 
 @dataclass(frozen=True)
 class InFlight:
-    """What happens to tensors between the products of a pass.
+    """Changes of tensors between the products of a pass.
 
     Attributes:
         activations: Format of the inputs of products with weights; None: not rounded.
@@ -89,7 +89,7 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.weights["model.embed_tokens.weight"].device
 
     def logits(self, tokens: Tensor, observe: Observer | None = None) -> Tensor:
@@ -183,7 +183,7 @@ class Decoder:
 
 
 def layer_prefix(layer: int) -> str:
-    """How the names of a layer's weights begin."""
+    """Prefix of the names of a layer's weights."""
     return f"model.layers.{layer}."
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from codesign.base.errors import InputError
 
 _MANTISSA_BITS, _EXPONENT_BIAS = 23, 127
-"""Of float32."""
+"""Mantissa bits and exponent bias of float32."""
 _MOST_EXPONENT_BITS, _MOST_MANTISSA_BITS, _MOST_INTEGER_BITS = 5, 10, 16
 """So that every product by a power of two is exact in float32."""
 _WITH_SPECIAL_CODES = {
@@ -65,7 +65,7 @@ class ElementType:
 
     @property
     def code_unit(self) -> float:
-        """What the code 1 of an integer stands for, ``2 ** -6`` of int8; 1 of other types."""
+        """Value of the code 1 of an integer, ``2 ** -6`` of int8; 1 of other types."""
         return 2.0**-self.mantissa_bits if self.is_integer else 1.0
 
 

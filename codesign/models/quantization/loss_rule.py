@@ -63,9 +63,9 @@ class MeasureConstants(Record):
     level: float
     """Logarithm of the loss of a model of 10 billion parameters at the noise of reference."""
     size_power: float
-    """By which the loss grows with the number of parameters."""
+    """Power of the number of parameters in the loss."""
     noise_power: float
-    """By which it grows with the noise."""
+    """Power of the noise in the loss."""
     worst: float
     """Loss of guessing, which no loss exceeds."""
     floor: float
@@ -100,7 +100,7 @@ class LossRule(Record):
     """The combinations of formats among the scores that were fitted."""
     source: str
     mixtures: MixtureConstants = Field(exclude=True)
-    """Of mixtures alone; no part of the identity of campaigns, as code is none."""
+    """Constants of mixtures alone; they are no part of the identity of campaigns."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _is_wide(block_format: BlockFormat) -> bool:
 
 
 def part_noise(part: str, name: str, algorithm: str) -> float:
-    """What a part adds to the noise of a model, such as ``weights`` in ``mxfp4`` by ``gptq``.
+    """Noise that a part of a model adds, such as ``weights`` in ``mxfp4`` by ``gptq``.
 
     Raises:
         UnknownNameError: No such format, or no such algorithm.

@@ -1,4 +1,4 @@
-"""What ``codesign quantize`` measured of a model, and what follows for formats it left out.
+"""Measurements of ``codesign quantize`` for a model, and estimates for formats that it left out.
 
 Divergences of parts add: that of weights, activations and KV cache together is the sum of those
 of each alone (:data:`ADDITIVITY_ERROR` says how well). So a combination that a table lacks is
@@ -25,9 +25,9 @@ from codesign.models.quantization.loss_rule import noise_shares
 from codesign.models.quantization.published import FormatChoice
 
 ADDITIVITY_ERROR = 0.2
-"""Of the logarithm of a sum of divergences. Over 122 sums of two or three rows, of the byte-level
-decoder of the tests by ``rtn`` and ``quarot+gptq``, the largest was 0.17, and 80 % were within 0.08
-(``docs/accuracy.md``); rounded up, for other models were not measured."""
+"""Error of the logarithm of a sum of divergences. Over 122 sums of two or three rows, of the
+byte-level decoder of the tests by ``rtn`` and ``quarot+gptq``, the largest was 0.17, and 80 % were
+within 0.08 (``docs/accuracy.md``); rounded up, for other models were not measured."""
 _SAME_SIZE = 1e-3
 """Relative difference of numbers of parameters up to which two models count as one [ours]."""
 _WIDE = "bf16"
@@ -54,7 +54,7 @@ class Interval:
 
 
 class MeasuredRow(Record):
-    """What one combination of formats does to a model."""
+    """Effect of one combination of formats on a model."""
 
     weight_format: str
     activation_format: str
@@ -90,7 +90,7 @@ class MeasuredRow(Record):
 
 @dataclass(frozen=True)
 class MeasuredLoss:
-    """What formats cost a model by a table.
+    """Loss of a model by its formats, from a table.
 
     Attributes:
         divergence_nats: Kullback-Leibler divergence from 16 bits, nats per token.
@@ -127,11 +127,11 @@ class MeasuredTable(Record):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """Those that were measured."""
+        """Algorithms that were measured."""
         return tuple(dict.fromkeys(row.quantization_algorithm for row in self.rows))
 
     def content(self) -> dict[str, Any]:
-        """What losses follow from, as plain JSON values."""
+        """Content from which losses follow, as plain JSON values."""
         unused = {"perplexity", "agreement", "layer_sqnr_db"}
         return self.model_dump(mode="json", exclude={"versions": True, "rows": {"__all__": unused}})
 
@@ -140,7 +140,7 @@ class MeasuredTable(Record):
         return math.isclose(self.n_parameters, n_parameters, rel_tol=_SAME_SIZE)
 
     def loss(self, formats: FormatChoice, n_parameters: float) -> MeasuredLoss | None:
-        """What is measured of a combination, or estimated from its parts; None: neither.
+        """Loss of a combination, measured or estimated from its parts; None: neither.
 
         A mixture of formats by layers is estimated from the combinations with one of them each.
 

@@ -1,4 +1,4 @@
-"""How far a quantized decoder is from itself in full precision, over a text.
+"""Distance of a quantized decoder from itself in full precision, over a text.
 
 Sequences of a text are the sample; intervals are those of 1,000 resamples of whole sequences.
 """
@@ -24,7 +24,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Fidelity:
-    """What formats did to the answers of a decoder.
+    """Effect of formats on the answers of a decoder.
 
     Attributes:
         perplexity: Of the text.

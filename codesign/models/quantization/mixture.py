@@ -26,7 +26,7 @@ _MOST_CHOICES = 4096
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What a product costs in each format.
+    """Cost of a product in each format.
 
     Attributes:
         product: Name of its weights, without ``.weight``.

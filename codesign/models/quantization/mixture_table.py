@@ -33,7 +33,7 @@ from codesign.models.quantization.quantized_model import algorithm_steps
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """What is mixed, and on how much of a text.
+    """Formats to mix, and the amount of text.
 
     Attributes:
         model: Folder of the checkpoint.
@@ -137,7 +137,7 @@ def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
 
 
 def _head(settings: MixtureSettings) -> dict[str, Any]:
-    """What the measurements depend on."""
+    """Settings on which the measurements depend."""
     return {
         "model": settings.model.name,
         "fingerprint": fingerprint(settings.model, settings.text),

@@ -24,7 +24,7 @@ from codesign.models.quantization.weight_algorithms import clipped, gptq
 Rounding: TypeAlias = Literal["rtn", "gptq", "clipping"]
 _ROUNDINGS = ("rtn", "gptq", "clipping")
 STEPS = ("smoothquant", "quarot", *_ROUNDINGS)
-"""In the order in which they are applied."""
+"""Steps in the order in which they are applied."""
 
 
 def algorithm_steps(algorithm: str, where: str | None = None) -> list[str]:

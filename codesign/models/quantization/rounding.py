@@ -22,7 +22,7 @@ from codesign.models.quantization.element_types import (
 
 _FLOAT32_LARGEST = float(np.finfo(np.float32).max)
 _SCALE_LARGEST = float_type(4, 3).largest
-"""Of a block of NVFP4."""
+"""Largest scale of a block of NVFP4."""
 
 
 def quantize(values: Any, block_format: BlockFormat) -> Any:
@@ -85,7 +85,7 @@ def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: Sha
 
 
 def _exponents(largest: Any, element: ElementType, scale: SharedExponent) -> Any:
-    """Of the scales of blocks with these largest magnitudes."""
+    """Exponents of the scales of blocks with these largest magnitudes."""
     exponents = _true_exponent(largest) - element.largest_exponent
     if scale.rounds_up:
         bound = element.largest / 2.0**element.largest_exponent  # 1.75 of E4M3

@@ -67,7 +67,7 @@ class PlannedStep:
 
     @property
     def work(self) -> EngineStep:
-        """What the machine computes."""
+        """Work of the machine."""
         return EngineStep(self.chunks, self.n_decoding, self.context_tokens)
 
 

@@ -1,4 +1,4 @@
-"""What a serving engine may put into a step, and how it chooses."""
+"""Limits of a step of a serving engine, and its choice of requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCK_TOKENS = 16
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """How one machine's engine forms its steps."""
+    """Limits by which one machine's engine forms its steps."""
 
     max_sequences: int = 256
     """Requests that a machine runs at a time."""

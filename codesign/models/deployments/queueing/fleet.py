@@ -13,8 +13,8 @@ from codesign.models.deployments.queueing.engine_limits import EngineLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
 
 Routing: TypeAlias = Literal["least-loaded", "round-robin"]
-"""Which machine of a pool a request goes to: the one with the fewest requests, the first of equals,
-or each in turn."""
+"""Choice of the machine of a pool for a request: the one with the fewest requests, the first of
+equals, or each in turn."""
 ROUTINGS: tuple[Routing, ...] = ("least-loaded", "round-robin")
 
 
@@ -67,7 +67,7 @@ def exposed_s(
 
 @dataclass(frozen=True)
 class CacheLink:
-    """How a prompt's cache goes from the machine that prefilled it to the one that decodes.
+    """Link that takes a prompt's cache from the machine that prefilled it to the one that decodes.
 
     Every prefilling machine has a link of its own, over which one cache goes after the other.
 
@@ -101,7 +101,7 @@ class CacheLink:
 
 @dataclass(frozen=True)
 class Fleet:
-    """What serves: one pool for everything, or one that prefills and one that decodes.
+    """Serving machines: one pool for everything, or one that prefills and one that decodes.
 
     Attributes:
         pools: One pool, or the prefilling and the decoding one.

@@ -1,4 +1,4 @@
-"""What became of requests: when each had its tokens, percentiles, goodput, utilization."""
+"""Outcome of requests: times of their tokens, percentiles, goodput, utilization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERCENTILES = (50, 90, 99)
 
 @dataclass(frozen=True)
 class PoolLoad:
-    """What a pool did.
+    """Load of a pool.
 
     Attributes:
         busy_s: (machines,) seconds in which each ran steps.
@@ -71,7 +71,7 @@ class ServedRequests:
 
     @property
     def makespan_s(self) -> float:
-        """From the first arrival to the last token."""
+        """Time from the first arrival to the last token."""
         return float(self.last_token_s.max() - self.arrivals.arrival_s[0])
 
     @property

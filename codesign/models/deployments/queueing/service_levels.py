@@ -52,7 +52,8 @@ class ServiceLevel:
             )
 
     def nearest_miss(self, served: ServedRequests) -> NearestMiss | None:
-        """What the nearest of the requests lacks; None: some request keeps both limits."""
+        """Shortfall of the request that is nearest to the limits; None: some request keeps both
+        limits."""
         if self._meets(served).any():
             return None
         first, output = served.time_to_first_token_s, served.time_per_output_token_s

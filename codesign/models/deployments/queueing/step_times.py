@@ -20,7 +20,7 @@ class PromptChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EngineStep:
-    """What one step computes.
+    """Work of one step.
 
     Attributes:
         chunks: Chunks of prompts; none in a pure decode step.

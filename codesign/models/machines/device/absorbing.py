@@ -46,7 +46,7 @@ class Absorbing:
 
 
 class AbsorbingConstants(Record):
-    """What a class of devices makes of its datasheet numbers in absorbing products."""
+    """Constants of a class of devices in absorbing products, relative to datasheet numbers."""
 
     bandwidth_fraction: Fraction
     """Part of the main memory's rate that a long transfer reaches."""
@@ -125,6 +125,6 @@ def absorbing_work_flop(shape: Absorbing) -> FloatArray:
 
 
 def absorbing_case(shape: Absorbing) -> KernelCase:
-    """What corrections of these products depend on."""
+    """Features of these products on which corrections depend."""
     sizes = np.log2(shape.tokens), np.log2(shape.heads)
     return KernelCase((shape.inner, shape.weight_bits, shape.math_bits), sizes)

@@ -80,7 +80,7 @@ class Attention:
 
 
 class AttentionConstants(Record):
-    """What a class of devices makes of its datasheet numbers in attention."""
+    """Constants of a class of devices in attention, relative to datasheet numbers."""
 
     matrix_fraction: Fraction
     """Part of the 16-bit peak that the power limit sustains which the products of a core reach."""
@@ -100,7 +100,7 @@ class AttentionConstants(Record):
     """Clocks from the start of the kernel to its first block and from its last block to the end,
     the write of the cache included."""
     preparation_cycles: Cycles
-    """As ``start_cycles``, of the kernel that rotates or converts queries and keys."""
+    """Cycles like ``start_cycles``, of the kernel that rotates or converts queries and keys."""
     window_cycles: Cycles
     """More clocks of a kernel with a window shorter than the context: the keys are parted by the
     whole context."""
@@ -201,7 +201,7 @@ def attention_time_s(
 
 
 def attention_case(shape: Attention) -> KernelCase:
-    """What corrections of these calls depend on.
+    """Features of these calls on which corrections depend.
 
     Windows that cut keys off, and head sizes, count more than their octaves [ours].
     """

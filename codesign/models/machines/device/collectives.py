@@ -55,7 +55,7 @@ class CollectiveConstants(Record):
     exchange_steps: _Positive
     """Steps of an all-to-all for each doubling of the devices."""
     fill: _Seconds
-    """What a chunk costs: sets how much filling the pipeline of chunks takes."""
+    """Time per chunk, which sets the time to fill the pipeline of chunks."""
     link: _Share
     """Rate of long messages, in parts of the link bandwidth."""
     own_copy: Annotated[Fraction, Field(ge=0, le=1)]

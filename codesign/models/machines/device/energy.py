@@ -71,7 +71,7 @@ class EnergyConstants(Record):
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What of a kernel takes energy; every field is a number or an array to broadcast.
+    """Work of a kernel that takes energy; every field is a number or an array to broadcast.
 
     Attributes:
         flop: Arithmetic of the matrix units, 2 per multiply-accumulate.
@@ -88,7 +88,7 @@ class KernelWork:
 
 
 def idle_watts(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
-    """What a device draws while it waits for the next kernel; NaN where no limit is stated."""
+    """Power of a device that waits for the next kernel; NaN where no limit is stated."""
     return np.asarray(constants.idle * np.asarray(rates.power_watts))
 
 

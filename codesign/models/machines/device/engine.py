@@ -1,4 +1,5 @@
-"""What a serving engine adds to kernels: the host's time, and ranks that wait for each other.
+"""Time that a serving engine adds to kernels: the host's, and that of ranks that wait for each
+other.
 
 An engine that starts kernels one by one cannot run them faster than its host starts them, however
 many devices share each of them. What the host does before and after, no kernel hides: it schedules

@@ -1,4 +1,4 @@
-"""How far predictions were from measurements: what a user may expect of a prediction.
+"""Errors of predictions against measurements, as a user may expect them.
 
 ``python -m validation kernels energy requests throughput`` measures the errors, and
 ``python -m validation.studies.expected_errors`` writes them to ``expected_errors.yaml``.
@@ -67,18 +67,18 @@ class MeasuredErrors(Record):
     how: str
     """The command that measured them."""
     requests: dict[str, dict[str, dict[str, MeasuredError]]]
-    """Of whole requests: by what starts the kernels (``queued`` or ``eager``), then by quantity,
-    then by device; ``all`` is of all devices together."""
+    """Errors of whole requests: by the starter of the kernels (``queued`` or ``eager``), then by
+    quantity, then by device; ``all`` is of all devices together."""
     kernels: dict[str, dict[str, MeasuredError]]
-    """Of kernels whose geometry the corrections have not seen: by family, then by device."""
+    """Errors of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
-    """Of kernels on a device that the fit has not seen, corrected by others of its chip: by
+    """Errors of kernels on a device that the fit has not seen, corrected by others of its chip: by
     family."""
     unseen_chip: dict[str, MeasuredError]
-    """Of kernels on a chip that the fit has not seen: by family."""
+    """Errors of kernels on a chip that the fit has not seen: by family."""
     energy: dict[str, EnergyError]
-    """Of the energy of kernels whose geometry the fits have not seen: by device; ``all`` is of all
-    kernels by fits without their device."""
+    """Errors of the energy of kernels whose geometry the fits have not seen: by device; ``all`` is
+    of all kernels by fits without their device."""
 
 
 @cache
@@ -101,7 +101,7 @@ def measured_chips() -> Mapping[str, tuple[str, ...]]:
 def describe_expected_error(
     device: str, is_eager: bool = False, chip: str | None = None
 ) -> list[str]:
-    """What is known of the errors of predictions for a device, in sentences.
+    """Sentences on the errors of predictions for a device.
 
     Args:
         device: Key of the device's file.
@@ -144,7 +144,7 @@ def energy_error(device: str) -> EnergyError:
 
 
 def describe_energy_error(device: str) -> str:
-    """What the ranges of energy on a device rest on, in two sentences."""
+    """Two sentences on the basis of the ranges of energy on a device."""
     error = energy_error(device)
     is_own = device in measured_errors().energy
     place = "this device" if is_own else "others"

@@ -51,11 +51,11 @@ class ExchangeConstants(Record):
     normal_start: _Seconds
     """Start and end in normal mode, the exchange of counts included."""
     normal_hop: _Seconds
-    """What every doubling of the nodes adds to that."""
+    """Time that every doubling of the nodes adds to that."""
     low_latency_start: _Seconds
     """Start and end in low-latency mode."""
     low_latency_hop: _Seconds
-    """What the network would add if all partners were behind it."""
+    """Time that the network would add if all partners were behind it."""
     core_copy: _Rate
     """Bytes that a core sends or receives in normal mode; fewer cores leave more to others."""
     expert_copy: _Rate

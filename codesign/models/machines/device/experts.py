@@ -46,7 +46,7 @@ such cores all kernels do, at twice the rate with half the width."""
 
 
 def expert_kernel(kernel: ProductFormat) -> str:
-    """Which of the kernels of grouped products multiplies some formats.
+    """Kernel of grouped products that multiplies some formats.
 
     Limiting assumption: formats that nobody measured have the limit of the nearest that somebody
     did: weights with shared scales that are converted to 16 bits that of mxfp4, others that of
@@ -74,9 +74,9 @@ class ExpertConstants(Record):
     start_cycles: _Cycles
     """Clocks to start and end the kernels from the gathering to the weighted sum."""
     routing_cycles: _Cycles
-    """What choosing the experts and sorting the tokens by them adds to that."""
+    """Cycles to choose the experts and sort the tokens by them, in addition."""
     expert_cycles: _Cycles
-    """What one more expert of the whole layer adds to sorting the tokens."""
+    """Cycles that one more expert of the whole layer adds to sorting the tokens."""
     memory: _Share
     """Rate of weights from memory, in parts of the memory bandwidth."""
     cache: _Share
@@ -249,7 +249,7 @@ def rank_load(
 
 
 def experts_case(work: ExpertWork) -> KernelCase:
-    """What corrections of this work depend on."""
+    """Features of this work on which corrections depend."""
     active, pairs = np.asarray(work.active_experts), np.asarray(work.pairs)
     sizes = (pairs / active, active, work.all_pairs / pairs, work.experts, work.hidden)
     return KernelCase((work.core_limit,), tuple(map(np.log2, (*sizes, work.expert_hidden))))

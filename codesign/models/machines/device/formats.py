@@ -62,7 +62,7 @@ _GIVEN_QUANTIZED = ("fp8_static",)
 
 @dataclass(frozen=True)
 class ProductFormat:
-    """What the formats of the two operands of a product say about its kernel.
+    """Kernel of a product by the formats of its two operands.
 
     Attributes:
         weight_bits: Stored bits of a weight, scales included.

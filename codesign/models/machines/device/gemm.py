@@ -42,8 +42,8 @@ SPLITS = (1, 2, 4, 8, 16)
 libraries of narrower formats do so too rarely to show [ours]."""
 
 POWER_LIMITED_FLOP_PER_BYTE = 300.0
-"""From here on, arithmetic bounds products of 16 bits [ours]: of measured devices, the datasheet's
-peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
+"""Intensity from which arithmetic bounds products of 16 bits [ours]: of measured devices, the
+datasheet's peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
 
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
@@ -185,7 +185,7 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
 
 
 def gemm_case(products: Products) -> KernelCase:
-    """What corrections of these products depend on.
+    """Features of these products on which corrections depend.
 
     Products of much arithmetic are not corrected to be faster than the law: loops of benchmarks
     are too short for the power limit, which passes of a model meet.
@@ -288,7 +288,7 @@ def _traffic_s(
 def _further_starts_s(
     products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
 ) -> FloatArray:
-    """What products of other than plain operands take before they multiply."""
+    """Time that products of other than plain operands take before they multiply."""
     is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
     starts = np.where(is_integer | products.is_weight_converted, constants.converted_starts, 0.0)
     starts = np.where(is_integer & is_quantized, constants.row_scale_starts, starts)

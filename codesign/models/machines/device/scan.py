@@ -93,7 +93,7 @@ class Scan:
 
 
 class ScanConstants(Record):
-    """What a class of devices makes of its datasheet numbers in linear attention."""
+    """Constants of a class of devices in linear attention, relative to datasheet numbers."""
 
     bandwidth_fraction: Fraction
     """Part of the main memory's rate that scans reach."""
@@ -109,7 +109,7 @@ class ScanConstants(Record):
     tiling_cycles: Cycles
     """More clocks of a convolution that tiles sequences."""
     sequence_start_cycles: Cycles
-    """As ``convolution_start_cycles``, of kernels that take sequences."""
+    """Cycles like ``convolution_start_cycles``, of kernels that take sequences."""
     sequence_block_cycles: Cycles
     """Clocks of a core for a block of such a kernel, however few its tokens."""
     step_start_cycles: Cycles
@@ -119,7 +119,7 @@ class ScanConstants(Record):
     gate_start_cycles: Cycles
     """More clocks where channels have gates: another kernel."""
     unfused_start_cycles: Cycles
-    """As ``fused_start_cycles``, of the five kernels of an unfused scan."""
+    """Cycles like ``fused_start_cycles``, of the five kernels of an unfused scan."""
     head_cycles: Cycles
     """Clocks of a core to begin and end a sequence's head."""
     chunk_cycles: Cycles

@@ -16,9 +16,9 @@ CEILING = 0.95
 """Part of the peak that large products reach where no power limit binds: 0.952 of an H20 in
 alibaba/InferSim @7505de9, bench_data/gemm/h20/data.csv."""
 PICOJOULES_PER_FLOP = 0.88
-"""Of a whole board in large products of 16 bits: 700 W over 794.5 TFLOP/s of an H100 (Bekman,
-Machine Learning Engineering, 2025). Asked for only where ``sustained_fraction`` says that the limit
-does not bind in 16 bits."""
+"""Energy of a whole board in large products of 16 bits: 700 W over 794.5 TFLOP/s of an H100
+(Bekman, Machine Learning Engineering, 2025). Asked for only where ``sustained_fraction`` says that
+the limit does not bind in 16 bits."""
 EIGHT_BITS, FOUR_BITS = 0.64, 0.39
 """Joules of a FLOP in 8 and in 4 bits, over those in 16. [ours] Products beyond 4,096 in m, n and k
 of ai-dynamo/aiconfigurator @095f58a sustain 0.80 (H100, H200) and 0.72 to 0.77 (B200) of the share

@@ -28,6 +28,7 @@ from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.models.memtech import load_library
 from codesign.models.workload import load_model
 from codesign.report.frames import to_frame
+from codesign.report.marked_designs import MarkedDesigns
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace

@@ -141,17 +141,20 @@ def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
     """The files that every finished campaign has, as far as the libraries are there."""
     from codesign import api
     from codesign.base.errors import MissingExtraError
-    from codesign.report import exports, figures
+    from codesign.report import exports
+    from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
+    from codesign.report.paper import save_chart
 
     written = [
         exports.to_csv(front, folder / "front.csv", "front"),
         exports.to_yaml(front, folder / "front.yaml", "front"),
     ]
     try:
-        written.append(figures.save_convergence(results, folder / "convergence.png"))
-        marked = api.evaluate_named(results.problem)
+        convergence = convergence_chart(results)
+        written.append(save_chart(convergence, folder / "convergence.png", results))
         drawn = front_to_draw(results, front)
-        written.append(figures.save_front(drawn, folder / "front.png", marked))
+        picture = front_picture(drawn, marked=api.evaluate_named(results.problem))
+        written.append(save_chart(front_chart(picture, False), folder / "front.png", drawn))
     except MissingExtraError as error:
         say(f"no figures: {error}")
     return written

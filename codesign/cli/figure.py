@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,9 @@ from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codesign.report.chart import Chart
     from codesign.report.chosen import ChosenDesign
     from codesign.search.campaign import Campaign, Results
 
@@ -117,17 +121,17 @@ def _draw_both(
     """Hypervolume against evaluations, and the front, as far as the campaign has come."""
     from codesign import api
     from codesign.answers.campaigns import FigureAnswer
-    from codesign.report import figures
+    from codesign.report.campaign_charts import convergence_chart
     from codesign.report.drawing import check_format
+    from codesign.report.paper import save_chart
 
     check_format(form)
     campaign = api.load_campaign(name, folder)
     results = campaign.results()
-    front = front_to_draw(results, campaign.front_results(results))
     place = output or campaign.folder
     written = [
-        figures.save_convergence(results, place / f"convergence.{form}"),
-        figures.save_front(front, place / f"front.{form}", api.evaluate_named(results.problem)),
+        save_chart(convergence_chart(results), place / f"convergence.{form}", results),
+        _save_front(campaign, results, place / f"front.{form}", None),
     ]
     campaign.list_files(written)
     report_files(FigureAnswer, as_json, [shown_path(path) for path in written])
@@ -177,60 +181,70 @@ def _ending(form: str | None, output: Path | None) -> str:
 def _draw_campaign(
     kind: str, campaign: Campaign, results: Results, path: Path, width_mm: float | None
 ) -> Path:
-    from codesign import api
-    from codesign.report import figures
+    from codesign.report.campaign_charts import convergence_chart
+    from codesign.report.paper import save_chart
 
     if not len(results.rows):
         raise InputError("no design has been evaluated yet", results.definition.name)
     if kind == "convergence":
-        return figures.save_convergence(results, path, width_mm)
+        return save_chart(convergence_chart(results), path, results, width_mm)
     if not results.feasible.any():
         raise InfeasibleError(
             f"none of {len(results):,} evaluated designs keeps every limit, so there is no front",
             results.definition.name,
         )
+    return _save_front(campaign, results, path, width_mm)
+
+
+def _save_front(campaign: Campaign, results: Results, path: Path, width_mm: float | None) -> Path:
+    from codesign import api
+    from codesign.report.campaign_charts import front_chart, front_picture
+    from codesign.report.paper import save_chart, width_of
+
     front = front_to_draw(results, campaign.front_results(results))
-    return figures.save_front(front, path, api.evaluate_named(results.problem), width_mm)
+    picture = front_picture(front, marked=api.evaluate_named(results.problem))
+    return save_chart(front_chart(picture, width_of(width_mm)[1]), path, front, width_mm)
 
 
 def _draw_design(
     kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None
 ) -> tuple[Path, ...]:
-    from codesign.report import design_figures, hierarchy_figure, system_figure
     from codesign.report.exports.design_files import write_machines
+    from codesign.report.paper import save_design_chart
 
     if kind == "system":
-        return (system_figure.save_system(chosen, path, width_mm),)
-    draw = {
-        "roofline": design_figures.save_roofline,
-        "breakdown": design_figures.save_breakdown,
-        "hierarchy": hierarchy_figure.save_hierarchy,
-    }[kind]
-    return write_machines(lambda item, place: (draw(item, place, width_mm),), chosen, path)
+        return (save_design_chart(kind, chosen, path, width_mm),)
+    return write_machines(
+        lambda item, place: (save_design_chart(kind, item, place, width_mm),), chosen, path
+    )
 
 
 def _draw_all(
     campaign: Campaign, results: Results, chosen: ChosenDesign | None, sheet: Path
 ) -> Path:
     """Every figure that campaign and design have, at each width, on one sheet."""
-    from tempfile import TemporaryDirectory
+    from codesign import api
+    from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
+    from codesign.report.paper import design_chart, design_title, save_sheet
 
-    from codesign.report.contact_sheet import SHEET_WIDTHS_MM, save_contact_sheet
-
-    pictures: dict[str, list[Path]] = {}
-    with TemporaryDirectory() as folder:
-        for kind in (*_OF_CAMPAIGN, *(_OF_DESIGN if chosen is not None else ())):
-            for width_mm in SHEET_WIDTHS_MM:
-                path = Path(folder, f"{kind}-{width_mm:g}.png")
-                drawn: tuple[Path, ...]
-                try:
-                    if kind in _OF_DESIGN and chosen is not None:
-                        drawn = _draw_design(kind, chosen, path, width_mm)
-                    else:
-                        drawn = (_draw_campaign(kind, campaign, results, path, width_mm),)
-                except InputError:
-                    break  # such as the links of a machine by itself
-                for file in drawn:
-                    title = file.stem.replace(f"-{width_mm:g}", "")
-                    pictures.setdefault(title, []).append(file)
-        return save_contact_sheet(pictures, sheet)
+    front = front_to_draw(results, campaign.front_results(results))
+    picture = front_picture(front, marked=api.evaluate_named(results.problem))
+    rows: dict[str, tuple[Results, Callable[[bool], tuple[Chart, list[str]]]]] = {
+        "convergence": (results, lambda is_narrow: (convergence_chart(results), [])),
+        "front": (front, lambda is_narrow: (front_chart(picture, is_narrow), [])),
+    }
+    titles = {kind: f"{results.definition.name}: {kind}" for kind in rows}
+    for kind in _OF_DESIGN if chosen is not None else ():
+        assert chosen is not None
+        parts = [chosen] if kind == "system" or not chosen.pools else [*chosen.pools.values()]
+        for part in parts:
+            draw = partial(design_chart, kind, part)
+            try:
+                draw(True)
+            except InputError:
+                continue  # such as the links of a machine by itself
+            name = f"{kind} {part.pool}".strip()
+            titles[name], rows[name] = design_title(kind, part), (chosen.results, draw)
+    return save_sheet(
+        [(titles[name], of_row, draw) for name, (of_row, draw) in rows.items()], sheet
+    )

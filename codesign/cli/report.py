@@ -17,7 +17,6 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.insight.uncertainty.uncertainty_results import Swing
-    from codesign.report.page.carried_designs import Named
     from codesign.report.page.explained import Explainer
     from codesign.report.page.recommendations import Judge
     from codesign.search.campaign import Campaign, Results
@@ -95,6 +94,7 @@ def _write(
     samples: int | None,
 ) -> str:
     """Write the page once; returns the state that it shows."""
+    from codesign import api
     from codesign.report.page.html_page import write_page
 
     # The state first: what is stored after it was asked for does no harm.
@@ -107,7 +107,7 @@ def _write(
         path,
         results,
         status,
-        _named(problem),
+        api.evaluate_named(problem),
         _explainer(problem),
         every,
         requested_designs,
@@ -170,16 +170,6 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
         else:
             readings.append(Reading(name, title, reading, is_costly=evaluator != choice.name))
     return Judge(readings, SAMPLES if samples is None else samples, omitted)
-
-
-def _named(problem: Problem) -> Named | None:
-    from codesign import api
-    from codesign.report.page.carried_designs import Named
-
-    marked = api.evaluate_named(problem)
-    if marked is None:
-        return None
-    return Named(marked.names, marked.designs, marked.metrics, marked.feasible)
 
 
 def _explainer(problem: Problem) -> Explainer | None:

@@ -38,8 +38,12 @@ def timeline(
     from codesign.base.evaluator import reading_of
     from codesign.cli.evaluation import REQUEST_FLAGS, read_pairs
     from codesign.cli.flags import flag_by_key, naming
-    from codesign.report.block_timeline import block_timeline, occupancy, save_trace
-    from codesign.report.figures import save_occupancy
+    from codesign.report.block_timeline import (
+        block_timeline,
+        occupancy,
+        save_occupancy,
+        save_trace,
+    )  # fmt: skip
     from codesign.report.labels import evaluator_words
     from codesign.report.tables import pairs_table
 
@@ -57,7 +61,7 @@ def timeline(
     reading = reading_of("simulation", simulation, options)
     layer = f"{design}, one layer of {model}, {phase}, {prompt_tokens:,} tokens of prompt"
     title = f"{layer}\n{evaluator_words(reading)}"
-    chart = save_occupancy(output / f"{stem}.png", title, lines.operators, busy.edges_s, busy.busy)
+    chart = save_occupancy(lines, busy, title, output / f"{stem}.png")
     trace = save_trace(lines, output / f"{stem}.json")
     shares = {name: float(values.mean()) for name, values in busy.busy.items()}
     answer = TimelineAnswer(

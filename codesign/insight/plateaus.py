@@ -1,4 +1,4 @@
-"""A front as people choose from it: what is nearly as good as a cheaper design is folded under it.
+"""A front as people choose from it: a design nearly as good as a cheaper one is folded under it.
 
 The rule is that of :func:`codesign.search.pareto.fold`. A design keeps the number that it has on
 the whole front, folded or not, so numbers do not depend on the tolerance.
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FoldedFront:
-    """The front of a campaign, ``n`` designs, with what is folded under which.
+    """The front of a campaign, ``n`` designs, with those that are folded under a cheaper one.
 
     Attributes:
-        positions: (n,) of the whole front in the results, in its order.
-        under: (n,) places on the front: of the design under which each is folded, its own if it
-            is kept. Place 0 is number 1.
-        tolerance: Share that the folded ones are better at most.
+        positions: (n,) positions of the whole front in the results, in its order.
+        under: (n,) place on the front of the design under which each one is folded, or its own
+            place. Place 0 is number 1.
+        tolerance: Largest share by which a folded design is better.
     """
 
     positions: IntArray
@@ -53,14 +53,14 @@ class FoldedFront:
 
     @property
     def summary(self) -> str:
-        """How many designs are folded and what that means; empty if none is."""
+        """Sentence on the folded designs; empty if there are none."""
         n = len(self.positions) - len(self.kept)
         if not n:
             return ""
-        return (
-            f"{n:,} of {len(self.positions):,} {'is' if n == 1 else 'are'} folded: better by at "
-            f"most {100 * self.tolerance:g} % than a cheaper one that is shown"
-        )
+        share = f"{100 * self.tolerance:g} %"
+        if n == 1:
+            return f"1 more point gains at most {share} over a cheaper one; it is hidden"
+        return f"{n:,} more points gain at most {share} over a cheaper one; they are hidden"
 
 
 def folded_front(results: Results, tolerance: float = TOLERANCE) -> FoldedFront:

@@ -14,6 +14,10 @@ from codesign.base.columns import Columns, FloatArray
 from codesign.base.files import write_text
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.machines.simulation.simulated_npu import Transaction
+from codesign.report.chart import Axis, Box, Chart, Mark, Panel
+from codesign.report.labels import format_value
+from codesign.report.paper import save_svg, titled, width_of
+from codesign.report.svg import axis_unit
 
 _OUTSIDE_LAYERS = ("embedding", "lm_head")
 """Groups of operators that are not part of a layer."""
@@ -106,6 +110,38 @@ def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
         before = np.where(n_started > 0, done[last] + part, 0.0)
         busy[resource] = np.clip(np.diff(before) / np.diff(edges), 0.0, 1.0)
     return Occupancy(edges, busy)
+
+
+def occupancy_chart(timeline: Timeline, shares: Occupancy) -> Chart:
+    """Operators above, and below them the share of time for which each resource is busy."""
+    end = float(shares.edges_s[-1])
+    marks: list[Mark] = []
+    for i, (name, begin, stop) in enumerate(timeline.operators):
+        words = f"{name.replace('_', ' ')}: {format_value(begin, 's')} to {format_value(stop, 's')}"
+        marks.append(Box((begin, stop), (-0.42, 0.42), "gray", (0.2, 0.4)[i % 2],
+                         label=name.replace("_", " "), text=words, edge="paper"))  # fmt: skip
+    for row, (resource, busy) in enumerate(shares.busy.items(), start=1):
+        # Neighboring intervals with nearly the same share are one box.
+        steps = np.round(busy, 2)
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(steps) != 0]))
+        stops = [*starts[1:].tolist(), len(steps)]
+        for first, last in zip(starts.tolist(), stops, strict=True):
+            share = float(steps[first])
+            x = (float(shares.edges_s[first]), float(shares.edges_s[last]))
+            if share:
+                marks.append(Box(x, (row - 0.42, row + 0.42), "blue", share, edge="",
+                                 text=f"{resource}: busy {100 * share:.0f} %"))  # fmt: skip
+    names = Axis((-0.5, len(shares.busy) + 0.5), names=["operators", *shares.busy])
+    time = Axis((0.0, end), f"Time ({axis_unit((0.0, end), 's')}); darker: busier", "s")
+    panel = Panel(time, names, marks, height=30.0 * (len(shares.busy) + 1))
+    return Chart([panel], "Share of time for which each resource is busy")
+
+
+def save_occupancy(timeline: Timeline, shares: Occupancy, title: str, path: Path) -> Path:
+    """Write the chart of a timeline as PNG, SVG or PDF."""
+    width, _ = width_of(None)
+    drawing = titled(occupancy_chart(timeline, shares), width, title.splitlines())
+    return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
 
 
 def trace_events(timeline: Timeline) -> dict[str, Any]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from codesign.search.problem import Objective
 
 FORMATS = ("png", "svg", "pdf")
-COLORS = tuple(palette.PAPER[name] for name in palette.SERIES)
+COLORS = tuple(palette.LIGHT[name] for name in palette.SERIES)
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 _STYLE = {
     "font.size": 10.0,

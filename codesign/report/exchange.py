@@ -1,4 +1,4 @@
-"""What one gives and what one gets by taking one design instead of another."""
+"""Losses and gains of taking one design instead of another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.base.metrics import flipped
-from codesign.report.labels import describe_design, format_metric, format_setting, metric_title
+from codesign.report.labels import describe_design, format_metric, metric_title, setting_words
 from codesign.search.pareto import nearly_matches
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def nothing_words(tolerance: float) -> str:
 def exchange_words(
     objectives: Iterable[Objective], old: FloatArray, new: FloatArray, tolerance: float
 ) -> str:
-    """What is worse, a colon, what is better: ``TDP 445 W instead of 428 W: +48 token/s ...``.
+    """Losses, a colon, gains: ``TDP 445 W instead of 428 W: +48 token/s ...``.
 
     What differs by at most the tolerance is left out.
 
@@ -64,7 +64,7 @@ def _instead(metric: Metric, before: float, after: float) -> str:
 def changed_settings(
     space: DesignSpace, old: Mapping[str, Value], new: Mapping[str, Value]
 ) -> list[tuple[str, str, str]]:
-    """What differs between two designs: name, old and new value; a repeated part counts once.
+    """Differences between two designs: name, old and new value; a repeated part counts once.
 
     Args:
         old: The design that is given up, by parameter.
@@ -82,8 +82,10 @@ def changed_settings(
             )
             changes[parameter.part] = (f"{parameter.part}s".replace("_", " "), *words)
         else:
-            values = format_setting(before), format_setting(after)
-            changes[parameter.name] = (parameter.name.replace("_", " "), *values)
+            (title, first), (_, second) = (
+                setting_words(parameter.name, value) for value in (before, after)
+            )
+            changes[parameter.name] = (title, first or "none", second or "none")
     return list(changes.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -214,11 +215,31 @@ def _holds_mappings(value: Any) -> bool:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Technologies as people call them: ``hbm4_12h`` is "HBM4" as long as that is unambiguous."""
+    """Technologies as people call them: ``hbm4_12h`` is "HBM4" where no other is HBM4."""
     listed = sorted(set(names))
     short = {name: name.split("_")[0].upper() for name in listed}
     count = Counter(short.values())
-    return {name: short[name] if count[short[name]] == 1 else name for name in listed}
+    return {
+        name: short[name] if count[short[name]] == 1 else _memory_title(name) for name in listed
+    }
+
+
+def memory_words(text: str) -> str:
+    """Memory technologies in a text as people call them.
+
+    >>> memory_words("hbm4_12h ×2 + lpddr5x ×4")
+    'HBM4, 12-high ×2 + LPDDR5X ×4'
+    """
+    return re.sub(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", lambda name: _memory_title(name.group()), text)
+
+
+def _memory_title(name: str) -> str:
+    first, *rest = name.split("_")
+    high = [
+        f", {word[:-1]}-high" if re.fullmatch(r"\d+h", word) else f" {word.upper()}"
+        for word in rest
+    ]
+    return first.upper() + "".join(high)
 
 
 def row_title(row: Mapping[str, Any]) -> str:
@@ -273,6 +294,18 @@ def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
             parts.append(f"{name}: {words}" if words else "")
         return "; ".join([*filter(None, parts), *filter(None, [_rest_words(space, left)])])
     return _spoken_machine(space, design)
+
+
+def spoken_designs(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Each design as one says it; equal designs are worked out once."""
+    known: dict[tuple[Any, ...], str] = {}
+    words = []
+    for design in designs:
+        key = tuple(design.items())
+        if key not in known:
+            known[key] = spoken_design(space, design)
+        words.append(known[key])
+    return words
 
 
 def _spoken_machine(space: DesignSpace, design: Mapping[str, Any]) -> str:
@@ -360,13 +393,39 @@ _LINK_UNITS = (
 )
 
 
+_SETTING_TITLES = {
+    "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies",
+    "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
+    "storage_priority": "nearest data", "bandwidth_priority": "bandwidth first to",
+}  # fmt: skip
+_SETTING_VALUES = {
+    "storage_priority": {"kv": "KV cache", "weight": "weights", "activation": "activations",
+                         "equal": "spread evenly", "written": "what is written"},
+    "dataflow": {"ws": "weight-stationary", "os": "output-stationary", "is": "input-stationary"},
+    "bandwidth_priority": {"equal": "all evenly", "matrix": "matrix array",
+                           "vector": "vector unit"},
+}  # fmt: skip
+
+
 def setting_words(parameter: str, value: Any) -> tuple[str, str]:
-    """A parameter's name and value in words, such as "handover energy" and "1.3 pJ/bit"."""
+    """A parameter's name and value in words, such as "handover energy" and "1.3 pJ/bit".
+
+    >>> setting_words("tier1_technology", "hbm4_12h"), setting_words("pe_array", (2048, 256))
+    (('tier1 technology', 'HBM4, 12-high'), ('matrix array', '2048x256'))
+    """
     for name, unit, factor in _LINK_UNITS:
         if parameter.endswith(name) and isinstance(value, int | float):
             title = parameter[: len(parameter) - len(name)] + name.partition("_")[0]
             return title.replace("_", " "), format_engineering(value * factor, unit, 4)
-    return parameter.replace("_", " "), "" if value is None else format_setting(value)
+    suffix = next((name for name in _SETTING_TITLES if parameter.endswith(name)), "")
+    title = parameter.removesuffix(suffix) + _SETTING_TITLES.get(suffix, "")
+    text = "" if value is None else format_setting(value)
+    if parameter.endswith("technology"):
+        text = memory_words(text)
+    else:
+        words = next((x for name, x in _SETTING_VALUES.items() if parameter.endswith(name)), {})
+        text = words.get(text, text)
+    return title.replace("_", " "), text
 
 
 def _link_words(link: str, left: dict[str, Any]) -> str:

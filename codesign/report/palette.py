@@ -1,31 +1,29 @@
 """Colors of pages and paper figures: one meaning has one color on both.
 
 The hues are those of Okabe and Ito (2008), which people with impaired color vision can tell apart.
-Pages darken a few of them on white, so that lines and letters have contrast, and lighten them on
-black.
+A few of them are darker on white, so that lines and letters have contrast, and lighter on black.
 """
 
 from __future__ import annotations
 
-PAPER = {
-    "blue": "#0072B2",
-    "vermilion": "#D55E00",
-    "green": "#009E73",
-    "purple": "#CC79A7",
-    "orange": "#E69F00",
-    "sky": "#56B4E9",
-    "black": "#000000",
-    "gray": "#9A9A9A",
-}
-"""Hue by name, as figures print it."""
-SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
-"""In the order in which series without a meaning of their own take them."""
-
-_LIGHT = PAPER | {"orange": "#c07c00", "purple": "#b85f96", "sky": "#2d93cc", "gray": "#7d848b"}
-_DARK = {
+LIGHT = {
+    "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#b85f96",
+    "orange": "#c07c00", "sky": "#2d93cc", "black": "#000000", "gray": "#7d848b",
+    "paper": "#ffffff", "raised": "#f4f6f8", "ink": "#16191c", "quiet": "#565d64",
+    "rule": "#c9ced3", "grid": "#e6e8ea", "accent": "#00578a", "mark": "#fff3cd", "dim": "#9aa1a8",
+    "good": "#00704f", "bad": "#a33f00",
+}  # fmt: skip
+"""Hue by name on white paper and in the light look of a page."""
+DARK = {
     "blue": "#56b4e9", "vermilion": "#ff8a3d", "green": "#2cc295", "purple": "#e39cc6",
     "orange": "#e69f00", "sky": "#8fd0f5", "black": "#f2f2f2", "gray": "#868e96",
+    "paper": "#15181b", "raised": "#1f2327", "ink": "#e8eaec", "quiet": "#a5adb5",
+    "rule": "#3a4047", "grid": "#2b3036", "accent": "#7cc4f4", "mark": "#4a3c12", "dim": "#868e96",
+    "good": "#56d8b0", "bad": "#ffa36e",
 }  # fmt: skip
+"""Hue by name in the dark look of a page."""
+SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
+"""Hues of series without a meaning of their own, in the order in which they are used."""
 
 BOUNDS = {
     "compute": "blue",
@@ -37,7 +35,7 @@ BOUNDS = {
     "power": "black",
     "none": "gray",
 }
-"""What sets an operator's time."""
+"""Hue of the resource that sets an operator's time."""
 LEVELS = {
     "on_chip": "green", "tier1": "orange", "tier2": "sky", "tier3": "purple",
     "tier4": "vermilion", "tier5": "gray",
@@ -46,27 +44,17 @@ LEVELS = {
 PARTS = {"array": "blue", "vector": "purple"} | LEVELS
 """Components that draw power, take area or cost money."""
 STAGES = {"prefill": "blue", "decode": "green", "hand-over": "vermilion", "exchange": "purple"}
-"""What the machines and links of a system do for a request."""
+"""Hue of the work that machines and links of a system do for a request."""
 PICKS = {"frugal": "green", "knee": "blue", "fastest": "vermilion"}
 """Recommended designs."""
-
-
-def paper(roles: dict[str, str]) -> dict[str, str]:
-    """Hex colors of figures by role."""
-    return {role: PAPER[name] for role, name in roles.items()}
 
 
 def style_sheet() -> str:
     """The hues as variables of a style sheet, light and dark."""
     light, dark = (
-        " ".join(f"--{name}: {color};" for name, color in hues.items()) for hues in (_LIGHT, _DARK)
+        " ".join(f"--{name}: {color};" for name, color in hues.items()) for hues in (LIGHT, DARK)
     )
     return (
         f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) "
-        f"{{ :root:not(.printing) {{ {dark} }} }}\n"
+        f"{{ :root {{ {dark} }} }}\n"
     )
-
-
-def document() -> dict[str, dict[str, str]]:
-    """Hue by role, for a page's program."""
-    return {"bounds": BOUNDS, "parts": PARTS, "stages": STAGES, "picks": PICKS}

@@ -1,4 +1,4 @@
-"""What works when in one pass, as the evaluator counts it.
+"""Time line of one pass, as the evaluator counts it.
 
 Operators follow one another, each once for all its instances in all layers. A vector unit works
 beside array and memories, or after them. Limiting assumption: it is an account, no schedule;
@@ -10,8 +10,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from codesign.report import palette
+from codesign.report.chart import Axis, Bars, Chart, Panel
+from codesign.report.design_charts import HATCHES
+from codesign.report.labels import format_value
+from codesign.report.svg import axis_unit
+
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
+
+
+def line_chart(evaluated: EvaluatedDesign) -> Chart | None:
+    """Operators on each unit, one after the other; None if operators have no time."""
+    bars = pass_line(evaluated)
+    if not bars:
+        return None
+    units = list(dict.fromkeys(bar["unit"] for bar in bars))
+    end = max(bar["end_s"] for bar in bars)
+    marks = []
+    for bound in dict.fromkeys(bar["bound"] for bar in bars):
+        bound_bars = [bar for bar in bars if bar["bound"] == bound]
+        marks.append(Bars(
+            [units.index(bar["unit"]) for bar in bound_bars],
+            [bar["end_s"] - bar["start_s"] for bar in bound_bars],
+            [bar["start_s"] for bar in bound_bars],
+            hue=palette.BOUNDS.get(bound, "gray"), hatch=HATCHES.get(bound, ""), name=bound,
+            texts=[
+                f"{bar['name'].replace('_', ' ')}, bound by {bound}: "
+                f"{format_value(bar['start_s'], 's', 3)} to {format_value(bar['end_s'], 's', 3)}"
+                for bar in bound_bars
+            ],
+        ))  # fmt: skip
+    time = Axis(
+        (0.0, 1.02 * end), f"Time ({axis_unit((0, end), 's')}); messages are not drawn", "s"
+    )
+    names = Axis((-0.5, len(units) - 0.5), names=units)
+    return Chart([Panel(time, names, marks, height=40.0 * len(units))], "Time line of one pass")
 
 
 def pass_line(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:

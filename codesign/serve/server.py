@@ -1,4 +1,4 @@
-"""The page on a local port: who may ask, and what a browser may do with the answer.
+"""The page on a local port: its guard, and the limits that a browser gets with the answers.
 
 It listens on the loopback interface only. A request needs the random token of the address, a Host
 of this machine (no other site's name can be made to point here), and, where a browser states an
@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError
-from codesign.report.page.html_page import library_text, program_text, style_text
+from codesign.report.json_values import to_json_text
+from codesign.report.page.html_page import style_text
 from codesign.serve.session import Session
 
 HOST = "127.0.0.1"
 MOST_BYTES = 1 << 16
-"""Of a question."""
+"""[ours] Bytes of a question."""
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -47,7 +47,7 @@ def listen(port: int) -> socket.socket:
     """A socket on the loopback interface.
 
     Args:
-        port: 0: any that is free.
+        port: Number of the port; 0 takes any that is free.
 
     Raises:
         InputError: The port is in use, or not to be had.
@@ -90,8 +90,7 @@ def application(session: Session, token: str, port: int) -> Any:
     texts = {
         "": ("text/html", _static("page.html")),
         "style.css": ("text/css", style_text() + _static("serve.css")),
-        "library.js": ("text/javascript", library_text()),
-        "program.js": ("text/javascript", _program()),
+        "program.js": ("text/javascript", _static("serve.js")),
         "start.json": ("application/json", to_json_text(session.start(), indent=None)),
     }
 
@@ -140,7 +139,7 @@ def _is_allowed(request: Request, hosts: set[str]) -> bool:
 
 
 async def _body(request: Request) -> bytes:
-    """The question; what is longer than any question is cut, so that it cannot be read."""
+    """The question; a longer text than any question is dropped."""
     body = b""
     async for part in request.stream():
         body += part
@@ -157,10 +156,6 @@ def _codes(body: bytes) -> list[int]:
     if not isinstance(codes, list) or not all(type(code) is int for code in codes):
         raise InputError('expected {"codes": [whole numbers]}', "design")
     return codes
-
-
-def _program() -> str:
-    return f'(() => {{\n"use strict";\n{program_text()}{_static("serve.js")}}})();\n'
 
 
 def _static(name: str) -> str:

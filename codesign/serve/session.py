@@ -1,4 +1,4 @@
-"""What the page asks: how one design of a space does, and which valid design is near."""
+"""Answers to a served page: the outcome of a design, and the nearest valid one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,40 @@ from codesign.api import PreparedEvaluator, prepare_campaign, with_compiled_loop
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError, JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
-from codesign.insight.plateaus import folded_front
-from codesign.report import palette
+from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points
 from codesign.report.chosen import PICK_KEYS
-from codesign.report.labels import design_words, format_setting, metric_of, metric_title
+from codesign.report.design_charts import scales_of
+from codesign.report.labels import (
+    format_metric,
+    metric_of,
+    metric_title,
+    setting_words,
+    spoken_design,
+    spoken_designs,
+)  # fmt: skip
 from codesign.report.limit_lines import limit_words
-from codesign.report.page.carried_designs import metric_document
-from codesign.report.page.design_account import Account, account_document
+from codesign.report.page.design_html import WIDTH, Account, design_html
 from codesign.report.picks import picks_of
+from codesign.report.plateaus import folded_front
+from codesign.report.svg import axis_unit, draw, hatch_patterns, place_on
 from codesign.search.campaign import Campaign
 from codesign.search.enumeration import stored_front
 from codesign.search.problem import Objective
-from codesign.serve.pass_line import pass_line
+from codesign.serve.pass_line import line_chart
 from codesign.space import DesignSpace, Parameter
 
 MOST_POINTS = 400
 """[ours] Points of a front that the page draws."""
+WIDE = 700.0
+"""Pixels of the chart of the front."""
+_MORE = (
+    "batch_size", "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token",
+    "area_mm2", "unit_cost_usd",
+)  # fmt: skip
+_HINTS = {
+    True: "Nothing in the space is better than this front. Click a point to take it.",
+    False: "The best that was found so far; “codesign enumerate” gives the exact front.",
+}
 _USUAL_AXES = ("throughput_tokens_per_s", "tdp_watts")
 _ROUNDS = 3
 """[ours] Changes after which no valid design counts as near."""
@@ -43,8 +61,8 @@ class FrontPoints:
     Attributes:
         rows: (p, d) a design of each point, in the order of its number.
         objectives: (p, m) minimized.
-        is_exact: Whether nothing of the space is better.
-        picks: Of the recommended designs the places, by what they are called.
+        is_exact: True if nothing in the space is better.
+        picks: Places of the recommended designs by their names.
     """
 
     rows: IntArray
@@ -57,7 +75,7 @@ class Session:
     """Answers about designs of one space; it keeps nothing between two answers.
 
     Args:
-        front: What they are compared with; None: nothing.
+        front: The front that designs are compared with; None if there is none.
     """
 
     def __init__(
@@ -68,38 +86,34 @@ class Session:
         self._front = front
         self._space = prepared.problem.space
         self._axes = _axes(prepared)
+        self._chart = None if front is None else _place_chart(front, self._axes, self._space)
 
     def start(self) -> dict[str, Any]:
-        """What the page needs once: parameters, metrics, the front, designs to begin with."""
-        objectives = {item.metric.name: item.sense for item in self._axes}
-        names = dict.fromkeys([*objectives, *self._prepared.problem.metric_names])
-        known = self._prepared.problem.metrics
+        """Data that the page needs once: parameters, the front, designs to begin with."""
+        problem = self._prepared.problem
+        limits = ", ".join(limit_words(problem, item) for item in problem.constraints)
+        within = f", within {limits}" if limits else ""
         return {
             "name": self._title,
-            "evaluator": self._prepared.problem.evaluator_name,
-            "metrics": [
-                metric_document(metric_of(name, known), objectives.get(name), name in objectives)
-                for name in names
-            ],
-            "objectives": list(objectives),
-            "palette": palette.document(),
+            "campaign": f"{self._title}, evaluated by {problem.evaluator_name}{within}",
             "parameters": [
                 _parameter_document(self._space, column, parameter)
                 for column, parameter in enumerate(self._space.parameters)
             ],
             "starts": self._starts(),
-            "front": self._front_document(),
-            "limits": [
-                limit_words(self._prepared.problem, item)
-                for item in self._prepared.problem.constraints
-            ],
-        }
+            "front": None if self._front is None else {
+                "codes": self._front.rows.tolist(),
+                "svg": draw(self._chart, WIDE) if self._chart else "",
+                "hint": _HINTS[self._front.is_exact],
+            },
+            "hatches": hatch_patterns(),
+        }  # fmt: skip
 
     def answer(self, codes: Sequence[int]) -> dict[str, Any]:
-        """One design in full, or why there is none; with the nearest valid one.
+        """One design in full, or the reason for its failure; with the nearest valid one.
 
         Args:
-            codes: Of each parameter the position of its value, -1: absent.
+            codes: Position of each parameter's value; -1 if it is absent.
 
         Raises:
             InputError: Not a position of each parameter.
@@ -110,7 +124,7 @@ class Session:
         try:
             evaluated = self._prepared.explain_row(row)
         except JobError as error:
-            answer |= {"broken": [str(error)], "account": None, "metrics": {}, "words": ""}
+            answer |= {"broken": [str(error)], "figures": [], "words": "", "charts": "", "at": None}
         else:
             answer |= self._evaluated(evaluated)
         if answer["broken"]:
@@ -130,13 +144,36 @@ class Session:
         return times
 
     def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
-        document = account_document(Account(evaluated), ()) | {"line": pass_line(evaluated)}
+        metrics, known = evaluated.metrics, self._prepared.problem.metrics
+        axes = {item.metric.name: item for item in self._axes}
+        shown = [
+            name
+            for name in dict.fromkeys([*axes, *_MORE])
+            if np.isfinite(metrics.get(name, np.nan))
+        ]
+        line = line_chart(evaluated)
+        charts = design_html(Account(evaluated), (), scales_of([evaluated]))
+        if line is not None:
+            charts += f"<h4>Time line of one pass</h4>{draw(line, WIDTH)}"
+        at = None
+        if self._chart is not None and evaluated.metrics:
+            y, x = (float(metrics[self._axes[k].metric.name]) for k in (0, -1))
+            at = place_on(self._chart, WIDE, x, y)
         return {
-            "words": design_words(self._space, [evaluated.design])[0],
-            "metrics": dict(evaluated.metrics),
+            "words": spoken_design(self._space, evaluated.design),
+            "figures": [
+                {
+                    "title": metric_title(metric_of(name, known)),
+                    "text": format_metric(float(metrics[name]), metric_of(name, known)),
+                    "value": float(metrics[name]),
+                    "sense": axes[name].sense if name in axes else "",
+                }
+                for name in shown
+            ],
             "broken": evaluated.broken,
-            "place": self._place(evaluated.metrics) if not evaluated.broken else "",
-            "account": document,
+            "place": self._place(metrics) if not evaluated.broken else "",
+            "charts": charts,
+            "at": at,
         }
 
     def _row(self, codes: Sequence[int]) -> IntArray:
@@ -158,7 +195,7 @@ class Session:
         return structure.canonical(row)
 
     def _place(self, metrics: Mapping[str, float]) -> str:
-        """Where a design stands against the front, in words."""
+        """The place of a design against the front, in words."""
         if self._front is None:
             return ""
         own = np.array([item.flipped(metrics[item.metric.name]) for item in self._axes])
@@ -202,8 +239,8 @@ class Session:
 
     def _changes(self, before: IntArray, after: IntArray) -> str:
         parts = [
-            f"{parameter.name.replace('_', ' ')} {_text(parameter, before[k])} → "
-            f"{_text(parameter, after[k])}"
+            f"{setting_words(parameter.name, parameter.values[0])[0]} "
+            f"{_text(parameter, before[k])} → {_text(parameter, after[k])}"
             for k, parameter in enumerate(self._space.parameters)
             if before[k] != after[k]
         ]
@@ -234,26 +271,46 @@ class Session:
         return starts
 
     def _is_inside(self, design: Mapping[str, Any]) -> bool:
-        """Whether the space still has a named design; a campaign may fix a parameter otherwise."""
+        """True if the space still has a named design; a campaign may fix a parameter otherwise."""
         try:
             self._space.encode(design)
         except InputError:
             return False
         return True
 
-    def _front_document(self) -> dict[str, Any] | None:
-        if self._front is None:
-            return None
-        n = len(self._front.rows)
-        kept = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64))
-        values = self._front.objectives[kept]
-        return {
-            "is_exact": self._front.is_exact,
-            "points": [item.flipped(values[:, j]).tolist() for j, item in enumerate(self._axes)],
-            "numbers": (kept + 1).tolist(),
-            "codes": self._front.rows[kept].tolist(),
-            "words": design_words(self._space, self._space.decode(self._front.rows[kept])),
-        }
+
+def _place_chart(front: FrontPoints, axes: Sequence[Objective], space: DesignSpace) -> Chart | None:
+    """The front that designs stand against; both axes begin at zero."""
+    kept = np.unique(
+        np.linspace(0, len(front.rows) - 1, min(len(front.rows), MOST_POINTS)).astype(int)
+    )
+    if len(axes) < 2 or not len(kept):
+        return None
+    y, x = ((axes[k], np.asarray(axes[k].flipped(front.objectives[kept, k]))) for k in (0, -1))
+    words = spoken_designs(space, space.decode(front.rows[kept]))
+    texts = [
+        f"front {number + 1}\n{text}\n"
+        + "\n".join(
+            f"{metric_title(item.metric)}: {format_metric(float(values[k]), item.metric)}"
+            for item, values in (y, x)
+        )
+        for k, (number, text) in enumerate(zip(kept.tolist(), words, strict=True))
+    ]
+    order = np.argsort(x[1], kind="stable")
+    step = "hv" if x[0].sense == "minimize" else "vh"
+    marks: list[Mark] = []
+    if len(axes) == 2:
+        marks.append(Line(x[1][order], y[1][order], "gray", 1.3, step=step))
+    marks.append(Points(x[1], y[1], "gray", size=7.0, texts=texts, ids=kept.tolist(),
+                        name="exact front" if front.is_exact else "front so far"))  # fmt: skip
+    drawn = []
+    for (item, values), arrows in ((x, "→←"), (y, "↑↓")):
+        ends = (0.0, 1.15 * float(values.max()) or 1.0)
+        unit = axis_unit(ends, item.metric.unit)
+        arrow = arrows[item.sense != "maximize"]
+        title = metric_title(item.metric) + (f" ({unit})" if unit else "")
+        drawn.append(Axis(ends, f"{title}  {arrow} better", item.metric.unit))
+    return Chart([Panel(drawn[0], drawn[1], marks)], "Designs against the front")
 
 
 def session_of_campaign(campaign: Campaign) -> Session:
@@ -278,7 +335,7 @@ def session_of_campaign(campaign: Campaign) -> Session:
 
 
 def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
-    """The objectives, or what is usually looked at where there is only one."""
+    """The objectives, or the usual ones where there is only one."""
     problem = prepared.problem
     known = {metric.name: metric for metric in problem.metrics}
     if len(problem.objectives) > 1 or not set(_USUAL_AXES) <= set(known):
@@ -293,16 +350,16 @@ def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -
     title = parameter.name.removeprefix(f"{pool}_") if pool else parameter.name
     return {
         "name": parameter.name,
-        "title": title.replace("_", " "),
+        "title": setting_words(title, parameter.values[0])[0],
         "pool": pool,
-        "values": [format_setting(value) for value in parameter.values],
+        "values": [setting_words(title, value)[1] for value in parameter.values],
         "is_ordered": parameter.kind != "categorical",
         "can_be_absent": bool(space.structure.has_absence[column]),
     }
 
 
 def _text(parameter: Parameter, code: int) -> str:
-    return "none" if code < 0 else format_setting(parameter.values[code])
+    return "none" if code < 0 else setting_words(parameter.name, parameter.values[code])[1]
 
 
 def _differences(row: IntArray, rows: IntArray) -> FloatArray:

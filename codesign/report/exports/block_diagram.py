@@ -17,7 +17,7 @@ _DIE_WIDTH, _LINK_WIDTH = 380, 220
 _ROW, _GAP = 44, 8
 _MOST_LAYERS = 4
 """Layers that are drawn one by one; of more, these and their number."""
-_COLORS = palette.paper(palette.PARTS)
+_COLORS = {role: palette.LIGHT[hue] for role, hue in palette.PARTS.items()}
 _PLAIN = "#EEEEEE"
 
 

@@ -207,7 +207,7 @@ def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_row
         for key, metric in (("categories", along), ("values", above))
         for column in [headers.index(_header(metric.name, results))]
     }
-    color = {"color": palette.PAPER["blue"]}
+    color = {"color": palette.LIGHT["blue"]}
     marker = {"type": "circle", "size": 6, "fill": color, "border": color}
     chart.add_series({"name": "designs", **places, "marker": marker})
     titles = f"{metric_title(above)} against {metric_title(along)}"

@@ -1,4 +1,4 @@
-"""Which designs of a campaign a page carries, and their numbers in columns.
+"""The designs of a campaign that a page carries, and their numbers in columns.
 
 A page has each distinct design once. It cannot hold any number of them, so the dominated ones
 are thinned: those kept are evenly spaced along the first objective, which depends on nothing but
@@ -7,18 +7,27 @@ the results.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Metric
-from codesign.report.labels import axis_label, metric_of, metric_title, setting_words, takes_prefix
-from codesign.report.result_tables import design_words
+from codesign.report.labels import (
+    format_metric,
+    is_share,
+    metric_of,
+    metric_title,
+    setting_words,
+    spoken_designs,
+    unit_text,
+)  # fmt: skip
 
 if TYPE_CHECKING:
+    from codesign.report.marked_designs import MarkedDesigns
     from codesign.search.campaign import Results
 
 MOST_DESIGNS = 10_000
@@ -108,53 +117,72 @@ def _n_runs(results: Results, inverse: IntArray, n_distinct: int) -> IntArray:
     return np.bincount(pairs[:, 0], minlength=n_distinct)
 
 
-@dataclass(frozen=True)
-class Named:
-    """Designs with a name, such as the published ones: those of the campaign's space.
-
-    Attributes:
-        names: One per design.
-        designs: Each by parameter; None where absent.
-        metrics: (k,) values by name.
-        feasible: (k,) whether every limit of the campaign is kept.
-    """
-
-    names: Sequence[str]
-    designs: Sequence[Mapping[str, Any]]
-    metrics: Mapping[str, FloatArray]
-    feasible: BoolArray
-
-
-def design_document(results: Results, carried: Carried, named: Named | None) -> dict[str, Any]:
+def design_document(
+    results: Results, carried: Carried, marked: MarkedDesigns | None
+) -> dict[str, Any]:
     """Words, settings and metrics in columns: the carried designs, then the named ones."""
-    positions = carried.positions
-    k = len(named.names) if named else 0
-    decoded: list[Mapping[str, Any]] = [*results.problem.space.decode(results.rows[positions])]
-    decoded += named.designs if named else ()
+    positions, space = carried.positions, results.problem.space
+    k = len(marked.names) if marked else 0
+    decoded: list[Mapping[str, Any]] = [*space.decode(results.rows[positions])]
+    decoded += marked.designs if marked else ()
     observed = results.run_index[positions].tolist()
+    metrics = _metric_values(results, positions, marked)
+    known = results.problem.metrics
     return {
         "n": len(positions),
         "n_front": carried.n_front,
         "n_feasible": carried.n_feasible,
-        "of_dominated": carried.of_feasible - carried.of_front,
-        "named": list(named.names) if named else [],
-        "named_feasible": named.feasible.tolist() if named else [],
-        "words": design_words(results.problem.space, decoded),
+        "named": list(marked.names) if marked else [],
+        "words": spoken_designs(space, decoded),
         "parameters": [
             parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
-            for parameter in results.problem.space.parameters
+            for parameter in space.parameters
         ],
-        "metrics": _metric_values(results, positions, named),
-        "optimizer": [results.runs[run].optimizer for run in observed] + [""] * k,
-        "seed": [results.runs[run].seed for run in observed] + [None] * k,
+        "values": metrics,
+        "texts": {
+            name: [format_metric(value, metric_of(name, known)) for value in values.tolist()]
+            for name, values in metrics.items()
+        },
+        "found_by": [_finder(results, run) for run in observed] + ["–"] * k,
         "evaluation": (results.step[positions] + 1).tolist() + [None] * k,
-        "found_by": carried.n_runs.tolist() + [None] * k,
-        "broken": [_broken(results, int(position)) for position in positions[carried.n_feasible :]],
+        "notes": _standing(results, carried) + _named_standing(marked),
     }
 
 
+def _finder(results: Results, run: int) -> str:
+    found = results.runs[run]
+    return "enumeration" if found.optimizer == "exact" else f"{found.optimizer}, seed {found.seed}"
+
+
+def _standing(results: Results, carried: Carried) -> list[str]:
+    """For each carried design the reason why it is not on the front; empty on the front."""
+    front = results.objectives[carried.positions[: carried.n_front]]
+    notes = [""] * carried.n_front
+    for place, position in enumerate(carried.positions[carried.n_front :].tolist()):
+        if carried.n_front + place >= carried.n_feasible:
+            excess = {name: float(values[position]) for name, values in results.violations.items()}
+            broken = (f"{name} (by {100 * by:.1f} %)" for name, by in excess.items() if by > 0)
+            notes.append(f"It breaks {', '.join(broken)}.")
+            continue
+        mine = results.objectives[position]
+        better = np.flatnonzero((front <= mine).all(axis=1))
+        equal = better[(front[better] == mine).all(axis=1)]
+        listed = ", ".join(f"#{i + 1}" for i in better[:3])
+        more = f" and {len(better) - 3:,} more" if len(better) > 3 else ""
+        notes.append(
+            f"It equals #{equal[0] + 1} of the front in every objective." if len(equal)
+            else f"It is dominated by {listed}{more} of the front." if len(better) else ""
+        )  # fmt: skip
+    return notes
+
+
+def _named_standing(marked: MarkedDesigns | None) -> list[str]:
+    feasible = marked.feasible.tolist() if marked else []
+    return ["" if is_feasible else "It breaks a limit." for is_feasible in feasible]
+
+
 def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:
-    """A parameter's values as they are shown, each once, and which one every design has."""
+    """A parameter's values in words, each once, and the one that every design has."""
     words = [setting_words(name, value) for value in values]
     texts = [text for _, text in words]
     numbers = {text: i for i, text in enumerate(sorted(set(texts), key=_natural(values, texts)))}
@@ -174,7 +202,7 @@ def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
         value = by_text[text]
         if value is None:
             return (0, 0, "")
-        if isinstance(value, tuple | list) and all(isinstance(part, int) for part in value):
+        if isinstance(value, tuple | list) and all(isinstance(number, int) for number in value):
             return (1, float(np.prod(value)), text)
         if isinstance(value, int | float):
             return (1, float(value), text)
@@ -184,46 +212,40 @@ def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
 
 
 def _metric_values(
-    results: Results, positions: IntArray, named: Named | None
+    results: Results, positions: IntArray, marked: MarkedDesigns | None
 ) -> dict[str, FloatArray]:
-    """Values by name of the metrics that any of the designs has."""
+    """Values by name of the metrics that any of the designs has, the objectives first."""
+    names = dict.fromkeys([*results.problem.objective_names, *results.metrics])
     finite_metrics = {}
-    for name, values in results.metrics.items():
-        mine = values[positions]
-        if named:
-            mine = np.concatenate([mine, named.metrics[name]])
-        if np.isfinite(mine).any():
-            finite_metrics[name] = mine
+    for name in names:
+        values = results.metrics[name][positions]
+        if marked:
+            values = np.concatenate([values, marked.metrics[name]])
+        if np.isfinite(values).any():
+            finite_metrics[name] = values
     return finite_metrics
 
 
-def metric_documents(results: Results) -> list[dict[str, Any]]:
-    """How each metric is called and printed, the objectives first."""
-    objectives = {item.metric.name: item.sense for item in results.problem.objectives}
-    names = dict.fromkeys([*objectives, *results.metrics])
-    known = results.problem.metrics
-    return [
-        metric_document(metric_of(name, known), objectives.get(name), name in objectives)
-        for name in names
-    ]
+SUBJECTS = ("Speed", "Power", "Memory", "Cost", "Other")
 
 
-def metric_document(metric: Metric, sense: str | None, is_objective: bool) -> dict[str, Any]:
-    """How one metric is called and printed, and which way it is wanted."""
+def metric_document(metric: Metric, is_objective: bool) -> dict[str, Any]:
+    """The name of one metric, its subject, and the direction in which it is better."""
+    unit, name = metric.unit, metric.name
+    is_neutral = is_share(metric) or name.startswith("uncharged_")
+    tests = {
+        "Speed": re.search(r"token/s|^s$|FLOP/s|1/s", unit)
+        or name.startswith(("batch", "compute_util")),
+        "Power": re.search(r"^(W|J|degC|token/J)|J/", unit),
+        "Memory": re.search(r"^B|^mm$", unit) or name.startswith("bandwidth_util"),
+        "Cost": re.search(r"USD|kg|mm\^2|year", unit),
+    }
     return {
-        "name": metric.name,
+        "name": name,
         "title": metric_title(metric),
-        "label": axis_label(metric),
-        "unit": metric.unit,
-        "prefix": takes_prefix(metric.unit),
-        "percent": metric.name.endswith("utilization") and not metric.unit,
-        "sense": sense or metric.sense,
+        "unit": unit_text(unit),
+        "sense": "" if is_neutral else metric.sense,
         "objective": is_objective,
+        "subject": next((subject for subject, found in tests.items() if found), "Other"),
         "meaning": metric.meaning,
     }
-
-
-def _broken(results: Results, position: int) -> str:
-    """The limits that a design breaks, and by how much."""
-    excess = {name: float(values[position]) for name, values in results.violations.items()}
-    return ", ".join(f"{name} (by {100 * by:.1f} %)" for name, by in excess.items() if by > 0)

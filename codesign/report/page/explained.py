@@ -1,8 +1,7 @@
-"""Which designs of a page have a diagram and breakdowns, and what they are.
+"""The designs of a page that have charts of their own, and these charts.
 
-They are packed apart from the rest of the page, because they are what is cut when the page would
-grow too large: first come those that were asked for, the named and the recommended ones, then
-designs of the front, evenly spaced if it has more than fit.
+They are packed apart from the rest of the page, because they are cut when the page would grow too
+large. Requested, named and recommended designs come first, then designs spread along the front.
 """
 
 from __future__ import annotations
@@ -13,20 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.insight.uncertainty.uncertainty_results import Swing
-from codesign.report.page.carried_designs import Carried, Named, evenly
-from codesign.report.page.design_account import Account, account_document
+from codesign.report.design_charts import scales_of
+from codesign.report.json_values import to_json_text
+from codesign.report.machine_charts import die_span_mm
+from codesign.report.page.carried_designs import Carried, evenly
+from codesign.report.page.design_html import Account, design_html
 from codesign.report.page.packing import packed
 
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.report.marked_designs import MarkedDesigns
     from codesign.search.campaign import Results
 
-MOST_EXPLAINED = 1_000
-"""[ours] Designs of the front; at a hundredth of a second each, what a reader waits for."""
+MOST_EXPLAINED = 400
+"""[ours] Designs of the front; at a few hundredths of a second each, as long as a reader waits."""
 _MOST_NAMED = 12
 _MARGIN = 0.97
 """[ours] Fewer designs compress a little worse, each."""
@@ -36,12 +38,12 @@ Design = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Explainer:
-    """How designs are explained.
+    """The ways to explain designs.
 
     Attributes:
-        explain: One design by its parameters; may raise ``JobError``.
-        vary: Of designs, what the range of each technology number does to every metric; None
-            if the evaluator has no such ranges.
+        explain: Explains one design by its parameters; may raise ``JobError``.
+        vary: Gives, for designs, the effect of each technology number's range on every metric;
+            None if the evaluator has no such ranges.
     """
 
     explain: Callable[[Design], EvaluatedDesign]
@@ -54,39 +56,50 @@ class Explained:
 
     Attributes:
         carried: Designs of the page.
-        named: Designs with a name.
+        marked: Designs with a name.
         requested_numbers: Numbers, from 0, of the designs that the reader named.
         picks: Numbers of the recommended designs.
-        explainer: How designs are explained; None if they are not.
+        explainer: Explains the designs; None if the evaluator cannot.
     """
 
     results: Results
     carried: Carried
-    named: Named | None
+    marked: MarkedDesigns | None
     requested_numbers: Sequence[int]
     picks: Sequence[int]
     explainer: Explainer | None
-    _known: dict[int, dict[str, Any] | None] = field(default_factory=dict)
+    _accounts: dict[int, Account | None] = field(default_factory=dict)
 
     def within(self, room_bytes: float) -> str:
-        """The accounts, packed, of as many designs as there is room for.
+        """The charts as packed text that fits the room, of as many front designs as fit.
 
-        Those that were asked for, the named ones and the recommended ones are there in any case.
+        The requested, named and recommended designs are there in any case.
         """
-        of_front = min(self.carried.n_front, MOST_EXPLAINED)
+        n_front = min(self.carried.n_front, MOST_EXPLAINED)
         while True:
-            accounts = self.accounts(of_front)
-            text = packed(to_json_text(accounts, indent=None))
-            if len(text) <= room_bytes or not of_front:
+            text = packed(to_json_text(self.fragments(n_front), indent=None))
+            if len(text) <= room_bytes or not n_front:
                 return text
-            of_front = int(_MARGIN * of_front * max(room_bytes, 0.0) / len(text))
+            n_front = int(_MARGIN * n_front * max(room_bytes, 0.0) / len(text))
 
-    def accounts(self, of_front: int = MOST_EXPLAINED) -> dict[str, Any]:
-        """Account by the number of the design, with so many designs evenly along the front."""
-        spread = evenly(np.arange(self.carried.n_front), of_front).tolist()
+    def accounts(self, n_front: int) -> dict[int, Account]:
+        """Account by the number of the design, with so many designs spread along the front."""
+        spread = evenly(np.arange(self.carried.n_front), n_front).tolist()
         designs = self._designs({*spread, *self.picks, *self.requested_numbers})
-        self._explain({k: v for k, v in designs.items() if k not in self._known})
-        return {str(number): self._known[number] for number in designs if self._known[number]}
+        self._explain({k: v for k, v in designs.items() if k not in self._accounts})
+        accounts = ((number, self._accounts[number]) for number in designs)
+        return {number: account for number, account in accounts if account is not None}
+
+    def fragments(self, n_front: int = MOST_EXPLAINED) -> dict[str, str]:
+        """HTML by the number of the design; all of them share their scales."""
+        accounts = self.accounts(n_front)
+        designs = [account.evaluated for account in accounts.values()]
+        scales, span = scales_of(designs), die_span_mm(designs)
+        metrics = self.results.problem.objective_names
+        return {
+            str(number): design_html(account, metrics, scales, span)
+            for number, account in accounts.items()
+        }
 
     def _designs(self, numbers: Iterable[int]) -> dict[int, Design]:
         """Designs by their number on the page, the named ones too."""
@@ -96,51 +109,51 @@ class Explained:
             for number in sorted(numbers)
             if number < n
         }
-        if self.named:
-            for k, design in enumerate(self.named.designs):
-                if k < _MOST_NAMED or n + k in self.requested_numbers:
-                    designs[n + k] = {key: x for key, x in design.items() if x is not None}
+        for k, design in enumerate(self.marked.designs if self.marked else ()):
+            if k < _MOST_NAMED or n + k in self.requested_numbers:
+                designs[n + k] = {key: x for key, x in design.items() if x is not None}
         return designs
 
     def _explain(self, designs: Mapping[int, Design]) -> None:
         if self.explainer is None:
-            self._known |= dict.fromkeys(designs)
+            self._accounts |= dict.fromkeys(designs)
             return
-        metrics = self.results.problem.objective_names
         vary = self.explainer.vary
         swings = vary(list(designs.values())) if vary and designs else [{}] * len(designs)
-        known = list(zip(designs.items(), swings, strict=True))
-        for (number, design), of_design in counted(known, "designs to explain"):
+        jobs = list(zip(designs.items(), swings, strict=True))
+        for (number, design), design_swings in counted(jobs, "designs to explain"):
             try:
-                account = Account(self.explainer.explain(design), of_design)
+                account = Account(self.explainer.explain(design), design_swings)
             except JobError:
                 # The evaluator gives up on it: the page says that it is not explained.
-                self._known[number] = None
+                self._accounts[number] = None
             else:
-                self._known[number] = account_document(account, metrics)
+                self._accounts[number] = account
 
 
-def parse_design_numbers(names: Sequence[str], carried: Carried, named: Named | None) -> list[int]:
+def parse_design_numbers(
+    names: Sequence[str], carried: Carried, marked: MarkedDesigns | None
+) -> list[int]:
     """Numbers on the page, from 0, of designs as a reader of the page would name them.
 
     Args:
         names: Such as ``12``, ``#12``, or ``P1`` of the campaign's space.
         carried: Designs of the page.
-        named: Designs with a name.
+        marked: Designs with a name.
 
     Raises:
         InputError: There is no such design.
     """
     n = len(carried.positions)
-    called = {name: n + k for k, name in enumerate(named.names)} if named else {}
+    named = {name: n + k for k, name in enumerate(marked.names)} if marked else {}
     numbers = f"1 to {n:,}, the numbers of the page" if n else "none, the page has no design"
     design_numbers = []
     for name in names:
         number = name.strip().removeprefix("design ").removeprefix("#")
-        if name in called:
-            design_numbers.append(called[name])
+        if name in named:
+            design_numbers.append(named[name])
         elif not number.isdecimal():
-            raise UnknownNameError("design", name, [*called, f"({numbers})"], "--design")
+            raise UnknownNameError("design", name, [*named, f"({numbers})"], "--design")
         elif 1 <= int(number) <= n:
             design_numbers.append(int(number) - 1)
         else:

@@ -1,9 +1,7 @@
-"""The page: one HTML file with its data, its program and the plotting library inside.
+"""The page: one HTML file with its charts, its data and its program inside.
 
-Plotly comes whole from its Python package, compressed: of 4.8 MB it takes 2. The browser unpacks
-it (``DecompressionStream``; Chrome 80, Firefox 113, Safari 16.4 or later). The small bundles of
-Plotly are not in any Python package, and a copy in this repository would have to be kept fresh
-by hand. The same results give the same bytes under the same versions of Plotly and zlib.
+Everything is drawn, worded and computed here. The program in ``static/`` lets the reader point at
+designs, filter and compare them, and look up the answers under tighter limits.
 """
 
 from __future__ import annotations
@@ -14,50 +12,59 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.answers.json_values import to_json_text
-from codesign.base.errors import needing_extra
+import numpy as np
+
+from codesign.base.evaluator import Explains
 from codesign.base.files import write_text
-from codesign.insight.plateaus import FoldedFront, fold_positions, within_words
 from codesign.report import palette
-from codesign.report.labels import evaluator_words
+from codesign.report.campaign_charts import FrontPicture, bands_chart, front_chart
+from codesign.report.json_values import to_json_text
+from codesign.report.labels import evaluator_words, metric_of
 from codesign.report.page import facts
+from codesign.report.page.answer_html import (
+    answer_html,
+    changes_html,
+    misses_html,
+    picks_html,
+    prices_html,
+)  # fmt: skip
 from codesign.report.page.carried_designs import (
+    SUBJECTS,
     Carried,
-    Named,
     carry,
     design_document,
-    metric_documents,
+    metric_document,
 )
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
-from codesign.report.page.optimizers import optimizer_document
+from codesign.report.page.optimizers import optimizers_html
 from codesign.report.page.packing import packed
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.page.tighter_limits import limit_document
+from codesign.report.picks import picks_of
+from codesign.report.plateaus import FoldedFront, fold_positions, within_words
+from codesign.report.svg import draw, hatch_patterns
 from codesign.search.campaign.exact_results import joined
 from codesign.search.pareto import TOLERANCE
-from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
+    from codesign.report.marked_designs import MarkedDesigns
     from codesign.search.campaign import CampaignStatus, Results
     from codesign.search.enumeration import KeptFront
 
 MOST_BYTES = 5_900_000
-"""[ours] Of a page, so that it stays below 6 MB. A design's diagram and breakdowns take 1.5 kB of
-it; those that do not fit are left out, and the page says of how many designs."""
+"""[ours] Of a page, so that it stays below 6 MB. The charts of designs that do not fit are left
+out, and the page says of which designs it has them."""
+WIDE, NARROW = 760.0, 360.0
+"""Pixels of the charts of a campaign at a desk and on a phone."""
 _MOST_PLAIN = 25
-_PROGRAM = (
-    "format.js", "state.js", "charts.js", "placing.js", "cards.js", "why.js", "front.js",
-    "choices.js", "limits.js", "lines.js", "table.js", "diagram.js", "breakdown.js", "roofline.js",
-    "system.js", "compare.js", "chosen.js", "optimizers.js", "keys.js",
-)  # fmt: skip
-"""In the order in which they need one another."""
+_PROGRAM = ("page.js", "limits.js", "table.js", "designs.js", "start.js")
 
 
 def write_page(
     path: Path,
     results: Results,
     status: CampaignStatus,
-    named: Named | None = None,
+    marked: MarkedDesigns | None = None,
     explainer: Explainer | None = None,
     every_s: float | None = None,
     requested_designs: Sequence[str] = (),
@@ -69,100 +76,181 @@ def write_page(
     """Write a campaign as one HTML page.
 
     Args:
-        results: Of the campaign, as searched.
-        named: Designs to mark by name.
-        explainer: How designs are explained; without it there are no diagrams and breakdowns.
-        every_s: A page that is written anew this often reloads itself while the campaign runs.
-        requested_designs: Numbers on the page, or names, of designs that must have diagrams.
+        results: Results of the campaign, as searched.
+        marked: Designs to mark by name.
+        explainer: Explains designs; without it there are no charts of single designs.
+        every_s: Period in seconds after which a page of a running campaign reloads itself.
+        requested_designs: Numbers on the page, or names, of designs that must have charts.
         tolerance: Share within which designs of the front are folded under a cheaper one.
         exact: The exact front as results, if it is known; then it is the page's front, and
             designs have their numbers along it.
-        judge: What to ask about the recommended designs.
+        judge: Further questions about the recommended designs.
         kept: Designs that tighter limits may bring to the front, if they were enumerated.
 
     Raises:
-        MissingExtraError: Plotly is not installed.
         InputError: The file cannot be written, or there is no such design.
     """
     page_results = results if exact is None else joined(results, exact)
     carried = carry(page_results)
     folded = fold_positions(page_results, carried.positions[: carried.n_front], tolerance)
-    numbers = parse_design_numbers(requested_designs, carried, named)
-    document = page_document(page_results, carried, status, named, every_s, folded, judge)
-    document["optimizers"] = optimizer_document(results)
-    document["tighter"] = limit_document(results, kept, 0 if judge is None else judge.samples)
-    picks = [item["id"] for item in document["picks"]]
-    explained = Explained(page_results, carried, named, numbers, picks, explainer)
-    text = page_html(results, page_results, carried, status, document, explained, folded)
+    numbers = parse_design_numbers(requested_designs, carried, marked)
+    answer = recommendation_document(page_results, folded, judge)
+    answer["named_rows"] = _named_rows(page_results, carried, marked)
+    keys = page_results.problem.space.keys(page_results.rows[carried.positions[: carried.n_front]])
+    limits = limit_document(
+        page_results, kept, {key: number for number, key in enumerate(keys.tolist())}, tolerance
+    )
+    picture = FrontPicture(
+        page_results, carried.positions, carried.n_front, carried.n_feasible, folded,
+        picks_of(page_results, folded), marked, limits.get("points", {}).get("values"),
+    )  # fmt: skip
+    picks = [pick["id"] for pick in answer["picks"]]
+    explained = Explained(page_results, carried, marked, numbers, picks, explainer)
+    document = {
+        "name": results.definition.name,
+        "every_s": every_s if status.state == "running" else None,
+        **page_document(page_results, carried, folded, marked),
+        "limits": limits,
+        "start": [
+            next(
+                (pick["id"] for pick in answer["picks"] if pick["key"] == "knee"),
+                picks[0] if picks else None,
+            ),
+            carried.positions.size if marked and marked.names else None,
+        ],
+    }  # fmt: skip
+    text = _page_html(results, status, picture, carried, answer, document, explained)
     return write_text(path, text)
 
 
 def page_document(
-    results: Results,
-    carried: Carried,
-    status: CampaignStatus,
-    named: Named | None = None,
-    every_s: float | None = None,
-    folded: FoldedFront | None = None,
-    judge: Judge | None = None,
+    results: Results, carried: Carried, folded: FoldedFront, marked: MarkedDesigns | None = None
 ) -> dict[str, Any]:
-    """What the page's program draws, but accounts of designs and optimizers, as plain values."""
-    if folded is None:
-        folded = fold_positions(results, carried.positions[: carried.n_front], TOLERANCE)
+    """The data that the page's program looks up."""
+    known, objectives = results.problem.metrics, results.problem.objective_names
+    designs = design_document(results, carried, marked)
     return {
-        "name": results.definition.name,
-        "state": status.state,
-        "explains": results.problem.evaluator.offers("explain"),
-        "every_s": every_s if status.state == "running" else None,
-        "metrics": metric_documents(results),
-        "objectives": results.problem.objective_names,
-        "designs": design_document(results, carried, named),
+        "designs": designs,
+        "metrics": [
+            metric_document(metric_of(name, known), name in objectives)
+            for name in designs["values"]
+        ],
+        "subjects": SUBJECTS,
         "under": folded.under,
         "within": within_words(folded.tolerance),
-        "cost": results.problem.objectives[cost_column(results.problem.objectives)].metric.name,
-        "tolerance": folded.tolerance,
-        "is_exact": results.exact is not None,
-        "palette": palette.document(),
-        **recommendation_document(results, folded, judge),
+        "missing": _missing_words(results),
     }
 
 
-def page_html(
+def _missing_words(results: Results) -> str:
+    """Words for a design without charts."""
+    if not isinstance(results.problem.evaluator, Explains):
+        return "The evaluator of this campaign does not explain its designs."
+    command = f"codesign report {results.definition.name} --design"
+    return f"The charts of this design are not on this page; “{command} NUMBER” adds them."
+
+
+def _named_rows(
+    results: Results, carried: Carried, marked: MarkedDesigns | None
+) -> list[dict[str, Any]]:
+    """Named designs, each against the front design that dominates it by the largest margin."""
+    rows: list[dict[str, Any]] = []
+    front = results.objectives[carried.positions[: carried.n_front]]
+    names = results.problem.objective_names
+    for k, name in enumerate(marked.names if marked else ()):
+        assert marked is not None
+        values = np.array([float(marked.metrics[metric][k]) for metric in names])
+        mine = results.problem.flipped(values)
+        better = np.flatnonzero((front <= mine).all(axis=1))
+        gaps = ((mine - front[better]) / np.abs(front[better])).sum(axis=1)
+        best = int(better[int(gaps.argmax())]) if len(better) else None
+        shares = (
+            {} if best is None
+            else dict(zip(names, values / results.problem.flipped(front[best]) - 1.0, strict=True))
+        )  # fmt: skip
+        why = (
+            "breaks a limit" if not marked.feasible[k]
+            else "" if best is not None else "nothing on the front is better in everything"
+        )  # fmt: skip
+        rows.append({"name": name, "id": best, "words": why, "shares": shares})
+    return rows
+
+
+def _page_html(
     results: Results,
-    page_results: Results,
-    carried: Carried,
     status: CampaignStatus,
+    picture: FrontPicture,
+    carried: Carried,
+    answer: Mapping[str, Any],
     document: Mapping[str, Any],
     explained: Explained,
-    folded: FoldedFront,
 ) -> str:
-    """The file: template, style, program, data and library in one text."""
-    definition = results.definition
+    """The file: template, style, charts, program and data in one text."""
+    definition, page_results = results.definition, picture.results
+    accounts = explained.accounts(0)
+    designs = {number: account.evaluated for number, account in accounts.items()}
+    bands = bands_chart(picture)
+    limits = document["limits"]
+    blocks = {
+        "prices": prices_html(page_results, answer),
+        "changes": changes_html(page_results, answer),
+        "misses": misses_html(page_results, answer),
+        "bands": _both(bands_chart(picture, False), bands) if bands else "",
+        "optimizers": optimizers_html(results, picture),
+    }
+    hidden = {f"{name}_hidden": "" if text else " hidden" for name, text in blocks.items()}
+    hidden["limits_hidden"] = (
+        "" if blocks["prices"] or limits["sliders"] or limits["hint"] else " hidden"
+    )
     state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
-    parts = {
+    parts = blocks | hidden | {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
         "question": escape(facts.question_text(results)),
         "description": escape(definition.description),
-        "summary": escape(facts.summary_text(results, carried, folded)),
-        "folded": escape(facts.folded_text(folded)),
+        "summary": escape(facts.summary_text(results, carried, picture.folded)),
+        "folded": escape(facts.folded_text(picture.folded)),
         "state": facts.paragraphs_html(state_sentences, "status"),
-        "counts": facts.pairs_html(facts.counts(results, carried, folded)),
+        "answer": answer_html(page_results, answer, designs),
+        "picks": picks_html(page_results, answer, designs),
+        "front_wide": draw(front_chart(picture, False), WIDE),
+        "front_narrow": draw(front_chart(picture, True), NARROW),
+        "limits_hint": escape(_limits_hint(limits)),
+        "filter_example": escape(f"{answer['cost'].partition('_')[0]}<500"),
+        "counts": facts.pairs_html(facts.counts(results, carried, picture.folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),
-        "plain_front": facts.front_html(page_results, _MOST_PLAIN, folded.tolerance),
+        "plain_front": facts.front_html(page_results, _MOST_PLAIN, picture.folded.tolerance),
+        "hatches": hatch_patterns(),
         "style": style_text(),
-        "program": program_text((*_PROGRAM, "main.js")),
+        "program": program_text(_PROGRAM),
         "data": packed(to_json_text(document, indent=None)),
-        "library": packed(library_text()),
-    }
-    # What is counted is letters, nearly all of them one byte; the template has a few more.
-    others = sum(map(len, parts.values())) + len(_static("template.html"))
-    parts["accounts"] = explained.within(MOST_BYTES - others)
+    }  # fmt: skip
+    # Letters are counted, nearly all of them one byte; the template has a few more.
+    used = sum(map(len, parts.values())) + len(_static("template.html"))
+    parts["accounts"] = explained.within(MOST_BYTES - used)
     text = _static("template.html")
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part)
     return text
+
+
+def _both(wide: Any, narrow: Any) -> str:
+    return (
+        f'<div class="wide">{draw(wide, 1.4 * WIDE)}</div>'
+        f'<div class="narrow">{draw(narrow, NARROW)}</div>'
+    )
+
+
+def _limits_hint(limits: Mapping[str, Any]) -> str:
+    """The scope within which the sliders' answers are exact."""
+    texts = []
+    if limits["sliders"]:
+        texts.append(
+            "The sliders tighten one or two limits at a time. The answers are exact. How sure a "
+            "choice is, is known without tighter limits only."
+        )
+    return " ".join(filter(None, [*texts, limits["hint"]]))
 
 
 def _static(name: str) -> str:
@@ -174,17 +262,6 @@ def style_text() -> str:
     return palette.style_sheet() + _static("page.css")
 
 
-def program_text(names: Sequence[str] = _PROGRAM) -> str:
-    """What draws designs, their breakdowns and fronts; without names, all but what begins."""
+def program_text(names: Sequence[str]) -> str:
+    """Parts of the program of pages."""
     return "".join(_static(name) for name in names)
-
-
-def library_text() -> str:
-    """Plotly.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
-    with needing_extra("a page", "page"):
-        from plotly.offline import get_plotlyjs
-    return str(get_plotlyjs())

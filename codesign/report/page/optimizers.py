@@ -1,4 +1,4 @@
-"""The optimizers of a campaign for its page: curves, regret, ranks and tests.
+"""The optimizers of a campaign for its page: a table, and the tests between them.
 
 Ranks and tests are those of :mod:`codesign.insight.comparison.ranking` with the seeds as blocks,
 on the hypervolume after as many evaluations as every run has come to.
@@ -6,114 +6,130 @@ on the hypervolume after as many evaluations as every run has come to.
 
 from __future__ import annotations
 
+from html import escape
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
-from codesign.insight.summary import convergence, optimizer_names, summarize
+from codesign.report.campaign_charts import convergence_chart, front_chart, regret_chart
+from codesign.report.labels import format_value
+from codesign.report.page.answer_html import percent, table_html
+from codesign.report.page.design_html import WIDTH
+from codesign.report.summary import optimizer_names, summarize
+from codesign.report.svg import draw
 
 if TYPE_CHECKING:
+    from codesign.base.columns import FloatArray
+    from codesign.report.campaign_charts import FrontPicture
     from codesign.search.campaign import Results
 
-_MOST_POINTS = 400
-"""[ours] Of a curve: more than a screen can tell apart."""
+_CLEAR_P = 0.05
 
 
-def optimizer_document(results: Results) -> dict[str, Any]:
-    """Curves by optimizer, a table, and the tests between them."""
+def optimizers_html(results: Results, picture: FrontPicture) -> str:
+    """How the search went: curves, a table, and tests; empty if nothing was searched.
+
+    Args:
+        results: Results of the campaign as searched.
+        picture: The front of the page.
+    """
+    records, exact = summarize(results), results.exact_hypervolume
+    if not records:
+        return ""
+    tested = seed_ranking(results)
+    head = ["optimizer", "hypervolume", "± std"]
+    head += ["of exact"] * bool(exact) + ["mean rank"] * (tested is not None)
+    head += ["seeds", "evaluated", "feasible", "failed"]
+    rows = []
+    for record in records:
+        row = [escape(record.optimizer), format_value(record.hypervolume_mean)]
+        row.append(format_value(record.hypervolume_std, "", 2))
+        if exact:
+            row.append(percent(record.hypervolume_mean / exact))
+        if tested is not None:
+            row.append(f"{tested[0].mean_ranks[tested[0].labels.index(record.optimizer)]:.3g}")
+        row += [f"{n:,}" for n in (record.n_runs, record.n_evaluated, record.n_feasible,
+                                   record.n_failed)]  # fmt: skip
+        rows.append(row)
+    charts = {
+        "Hypervolume": convergence_chart(results),
+        "Regret, mean over seeds": regret_chart(results),
+        "Searched designs, against the exact front": (
+            front_chart(picture, is_narrow=True, with_searched=True)
+            if picture.results.exact is not None else None
+        ),
+    }  # fmt: skip
+    drawn = "".join(
+        f"<div><h3>{title}</h3>{draw(chart, WIDTH)}</div>"
+        for title, chart in charts.items()
+        if chart is not None
+    )
+    share = (
+        f", to {percent(records[0].hypervolume_mean / exact)} of the exact hypervolume"
+        if exact
+        else ""
+    )
+    names = ", ".join(optimizer_names(results))
+    return (
+        f'<p class="hint">{escape(names)}. {escape(records[0].optimizer)} came farthest{share}. '
+        f"{escape(_test_words(tested))}</p>"
+        f'{table_html(head, rows, "Optimizers")}<div class="pair">{drawn}</div>'
+    )
+
+
+def _test_words(tested: tuple[Ranking, int, int] | None) -> str:
+    """The tests between optimizers in sentences."""
+    if tested is None:
+        return ""
+    found, n_seeds, evaluations = tested
+    plural = "" if n_seeds == 1 else "s"
+    texts = [f"Ranks are over {n_seeds} seed{plural} at {evaluations:,} evaluations (1 is best)."]
+    if found.friedman_p is not None:
+        texts.append(f"Friedman's test that all are alike: p = {found.friedman_p:.2g}.")
+    clear = [pair for pair in found.pairs if pair.p_holm < _CLEAR_P]
+    if clear:
+        listed = ", ".join(
+            f"{pair.first if pair.a >= 0.5 else pair.second} above "
+            f"{pair.second if pair.a >= 0.5 else pair.first} (p = {pair.p_holm:.2g})"
+            for pair in clear
+        )
+        texts.append(f"Wilcoxon's signed ranks, corrected by Holm, tell apart: {listed}.")
+    elif found.pairs:
+        few = found.least_p is not None and found.least_p >= _CLEAR_P
+        cannot = f"; with so few seeds they cannot (least p {found.least_p:.2g})" if few else ""
+        texts.append(f"Wilcoxon's signed ranks tell no pair apart at p < 0.05{cannot}.")
+    else:
+        texts.append("One seed is no evidence of which optimizer is better.")
+    return " ".join(texts)
+
+
+def seed_ranking(results: Results) -> tuple[Ranking, int, int] | None:
+    """Ranking over the seeds, their number, and evaluations; None if nothing can be compared."""
     names = optimizer_names(results)
-    exact = results.exact_hypervolume
-    return {
-        "names": names,
-        "exact": exact,
-        "initial": results.definition.initial,
-        "unit": _unit(results),
-        "curves": [_curve(results, name, exact) for name in names],
-        "table": _table(results, exact),
-        "tests": _tests(results),
-    }
-
-
-def _unit(results: Results) -> str:
-    units = [objective.metric.unit for objective in results.problem.objectives]
-    return " · ".join(units) if all(units) else ""
-
-
-def _curve(results: Results, name: str, exact: float | None) -> dict[str, Any]:
-    curve = convergence(results, name, _MOST_POINTS)
-    columns: dict[str, Any] = {
-        "evaluations": curve.evaluations,
-        "mean": curve.mean,
-        "low": np.maximum(curve.mean - curve.std, 0.0),
-        "high": curve.mean + curve.std,
-        "n_runs": curve.n_runs,
-    }
-    if exact:
-        # Shares of the most that can be reached; rounding may leave one a hair below zero. What
-        # is best in hypervolume is least in regret.
-        for name, of in (("regret", "mean"), ("regret_low", "high"), ("regret_high", "low")):
-            columns[name] = np.maximum(1.0 - columns[of] / exact, 0.0)
-    return columns
-
-
-def _table(results: Results, exact: float | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "optimizer": record.optimizer,
-            "n_runs": record.n_runs,
-            "n_evaluated": record.n_evaluated,
-            "n_feasible": record.n_feasible,
-            "n_failed": record.n_failed,
-            "mean": record.hypervolume_mean,
-            "std": record.hypervolume_std,
-            "share": record.hypervolume_mean / exact if exact else None,
-        }
-        for record in summarize(results)
-    ]
-
-
-def _tests(results: Results) -> dict[str, Any] | None:
-    """Ranks over the seeds; None if there is nothing to compare."""
-    labels = optimizer_names(results)
-    if len(labels) < 2:
+    if len(names) < 2:
         return None
     scores, seeds, evaluations = _scores(results)
     if not len(seeds):
         return None
     effects = np.array([vargha_delaney(a, b) for a, b in combinations(scores.T, 2)])
-    seed_ranking = ranking(labels, [str(seed) for seed in seeds], scores, effects)
-    return {
-        "evaluations": evaluations,
-        "n_seeds": len(seeds),
-        "ranks": dict(zip(labels, seed_ranking.mean_ranks.tolist(), strict=True)),
-        "friedman_p": seed_ranking.friedman_p,
-        "least_p": seed_ranking.least_p,
-        "pairs": _pairs(seed_ranking),
-    }
+    return ranking(names, [str(seed) for seed in seeds], scores, effects), len(seeds), evaluations
 
 
-def _pairs(seed_ranking: Ranking) -> list[dict[str, Any]]:
-    return [
-        {"first": pair.first, "second": pair.second, "p": pair.p_holm, "a": pair.a}
-        for pair in seed_ranking.pairs
-    ]
-
-
-def _scores(results: Results) -> tuple[Any, list[int], int]:
-    """(seeds, optimizers) hypervolume of seeds that every optimizer began, at equal evaluations."""
-    labels = optimizer_names(results)
+def _scores(results: Results) -> tuple[FloatArray, list[int], int]:
+    """(seeds, optimizers) hypervolume at equal evaluations, of seeds that every optimizer began."""
+    names = optimizer_names(results)
     lengths = np.bincount(results.run_index, minlength=len(results.runs))
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    by_run = {(run.optimizer, run.seed): i for i, run in enumerate(results.runs)}
+    places = {(run.optimizer, run.seed): i for i, run in enumerate(results.runs)}
     seeds = [
         seed
         for seed in dict.fromkeys(run.seed for run in results.runs)
-        if all((label, seed) in by_run and lengths[by_run[label, seed]] for label in labels)
+        if all((name, seed) in places and lengths[places[name, seed]] for name in names)
     ]
-    indices = np.array([[by_run[label, seed] for label in labels] for seed in seeds], dtype=int)
+    indices = np.array([[places[name, seed] for name in names] for seed in seeds], dtype=int)
     if not len(seeds):
-        return np.empty((0, len(labels))), [], 0
+        return np.empty((0, len(names))), [], 0
     n = int(lengths[indices].min())
     return results.hypervolume[starts[indices] + n - 1], seeds, n

@@ -1,12 +1,13 @@
 """The first screen's designs, how sure they are, and what a change of them costs.
 
-All is worked out here, in the numbers of designs on the page; ``static/cards.js`` words it.
+Everything is computed here, with the numbers that designs have on the page; ``answer_html`` words
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +26,13 @@ from codesign.insight.uncertainty.uncertainty import front_spread
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
     MAIN_METRICS,
-    format_setting,
     metric_of,
+    setting_words,
     spoken_design,
 )
-from codesign.report.limit_lines import limit_lines, limit_words
+from codesign.report.limit_lines import limit_words
 from codesign.report.picks import Pick, picks_of
+from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
     from codesign.base.columns import FloatArray, IntArray
@@ -95,13 +97,18 @@ def recommendation_document(
             "key": pick.key,
             "reason": pick.reason,
             "id": pick.place,
+            "position": int(folded.positions[pick.place]),
             "words": _spoken(results, int(folded.positions[pick.place])),
             "close": _close_limits(results, int(folded.positions[pick.place])),
         }
         for pick in picks
     ]
-    limits = [asdict(item) for item in limit_lines(results.problem)]
-    document: dict[str, Any] = {"picks": documents, "figures": metrics, "limits": limits}
+    document: dict[str, Any] = {
+        "picks": documents,
+        "figures": metrics,
+        "tolerance": folded.tolerance,
+        **_cost_and_speed(results.problem),
+    }
     if judge is None or not picks:
         return document
     order = _picks_first(folded, picks)
@@ -117,6 +124,15 @@ def recommendation_document(
         **_missing_values(results, folded, order, near),
         "prices": _prices(results, folded, picks, near),
         "n_looked_at": len(near.rows),
+    }
+
+
+def _cost_and_speed(problem: Problem) -> dict[str, str]:
+    """Objectives by which designs are called cheaper, and faster."""
+    names, cost = problem.objective_names, cost_column(problem.objectives)
+    return {
+        "cost": names[cost],
+        "speed": next((name for k, name in enumerate(names) if k != cost), names[cost]),
     }
 
 
@@ -250,8 +266,8 @@ def _missing_values(
     return {
         "folded_values": [
             {
-                "parameter": choice.parameter.replace("_", " "),
-                "value": _value_words(choice.value),
+                "parameter": setting_words(choice.parameter, choice.value)[0],
+                "value": setting_words(choice.parameter, choice.value)[1] or "none",
                 "ids": [place for place in choice.places if place >= 0],
             }
             for choice in choices
@@ -260,10 +276,6 @@ def _missing_values(
         "n_front_designs": len(rows),
         "n_unlisted": max(sum(counts) - len(rows), 0),
     }
-
-
-def _value_words(value: Any) -> str:
-    return "none" if value is None else format_setting(value)
 
 
 def _misses(
@@ -277,12 +289,14 @@ def _misses(
     misses = near_misses(problem, near, results.rows[positions], measure, known)
     return [
         {
-            "parameter": miss.parameter.replace("_", " "),
-            "value": _value_words(miss.value),
+            "parameter": setting_words(miss.parameter, miss.value)[0],
+            "value": setting_words(miss.parameter, miss.value)[1] or "none",
             "id": int(order[miss.dominator]),
-            "metrics": {
-                item.metric.name: float(near.metrics[item.metric.name][miss.place])
-                for item in problem.objectives
+            "shares": {
+                name: float(near.metrics[name][miss.place])
+                / float(results.metrics[name][positions[miss.dominator]])
+                - 1.0
+                for name in problem.objective_names
             },
             "words": "; ".join(
                 f"{name} {old} → {new}"
@@ -332,6 +346,7 @@ def _prices(
                 "exact": name == names[cost] and results.exact is not None,
                 "of": [
                     _price(gain, amounts, float(front_amounts[pick.place]), metric.unit)
+                    | {"best": float(gain.min())}
                     for pick in picks
                 ],
             }

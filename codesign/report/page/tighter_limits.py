@@ -1,121 +1,270 @@
-"""What the page needs to redraw the exact front under tighter limits, offline.
+"""Answers under tighter limits, worked out for every position of the page's sliders.
 
-The designs are those of :class:`~codesign.search.enumeration.KeptFront`, in its order; the page's
-program filters them (``static/limits.js``), as
-:meth:`~codesign.search.enumeration.KeptFront.within` does.
+The front under tighter limits is a filter of the points of
+:class:`~codesign.search.enumeration.KeptFront`. Its front, what is folded and what is recommended
+are computed here for each position of each slider, and for each pair of positions of two sliders.
+The page looks them up, so it can tighten two limits at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
-from codesign.insight.uncertainty.uncertainty import metric_quantiles
-from codesign.models.hardware.accelerator import UNCHARGED_EDGE
-from codesign.report.labels import metric_title, short_names
-from codesign.report.page.carried_designs import parameter_document
-from codesign.report.result_tables import design_words
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.metrics import Metric
+from codesign.report.exchange import changed_settings
+from codesign.report.labels import (
+    format_metric,
+    format_setting,
+    metric_of,
+    metric_title,
+    spoken_design,
+)
+from codesign.report.picks import recommended
 from codesign.search.enumeration.kept import KeptFront, usual_metrics
+from codesign.search.pareto import TOLERANCE, fold, non_dominated
+from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
-    from codesign.base.columns import Value
     from codesign.search.campaign import Results
 
 MOST_POINTS = 20_000
-"""[ours] Points that a page carries: some 60 bytes each, and filtered in a tenth of a second."""
-
-_LEVELS = (0, 5, 20, 35, 50, 65, 80, 95, 100)
-"""[ours] Percent of the draws: ends of the intervals of cards, and enough between them that a share
-of the draws is right to some 2 %."""
-_MOST_DRAWN = 500_000
-"""[ours] Designs times draws: some ten seconds of one processor."""
-_FEWEST_SAMPLES = 50
-"""[ours] Draws below which nothing is said of a share."""
+"""[ours] Points that a page carries."""
+_MOST_PAIRS = 2_500
+"""[ours] Pairs of positions that are worked out, some seconds of one processor."""
+_MOST_STEPS = 24
 
 
-def limit_document(results: Results, kept: KeptFront | None, samples: int = 0) -> dict[str, Any]:
-    """Every point that tighter limits may bring to the front, with its first design.
+@dataclass(frozen=True)
+class Slider:
+    """A limit that the page can tighten.
+
+    Attributes:
+        column: Column of the kept objectives.
+        bounds: Positions from the loosest to the tightest; the first one limits nothing.
+    """
+
+    metric: Metric
+    column: int
+    bounds: tuple[float, ...]
+
+    @property
+    def is_most(self) -> bool:
+        """True if the limit is an upper one."""
+        return self.metric.sense == "minimize"
+
+    def words(self, bound: float) -> str:
+        """The limit in words."""
+        return f"{'≤' if self.is_most else '≥'} {format_metric(bound, self.metric)}"
+
+
+def kept_points(results: Results, kept: KeptFront | None) -> KeptFront | None:
+    """Points that tighter limits may bring to the front; None if they are not known."""
+    if kept is None and results.exact is not None:
+        kept = KeptFront(results.problem, results.exact, len(results.problem.objectives))
+    return None if kept is None or len(kept) > MOST_POINTS else kept
+
+
+def limit_document(
+    results: Results,
+    kept: KeptFront | None,
+    numbers: Mapping[Any, int],
+    tolerance: float = TOLERANCE,
+) -> dict[str, Any]:
+    """Sliders with an answer for every position, and every point that an answer names.
 
     Args:
-        results: Of the campaign; its exact front alone serves limits on the objectives.
-        kept: As stored by ``codesign enumerate --keep``; None: it was not.
-        samples: Draws over the ranges of technologies, for how sure it is that a limit is kept.
+        results: Results of the campaign; its exact front alone serves limits on the objectives.
+        kept: Points as stored by ``codesign enumerate --keep``; None if they were not.
+        numbers: Numbers of the page's designs by their keys in the space.
+        tolerance: Share within which a design is folded under a cheaper one.
     """
-    problem, exact = results.problem, results.exact
-    if kept is None and exact is not None:
-        kept = KeptFront(problem, exact, len(problem.objectives))
-    if kept is None or len(kept) > MOST_POINTS:
-        return {"hint": _hint(results, kept)}
-    rows = kept.front.representatives()
-    decoded = problem.space.decode(rows)
-    names = kept.problem.objective_names
+    points = kept_points(results, kept)
+    if points is None:
+        return {"hint": _hint(results, kept), "sliders": []}
+    sliders = _sliders(results, points)
+    answers = _Answers(results, points, tolerance)
+    table = {"": answers.number(points.front.objectives[:, 0] < np.inf)}
+    for key, inside in _positions(points, sliders):
+        table[key] = answers.number(inside)
+    used = sorted({int(i) for answer in answers.listed for i in answer["front"]})
+    place = {i: k for k, i in enumerate(used)}
+    for answer in answers.listed:
+        answer["front"] = [place[i] for i in answer["front"]]
+        answer["picks"] = [pick | {"point": place[pick["point"]]} for pick in answer["picks"]]
+    names = points.problem.objective_names
+    values = points.problem.flipped(points.front.objectives[used])
+    metrics = [metric_of(name, results.problem.metrics) for name in names]
     return {
-        "hint": "" if kept.kept else _hint(results, kept),
-        "metrics": names,
-        "limitable": [item.metric.name for item in kept.limitable],
-        "refused": [
-            metric_title(item.metric)
-            for item in kept.problem.objectives
-            if item not in kept.limitable
+        "hint": "" if points.kept else _hint(results, kept),
+        "sliders": [
+            {
+                "name": slider.metric.name,
+                "title": f"{metric_title(slider.metric)} at {'most' if slider.is_most else 'least'}",
+                "texts": [slider.words(bound) for bound in slider.bounds],
+            }
+            for slider in sliders
         ],
-        "steps": {x.metric.name: x.step for x in kept.limitable if x.step},
-        "ranges": _range_document(results, kept, samples),
-        "values": dict(zip(names, kept.problem.flipped(kept.front.objectives).T, strict=True)),
-        "short": short_names(
-            str(design[name])
-            for design in decoded
-            for name in design
-            if name.endswith("technology") and design[name] is not None
-        ),
-        "uncharged": _uncharged_families(results, decoded),
-        "words": design_words(problem.space, decoded),
-        "parameters": [
-            parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
-            | {"free": len(parameter.values) > 1 or bool(parameter.optional)}
-            for parameter in problem.space.parameters
-        ],
-    }
-
-
-def _uncharged_families(results: Results, designs: Sequence[Mapping[str, Value]]) -> list[str]:
-    """Of each design the family of its memories that take none of the die edge; empty: none."""
-    evaluator = results.problem.evaluator
-    if not evaluator.offers("with_library"):
-        return [""] * len(designs)
-    families = {name: item.family for name, item in evaluator.technologies().items()}
-    return [
-        str(uncharged)
-        if uncharged in {families.get(str(value)) for value in design.values()}
-        else ""
-        for design in designs
-        for uncharged in [design.get(UNCHARGED_EDGE) or ""]
-    ]
-
-
-def _range_document(results: Results, kept: KeptFront, samples: int) -> dict[str, Any] | None:
-    """Quantiles of what the points' metrics are over the ranges; None: not asked."""
-    samples = min(samples, _MOST_DRAWN // max(len(kept), 1))
-    if samples < _FEWEST_SAMPLES or not results.problem.evaluator.offers("with_library"):
-        return None
-    names, rows = kept.problem.objective_names, kept.front.representatives()
-    quantiles = metric_quantiles(results.problem, rows, names, _LEVELS, samples)
-    return {
-        "samples": samples,
-        "levels": list(_LEVELS),
-        "values": {
-            name: [[float(f"{value:.4g}") for value in row] for row in rows_of_values.tolist()]
-            for name, rows_of_values in quantiles.items()
+        "table": table,
+        "answers": answers.listed,
+        "points": {
+            "words": [answers.words(i) for i in used],
+            "ids": [
+                numbers.get(key) for key in results.problem.space.keys(answers.rows[used]).tolist()
+            ],
+            "values": dict(zip(names, values.T, strict=True)),
+            "titles": [metric_title(metric) for metric in metrics],
+            "texts": [
+                [format_metric(float(v), m, 3) for v in column]
+                for column, m in zip(values.T, metrics, strict=True)
+            ],
+            "commands": [answers.command(i) for i in used],
         },
     }
 
 
+def _sliders(results: Results, kept: KeptFront) -> list[Slider]:
+    """A slider for every metric that can be limited and that varies."""
+    names = kept.problem.objective_names
+    varying = [
+        item for item in kept.limitable
+        if np.ptp(kept.front.objectives[:, names.index(item.metric.name)]) > 0
+    ]  # fmt: skip
+    pairs = len(varying) * (len(varying) - 1) // 2
+    steps = min(_MOST_STEPS, int((_MOST_PAIRS / pairs) ** 0.5)) if pairs else _MOST_STEPS
+    sliders = []
+    for item in varying:
+        column = names.index(item.metric.name)
+        values = np.unique(kept.front.objectives[:, column])
+        least = max(float(np.ptp(values)) / steps, item.step)
+        power = 10.0 ** np.floor(np.log10(least))
+        step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
+        places = np.arange(np.ceil(values[-1] / step), np.floor(values[0] / step), -1.0)
+        places = places[places * step >= values[0] * (1 - 1e-12)]
+        digits = max(0, -int(np.floor(np.log10(step))))
+        bounds = [round(float(item.flipped(float(place * step))), digits) for place in places]
+        if len(bounds) > 1:
+            sliders.append(Slider(metric_of(item.metric.name, results.problem.metrics), column,
+                                  tuple(bounds)))  # fmt: skip
+    return sliders
+
+
+def _positions(kept: KeptFront, sliders: Sequence[Slider]) -> Iterator[tuple[str, Any]]:
+    """Each position, and pair of positions, with a mask of the points within."""
+    objectives = kept.problem.objectives
+    masks = [
+        [kept.front.objectives[:, s.column] <= objectives[s.column].flipped(b) for b in s.bounds]
+        for s in sliders
+    ]
+    for i, own in enumerate(masks):
+        for p in range(1, len(own)):
+            yield f"{i}:{p}", own[p]
+    for (i, first), (j, second) in combinations(enumerate(masks), 2):
+        for p, q in product(range(1, len(first)), range(1, len(second))):
+            yield f"{i}:{p},{j}:{q}", first[p] & second[q]
+
+
+class _Answers:
+    """Answers by the front that they have, each worked out once."""
+
+    def __init__(self, results: Results, kept: KeptFront, tolerance: float) -> None:
+        self.results, self.kept, self.tolerance = results, kept, tolerance
+        self.points = kept.front.objectives[:, : kept.n_objectives]
+        self.rows = kept.front.representatives()
+        self.listed: list[dict[str, Any]] = []
+        self._numbers: dict[bytes, int] = {}
+        self._designs: dict[int, Mapping[str, Any]] = {}
+        # Of points that are equal in the objectives, the first one stands for all.
+        _, self._class = np.unique(self.points, axis=0, return_inverse=True)
+
+    def number(self, inside: Any) -> int:
+        """The number of the answer for the points within some limits."""
+        front = self._front(np.flatnonzero(inside))
+        key = front.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self.listed)
+            self.listed.append(self._answer(front))
+        return self._numbers[key]
+
+    def _front(self, inside: IntArray) -> IntArray:
+        best = inside[non_dominated(self.points[inside])] if len(inside) else inside
+        _, first = np.unique(self._class[best], return_index=True)
+        return np.asarray(best[first])
+
+    def _answer(self, front: IntArray) -> dict[str, Any]:
+        objectives = self.results.problem.objectives
+        cost = cost_column(objectives)
+        points: FloatArray = self.points[front]
+        under = fold(points, cost, self.tolerance) if len(front) else np.empty(0, dtype=np.int64)
+        kept = np.flatnonzero(under == np.arange(len(front)))
+        picks = recommended(objectives, points, kept)
+        return {
+            "front": front.tolist(),
+            "folded": np.flatnonzero(under != np.arange(len(front))).tolist(),
+            "picks": [
+                {"key": pick.key, "reason": pick.reason, "point": int(front[pick.place])}
+                for pick in picks
+            ],
+            "text": self._text(front, picks),
+        }
+
+    def _text(self, front: IntArray, picks: Sequence[Any]) -> str:
+        """The cost of the limits: the fastest design within them against the one without."""
+        if not len(front):
+            return "No design keeps these limits together."
+        if not self.listed:
+            return ""
+        objectives = self.results.problem.objectives
+        cost = cost_column(objectives)
+        column = next((k for k in range(len(objectives)) if k != cost), cost)
+        metric = objectives[column].metric
+        old, new = self.listed[0]["picks"][-1]["point"], int(front[picks[-1].place])
+        n_all = len(self.listed[0]["front"])
+        count = f"The front has {len(front):,} points, {n_all:,} without tighter limits."
+        values = [
+            format_metric(float(objectives[column].flipped(float(self.points[i, column]))), metric)
+            for i in (old, new)
+        ]
+        title = metric_title(metric)
+        if values[0] == values[1]:
+            return f"The best {title} stays {values[1]}. {count}"
+        changes = changed_settings(self.results.problem.space, self._design(old), self._design(new))
+        listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
+        return f"The best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
+
+    def _design(self, point: int) -> Mapping[str, Any]:
+        if point not in self._designs:
+            space = self.results.problem.space
+            self._designs[point] = space.decode(self.rows[[point]])[0]
+        return self._designs[point]
+
+    def words(self, point: int) -> str:
+        """The design of a point in words."""
+        return spoken_design(self.results.problem.space, self._design(point))
+
+    def command(self, point: int) -> str:
+        """The command that explains the design of a point."""
+        design = self._design(point)
+        settings = "".join(
+            f" --set {p.name}={format_setting(design[p.name])}"
+            for p in self.results.problem.space.parameters
+            if (len(p.values) > 1 or p.optional) and design.get(p.name) is not None
+        )
+        return f"codesign evaluate --campaign {self.results.definition.name}{settings}"
+
+
 def _hint(results: Results, kept: KeptFront | None) -> str:
-    """How to get sliders, or more of them, in one line."""
+    """The command that gives sliders, or more of them, in one line."""
     command = f"codesign enumerate {results.definition.name}"
     if kept is not None and len(kept) > MOST_POINTS:
         return (
             f"{len(kept):,} designs may come to the front under tighter limits, more than the "
-            f"{MOST_POINTS:,} that a page carries: keep fewer metrics with “{command} --keep”."
+            f"{MOST_POINTS:,} that a page carries. Keep fewer metrics with “{command} --keep”."
         )
     usual = usual_metrics(results.problem)
     if usual:

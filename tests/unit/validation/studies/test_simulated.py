@@ -14,8 +14,13 @@ from codesign.evaluators.simulation import SimulationEvaluator, SimulationOption
 from codesign.models.hardware.array import ORGANIZATIONS
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
-from codesign.report.block_timeline import Timeline, block_timeline, occupancy, save_trace
-from codesign.report.figures import save_occupancy
+from codesign.report.block_timeline import (
+    Timeline,
+    block_timeline,
+    occupancy,
+    save_occupancy,
+    save_trace,
+)
 from codesign.space import load_space
 from validation.studies import simulated
 from validation.studies.study import Study
@@ -128,9 +133,7 @@ def test_the_trace_has_what_a_viewer_needs(timeline: Timeline, tmp_path: Path) -
 def test_the_chart_is_the_same_file_every_time(timeline: Timeline, tmp_path: Path) -> None:
     shown = occupancy(timeline, 50)
     files = [
-        save_occupancy(
-            tmp_path / name, "One layer", timeline.operators, shown.edges_s, shown.busy
-        ).read_bytes()
+        save_occupancy(timeline, shown, "One layer", tmp_path / name).read_bytes()
         for name in ("a.png", "b.png")
     ]
     assert files[0] == files[1]

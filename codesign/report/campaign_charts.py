@@ -1,0 +1,385 @@
+"""Charts of a campaign: its front, and how its optimizers came there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.metrics import Metric
+from codesign.report import palette
+from codesign.report.chart import (
+    Axis,
+    Box,
+    Chart,
+    Label,
+    Line,
+    Mark,
+    Panel,
+    Points,
+    log_padded,
+    padded,
+)
+from codesign.report.labels import axis_label, format_metric, metric_title, setting_words, unit_text
+from codesign.report.limit_lines import limit_lines
+from codesign.report.marked_designs import MarkedDesigns
+from codesign.report.page.carried_designs import carry
+from codesign.report.picks import Pick, picks_of
+from codesign.report.plateaus import FoldedFront, fold_positions
+from codesign.report.summary import convergence, optimizer_names
+from codesign.report.svg import axis_unit
+from codesign.search.pareto import TOLERANCE
+from codesign.search.problem import cost_column
+
+if TYPE_CHECKING:
+    from codesign.search.campaign import Results
+
+MOST_DOTS = 1_500
+"""[ours] Dominated designs of a panel: more are a cloud."""
+_MOST_NAMES = 12
+_NEAR = 0.6
+"""[ours] Share of the front's span around it that is drawn."""
+_CROWDED = 0.1
+DASHES = ("", "dash", "dashdot", "dot", "long")
+PICK_TITLES = {"frugal": "Frugal", "knee": "Knee", "fastest": "Fastest", "best": "Best"}
+
+
+@dataclass(frozen=True)
+class FrontPicture:
+    """Everything that a chart of a front shows.
+
+    Attributes:
+        positions: (n,) positions in the results: the front, then other feasible designs, then
+            those that break a limit. A design's number on the page is its place here.
+        n_front: Number of designs of the front.
+        n_feasible: Number of feasible designs.
+        tighter: Values by metric of the points that tighter limits bring to the front.
+    """
+
+    results: Results
+    positions: IntArray
+    n_front: int
+    n_feasible: int
+    folded: FoldedFront
+    picks: Sequence[Pick]
+    marked: MarkedDesigns | None = None
+    tighter: Mapping[str, FloatArray] | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """True if the front was enumerated."""
+        return self.results.exact is not None or self.results.front_run is not None
+
+    def values(self, metric: Metric | None) -> FloatArray:
+        """(n,) values of the designs; without a metric the number of their evaluation."""
+        if metric is None:
+            return np.asarray(self.results.step[self.positions] + 1.0)
+        return np.asarray(self.results.metrics[metric.name][self.positions], dtype=np.float64)
+
+
+def front_picture(
+    results: Results,
+    tolerance: float = TOLERANCE,
+    marked: MarkedDesigns | None = None,
+    tighter: Mapping[str, FloatArray] | None = None,
+) -> FrontPicture:
+    """The front of a campaign with the designs that a page carries.
+
+    Args:
+        tolerance: Share within which a design is folded under a cheaper one.
+    """
+    carried = carry(results)
+    folded = fold_positions(results, carried.positions[: carried.n_front], tolerance)
+    return FrontPicture(
+        results, carried.positions, carried.n_front, carried.n_feasible, folded,
+        picks_of(results, folded), marked, tighter,
+    )  # fmt: skip
+
+
+def front_chart(picture: FrontPicture, is_narrow: bool, with_searched: bool = False) -> Chart:
+    """Designs by their objectives: the front, the recommended and the named ones, the limits.
+
+    A panel shows one pair of objectives; a single objective stands against the evaluations.
+
+    Args:
+        is_narrow: One panel below the other, and names without values.
+        with_searched: Also the designs that a search evaluated, when the front is exact.
+    """
+    objectives = [item.metric for item in picture.results.problem.objectives]
+    pairs: list[tuple[Metric | None, Metric]] = [(x, y) for y, x in combinations(objectives, 2)]
+    pairs = pairs or [(None, objectives[0])]
+    is_cloud = with_searched or not picture.is_exact
+    panels = [_front_panel(picture, x, y, is_narrow, is_cloud) for x, y in pairs]
+    shown = "; ".join(
+        f"{metric_title(y)} against {metric_title(x) if x else 'evaluations'}" for x, y in pairs
+    )
+    exact = "Exact front" if picture.is_exact else "Designs"
+    return Chart(
+        panels,
+        f"{exact}: {shown}. {picture.n_front:,} on the front. The table has the same designs.",
+        f"{picture.results.definition.name}: {'exact ' * picture.is_exact}Pareto front",
+        columns=1 if is_narrow else min(2, len(pairs)),
+    )
+
+
+def _front_panel(
+    picture: FrontPicture, x: Metric | None, y: Metric, is_narrow: bool, is_cloud: bool
+) -> Panel:
+    problem = picture.results.problem
+    senses = {item.metric.name: item.sense for item in problem.objectives}
+    limits = {line.metric: line for line in limit_lines(problem)}
+    axes = [
+        _front_axis(picture, metric, senses, limits, arrows, is_cloud)
+        for metric, arrows in ((x, "→←"), (y, "↑↓"))
+    ]
+    marks: list[Mark] = list(_cloud(picture, x, y)) if is_cloud else []
+    marks += _front_marks(picture, x, y, "hv" if x and senses[x.name] == "minimize" else "vh")
+    for metric, axis, upright in ((x, axes[0], True), (y, axes[1], False)):
+        line = limits.get(metric.name) if metric else None
+        low, high = sorted(axis.ends)
+        if line is None or not low < line.bound < high:
+            continue
+        at, across = [line.bound] * 2, list(axes[1].ends if upright else axes[0].ends)
+        ends = (at, across) if upright else (across, at)
+        marks.append(Line(*ends, hue="quiet", width=1.2, dash="dash"))
+        marks.append(Label(ends[0][0], ends[1][0], line.words, "quiet", is_line=True, size=10))
+    marks += _names(picture, x, y, is_narrow)
+    height = 250.0 if is_narrow else 330.0 if len(problem.objectives) < 3 else 250.0
+    return Panel(axes[0], axes[1], marks, height=height)
+
+
+def _front_axis(
+    picture: FrontPicture, metric: Metric | None, senses: Mapping[str, str],
+    limits: Mapping[str, Any], arrows: str, is_cloud: bool,
+) -> Axis:  # fmt: skip
+    """The look at the front and the named designs, with a limit that is near."""
+    if metric is None:
+        return Axis(padded(picture.values(None), 0.02, 0.02), "Evaluated designs")
+    arrow = arrows[0] if senses[metric.name] == "maximize" else arrows[1]
+    values = picture.values(metric)
+    close = values[: picture.n_front] if picture.n_front > 1 else values
+    if picture.marked is not None:
+        close = np.concatenate([close, picture.marked.metrics[metric.name]])
+    close = close[np.isfinite(close)]
+    span = float(np.ptp(close)) if len(close) else 0.0
+    line = limits.get(metric.name)
+    if line is not None and len(close):
+        near = close.min() - 0.8 * span <= line.bound <= close.max() + 0.8 * span
+        close = np.append(close, line.bound) if near else close
+    if is_cloud and len(close):
+        inside = values[: picture.n_feasible]
+        within = (inside >= close.min() - _NEAR * span) & (inside <= close.max() + _NEAR * span)
+        close = np.concatenate([close, inside[within]])
+    if _is_crowded(close):
+        ends = log_padded(close, 1.2)
+        return Axis(ends, f"{axis_label(metric)}, log scale  {arrow} better", "", is_log=True)
+    ends = padded(close)
+    unit = axis_unit(ends, metric.unit)
+    title = axis_label(Metric(metric.name, metric.sense, metric.unit, ""))
+    title = f"{title.rpartition(' (')[0]} ({unit})" if unit else title
+    return Axis(ends, f"{title}  {arrow} better", metric.unit)
+
+
+def _is_crowded(values: FloatArray) -> bool:
+    """True if a linear axis would press nine values of ten into a tenth of its length."""
+    if not len(values) or values.min() <= 0 or values.max() <= values.min():
+        return False
+    share = (np.quantile(values, 0.9) - values.min()) / (values.max() - values.min())
+    return bool(share < _CROWDED)
+
+
+def _cloud(picture: FrontPicture, x: Metric | None, y: Metric) -> Iterator[Mark]:
+    """Designs that were searched: those over a limit, then the dominated ones."""
+    n = len(picture.positions)
+    parts = {
+        "dominated": (picture.n_front, picture.n_feasible),
+        "over a limit": (picture.n_feasible, n),
+    }
+    for name, (first, last) in parts.items():
+        ids = np.arange(first, last)
+        thin = ids[np.linspace(0, len(ids) - 1, min(len(ids), MOST_DOTS)).astype(int)]
+        if not len(thin):
+            continue
+        words = f", {len(thin):,} of {len(ids):,} drawn" if len(thin) < len(ids) else ""
+        shape = "circle" if name == "dominated" else "cross"
+        yield Points(
+            picture.values(x)[thin], picture.values(y)[thin], "dim", shape, 5.0, opacity=0.45,
+            name=name + words, ids=thin.tolist(), group=name.partition(" ")[0],
+        )  # fmt: skip
+
+
+def _front_marks(picture: FrontPicture, x: Metric | None, y: Metric, step: str) -> Iterator[Mark]:
+    places = np.arange(picture.n_front)
+    xs, ys = picture.values(x)[places], picture.values(y)[places]
+    order = np.argsort(xs, kind="stable")
+    if len(picture.results.problem.objectives) == 2:
+        yield Line(xs[order], ys[order], width=1.3, step=step, group="front")
+    is_kept = np.isin(places, picture.folded.kept)[order]
+    yield Points(
+        xs[order], ys[order], size=np.where(is_kept, 8.0, 4.0),
+        opacity=np.where(is_kept, 1.0, 0.45), name="front", ids=places[order].tolist(),
+        group="front",
+    )  # fmt: skip
+    picks = [pick.place for pick in picture.picks if pick.place < picture.n_front]
+    if picks:
+        hues = [palette.PICKS.get(pick.key, "blue") for pick in picture.picks]
+        yield Points(
+            picture.values(x)[picks], picture.values(y)[picks], hues, size=14.0, is_open=True,
+            name="recommended", ids=picks, group="picks",
+        )  # fmt: skip
+    if picture.tighter is not None and x is not None:
+        across, up = (picture.tighter[metric.name] for metric in (x, y))
+        yield Points(across, up, ids=list(range(len(up))), group="tighter")
+    if picture.marked is not None and x is not None:
+        yield from _named_marks(picture, picture.marked, x, y)
+
+
+def _named_marks(
+    picture: FrontPicture, marked: MarkedDesigns, x: Metric, y: Metric
+) -> Iterator[Mark]:
+    for is_feasible in (True, False):
+        places = np.flatnonzero(marked.feasible == is_feasible)
+        if len(places):
+            yield Points(
+                marked.metrics[x.name][places], marked.metrics[y.name][places], "purple",
+                "diamond", 9.0, is_open=not is_feasible,
+                name="named design" + ("" if is_feasible else ", over a limit"),
+                ids=(len(picture.positions) + places).tolist(),
+            )  # fmt: skip
+
+
+def _names(picture: FrontPicture, x: Metric | None, y: Metric, is_narrow: bool) -> Iterator[Mark]:
+    """Names of the recommended designs, with their values where there is room, and of others."""
+    if x is None:
+        return
+    for pick in picture.picks:
+        across, up = (float(picture.values(metric)[pick.place]) for metric in (x, y))
+        more = "" if is_narrow else f"\n{format_metric(up, y, 3)}, {format_metric(across, x, 3)}"
+        hue = palette.PICKS.get(pick.key, "blue")
+        yield Label(across, up, PICK_TITLES[pick.key] + more, hue, is_bold=True, group="picks")
+    marked = picture.marked
+    for k, name in enumerate(marked.names[:_MOST_NAMES] if marked else ()):
+        assert marked is not None
+        across, up = (float(marked.metrics[metric.name][k]) for metric in (x, y))
+        if np.isfinite([across, up]).all():
+            yield Label(across, up, name, "purple")
+
+
+def bands_chart(picture: FrontPicture, is_narrow: bool = True) -> Chart | None:
+    """The choices along the front: a row per parameter, a band per value over the cost.
+
+    With two objectives a design is the choice from its cost up to that of the next one; with more
+    objectives each design takes an equal part. None with fewer than two designs to choose from.
+    """
+    problem = picture.results.problem
+    objective = problem.objectives[cost_column(problem.objectives)]
+    metric, kept = objective.metric, picture.folded.kept
+    if len(kept) < 2:
+        return None
+    costs = picture.values(metric)[kept]
+    order = np.argsort(costs, kind="stable")
+    kept, costs = kept[order], costs[order]
+    if len(problem.objectives) == 2:
+        edges = np.append(costs, costs[-1] + 0.08 * float(np.ptp(costs)))
+        axis = Axis((float(edges[0]), float(edges[-1])), axis_label(metric), metric.unit)
+        if axis_unit(axis.ends, metric.unit) != unit_text(metric.unit):
+            axis = replace(axis, title=metric_title(metric))
+    else:
+        edges = np.arange(len(kept) + 1.0)
+        axis = Axis((0.0, float(len(kept))), f"Designs to choose from, by {metric_title(metric)}",
+                    ticks=())  # fmt: skip
+    designs = problem.space.decode(picture.results.rows[picture.positions[kept]])
+    rows: dict[str, list[str]] = {}
+    for parameter in problem.space.parameters:
+        words = [setting_words(parameter.name, design[parameter.name]) for design in designs]
+        if len({text for _, text in words}) > 1:
+            title = next(title for title, text in words if text)
+            rows[title] = [text or "none" for _, text in words]
+    marks: list[Mark] = []
+    for row, (title, texts) in enumerate(rows.items()):
+        starts = [0, *(k for k in range(1, len(texts)) if texts[k] != texts[k - 1])]
+        for place, k in enumerate(starts):
+            last = starts[place + 1] if place + 1 < len(starts) else len(texts)
+            since = format_metric(float(costs[k]), metric, 3)
+            marks.append(Box(
+                (float(edges[k]), float(edges[last])), (row - 0.42, row + 0.42), "accent",
+                (0.16, 0.32)[place % 2], label=texts[k], edge="paper", id=int(kept[k]),
+                text=f"{title}: {texts[k]} from {metric_title(metric)} {since}",
+            ))  # fmt: skip
+    names = Axis((-0.5, max(len(rows), 1) - 0.5), names=list(rows))
+    panel = Panel(axis, names, marks, height=26.0 * max(len(rows), 1))
+    listed = "; ".join(
+        f"{title}: {', '.join(dict.fromkeys(texts))}" for title, texts in rows.items()
+    )
+    return Chart([panel], f"Choices along the front. {listed}")
+
+
+def convergence_chart(results: Results) -> Chart:
+    """Hypervolume against evaluations: every seed as a thin line, their mean as a thick one.
+
+    The exact front's hypervolume is 100 %, where it is known.
+    """
+    exact = results.exact_hypervolume
+    scale = 1.0 if exact is None else 100.0 / exact
+    marks: list[Mark] = []
+    last, top = 1.0, 0.0
+    for number, optimizer in enumerate(optimizer_names(results)):
+        curve = convergence(results, optimizer, 400)
+        if not len(curve.evaluations):
+            continue
+        hue = palette.SERIES[number % len(palette.SERIES)]
+        seeds = curve.seeds if curve.n_runs > 1 else ()
+        marks += [Line(curve.evaluations, scale * seed, hue, 0.6, opacity=0.6) for seed in seeds]
+        name = f"{optimizer} ({curve.n_runs} seed{'' if curve.n_runs == 1 else 's'})"
+        dash = DASHES[number % len(DASHES)]
+        marks.append(Line(curve.evaluations, scale * curve.mean, hue, 2.0, dash, name=name))
+        last = max(last, float(curve.evaluations[-1]))
+        top = max(top, float(scale * curve.seeds.max()))
+    units = [item.metric.unit for item in results.problem.objectives]
+    title = "Hypervolume" + (f" ({' · '.join(units)})" if all(units) else "")
+    if exact is not None:
+        title, top = "Hypervolume (% of the exact front's)", 100.0
+        marks.append(Line([0.0, last], [100.0, 100.0], dash="dot", name="exact front (100 %)"))
+    initial = results.definition.initial
+    if 0 < initial < last:
+        marks.append(Line([initial] * 2, [0.0, 1.06 * top], "quiet", 1.0, "dash"))
+        marks.append(Label(initial, 0.04 * top, " ← initial sample", "quiet", "start"))
+    panel = Panel(
+        Axis((0.0, last), "Evaluated designs"), Axis((0.0, 1.06 * top or 1.0), title), marks
+    )
+    return Chart(
+        [panel],
+        "Hypervolume against evaluated designs by optimizer, every seed and their mean. "
+        "The table below has the last values.",
+        f"{results.definition.name}: every seed, and their mean",
+    )
+
+
+def regret_chart(results: Results) -> Chart | None:
+    """Share of the exact front's hypervolume that is still missing; None if it is unknown."""
+    exact = results.exact_hypervolume
+    if not exact:
+        return None
+    marks: list[Mark] = []
+    low, last = 1.0, 1.0
+    for number, optimizer in enumerate(optimizer_names(results)):
+        curve = convergence(results, optimizer, 400)
+        regret = np.maximum(1.0 - curve.mean / exact, 0.0)
+        if not (regret > 0).any():
+            continue
+        low, last = min(low, float(regret[regret > 0].min())), float(curve.evaluations[-1])
+        hue, dash = palette.SERIES[number % len(palette.SERIES)], DASHES[number % len(DASHES)]
+        regret = np.where(regret > 0, regret, np.nan)
+        marks.append(Line(curve.evaluations, 100 * regret, hue, 2.0, dash, name=optimizer))
+    panel = Panel(
+        Axis((0.0, last), "Evaluated designs"),
+        Axis((100 * low / 1.2, 100.0), "Regret (%), log scale", is_log=True), marks,
+    )  # fmt: skip
+    return Chart(
+        [panel],
+        "Regret against evaluated designs: share of the exact front's hypervolume that is missing",
+    )

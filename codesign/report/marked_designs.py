@@ -1,0 +1,26 @@
+"""Designs with a name, such as the published ones, that stand beside a front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codesign.base.columns import BoolArray, FloatArray
+
+
+@dataclass(frozen=True)
+class MarkedDesigns:
+    """Designs to show by name next to a front.
+
+    Attributes:
+        names: One per design.
+        metrics: (k,) values by metric.
+        feasible: (k,) True if every limit of the campaign is kept.
+        designs: Each by parameter; None where absent.
+    """
+
+    names: Sequence[str]
+    metrics: Mapping[str, FloatArray]
+    feasible: BoolArray
+    designs: Sequence[Mapping[str, Any]] = ()

@@ -1,0 +1,426 @@
+"""The first screen in HTML: the recommendation with its reason, and the other choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from codesign.report import palette
+from codesign.report.campaign_charts import PICK_TITLES
+from codesign.report.labels import format_metric, metric_of, metric_title, unit_text
+from codesign.report.pass_account import pass_account
+from codesign.report.system_picture import limit_words
+
+if TYPE_CHECKING:
+    from codesign.base.metrics import Metric
+    from codesign.insight.evaluated_design import EvaluatedDesign
+    from codesign.search.campaign import Results
+
+_FAR, _MATTERS, _NEARLY_ALL = 2.0, 0.1, 0.995
+_MOST_FIGURES = 8
+_LONG = "\0"
+"""Mark of a row that a phone leaves out."""
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share in percent.
+
+    >>> percent(0.1234), percent(0.0004)
+    ('12.3 %', '< 0.1 %')
+    """
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.{digits}g} %"
+
+
+def signed(share: float) -> str:
+    """A relative change in percent.
+
+    >>> signed(0.123), signed(-0.004)
+    ('+12 %', '−0.4 %')
+    """
+    size = abs(100 * share)
+    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1g}"
+    return f"{'+' if share >= 0 else '−'}{text} %"
+
+
+def table_html(
+    head: Sequence[str], rows: Iterable[Sequence[str]], label: str, name: str = ""
+) -> str:
+    """A table; the first column heads its rows, the others hold numbers. Cells are HTML."""
+    cells = "".join(
+        f'<th scope="col"{" class=number" if place else ""}>{text}</th>'
+        for place, text in enumerate(head)
+    )
+    body = "".join(
+        f'<tr{" class=long" if first.startswith(_LONG) else ""}><th scope="row">'
+        f"{first.removeprefix(_LONG)}</th>"
+        + "".join(
+            text if text.startswith("<td") else f"<td class=number>{text}</td>" for text in rest
+        )
+        + "</tr>"
+        for first, *rest in rows
+    )
+    mark = f' id="{name}"' if name else ""
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f"<table{mark}><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def change_cell(metric: Metric, share: float | None) -> str:
+    """A cell with a relative change, colored by its direction."""
+    if share is None:
+        return "<td class=number>–</td>"
+    if abs(share) < 0.0005:
+        return "<td class=number>=</td>"
+    is_worse = (share < 0) == (metric.sense == "maximize")
+    return f'<td class="number {"worse" if is_worse else "better"}">{signed(share)}</td>'
+
+
+def _metric(results: Results, name: str) -> Metric:
+    return metric_of(name, results.problem.metrics)
+
+
+def _figures(results: Results, document: Mapping[str, Any], pick: Mapping[str, Any]) -> list[str]:
+    """Metrics of a recommended design with their intervals, the objectives first."""
+    position = pick["position"]
+    ends = pick.get("ranges", {}).get("intervals", {})
+    names = [
+        name for name in document["figures"]
+        if format_metric(float(results.metrics[name][position]), _metric(results, name)) != "–"
+    ][:_MOST_FIGURES]  # fmt: skip
+    cells = []
+    for name in names:
+        metric, value = _metric(results, name), float(results.metrics[name][position])
+        low, high = ends.get(name, (value, value))
+        interval = ""
+        if abs(high - low) > 0.005 * abs(value):
+            interval = (
+                f' <span class="quiet">{escape(_interval(sorted((low, high)), metric))}</span>'
+            )
+        kind = ' class="main-figure"' if name in results.problem.objective_names else ""
+        cells.append(
+            f"<div{kind}><dt>{escape(metric_title(metric))}</dt>"
+            f"<dd>{escape(format_metric(value, metric, 3))}{interval}</dd></div>"
+        )
+    return cells
+
+
+def _interval(ends: Sequence[float], metric: Metric) -> str:
+    """Both ends of an interval, with one unit where they have the same."""
+    texts = [format_metric(end, metric, 3) for end in ends]
+    numbers, units = zip(*(text.partition(" ")[::2] for text in texts), strict=True)
+    return f"{numbers[0]}–{texts[1]}" if units[0] == units[1] else "–".join(texts)
+
+
+def bound_words(evaluated: EvaluatedDesign | None) -> str:
+    """The resources that a design's time goes to, from its account."""
+    if evaluated is None:
+        return ""
+    if evaluated.pools:
+        return limit_words(evaluated.explanation.timeline)
+    one_pass = pass_account(evaluated)
+    if one_pass:
+        units = {"array and memories": one_pass["matrix_s"], "vector unit": one_pass["vector_s"]}
+        bounds = {k: x for k, x in one_pass["bounds"].items() if x > 0.02 * one_pass["matrix_s"]}
+        busy = [
+            f"{name} busy {percent(time / one_pass['pass_s'])} of the pass"
+            + (f" (bound by {', '.join(bounds)})" if name.startswith("array") and bounds else "")
+            for name, time in sorted(units.items(), key=lambda unit: -unit[1])
+            if time > 0
+        ]
+        return ", ".join(busy)
+    sums: dict[str, float] = {}
+    for row in evaluated.operators:
+        if row.get("time_s") and row.get("bound"):
+            sums[row["bound"]] = sums.get(row["bound"], 0.0) + row["time_s"]
+    total = sum(sums.values())
+    parts = [
+        f"{bound} {percent(time / total, 2)}"
+        for bound, time in sorted(sums.items(), key=lambda bound: -bound[1])
+        if time > 0.02 * total
+    ]
+    return f"operators' time: {', '.join(parts)}" if parts else ""
+
+
+def _close_words(pick: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{x['words']}: {percent(x['left'], 2)} left" if x["left"] > 0.0005
+        else f"{x['words']}: at the limit"
+        for x in pick["close"]
+    ]  # fmt: skip
+
+
+def _ratio_words(results: Results, ratios: Mapping[str, float], least: float) -> str:
+    """Changes of metrics under another model: "TDP 3× higher, throughput −12 %"."""
+    words = []
+    for name, ratio in ratios.items():
+        if abs(ratio - 1) <= least:
+            continue
+        factor = max(ratio, 1 / ratio) if ratio > 0 else 0.0
+        side = "higher" if ratio > 1 else "lower"
+        change = f"{factor:.2g}× {side}" if factor >= _FAR else signed(ratio - 1)
+        words.append(f"{metric_title(_metric(results, name))} {change}")
+    return ", ".join(words)
+
+
+def sure_words(results: Results, pick: Mapping[str, Any], omitted: Sequence[str]) -> list[str]:
+    """Sentences on how sure a recommendation is: over ranges of constants, and by other models."""
+    lines = []
+    ranges = pick.get("ranges")
+    if ranges:
+        beyond, limit = ranges["beyond"], ranges["limit"]
+        worst = (
+            f"there is no value for {limit}" if beyond is None
+            else f"{limit} is exceeded by {percent(beyond, 2)}" if beyond > 0
+            else "all limits are kept"
+        )  # fmt: skip
+        lines.append(f"Worst case of all {ranges['numbers']} uncertain constants: {worst}.")
+        shares = [
+            "all" if ranges[key] > _NEARLY_ALL else percent(ranges[key]) for key in ("kept", "best")
+        ]
+        lines.append(
+            f"{ranges['samples']} draws over their ranges: it keeps its limits in {shares[0]}, "
+            f"and no other choice is better in {shares[1]}."
+        )
+    for verdict in pick.get("verdicts", ()):
+        name = verdict["reading"][:1].upper() + verdict["reading"][1:]
+        changes = _ratio_words(results, verdict["ratios"], 0.001) or "the same numbers"
+        lines.append(f"{name}: {_choice_words(verdict)}; {changes}.")
+    return lines + [f"Not asked: {text}." for text in omitted]
+
+
+def _choice_words(verdict: Mapping[str, Any]) -> str:
+    if not verdict["feasible"]:
+        return "the choice changes, because it breaks a limit"
+    if verdict["best"]:
+        return "the choice holds"
+    return f"the choice changes: one of {verdict['n']:,} others is better in everything"
+
+
+def _warnings(results: Results, pick: Mapping[str, Any]) -> str:
+    """Badges for other models that change the choice or its numbers."""
+    badges = []
+    for verdict in pick.get("verdicts", ()):
+        changes = _ratio_words(results, verdict["ratios"], _MATTERS)
+        holds = verdict["feasible"] and verdict["best"]
+        text = changes if holds else "the choice changes"
+        if text:
+            why = f"It assumes: {verdict['assumes']}." if verdict["assumes"] else ""
+            badges.append(
+                f'<span class="badge" title="{escape(why)}">⚠ '
+                f"{escape(verdict['reading'])}: {escape(text)}</span>"
+            )
+    return "".join(badges)
+
+
+def answer_html(
+    results: Results, document: Mapping[str, Any], explained: Mapping[int, EvaluatedDesign]
+) -> str:
+    """The recommended design in full, then all recommended designs side by side."""
+    picks = document["picks"]
+    if not picks:
+        return ""
+    first = next((pick for pick in picks if pick["key"] == "knee"), picks[0])
+    title = PICK_TITLES[first["key"]]
+    hue = palette.PICKS.get(first["key"], "blue")
+    limits = [bound_words(explained.get(first["id"])), *_close_words(first)]
+    reasons = "".join(f"<li>{escape(x)}</li>" for x in filter(None, limits))
+    sure = "".join(
+        f"<li>{escape(x)}</li>" for x in sure_words(results, first, document.get("omitted", ()))
+    )
+    reason = first["reason"][:1].upper() + first["reason"][1:]
+    heading = reason if first["key"] == "best" else f"{title}: {first['reason']}"
+    return (
+        f'<article class="recommendation" style="--pick: var(--{hue})">'
+        f'<h2>{escape(heading)}</h2><p class="words">{escape(first["words"])} '
+        f'<a href="#design" data-take="{first["id"]}">#{first["id"] + 1}, details</a></p>'
+        f'<dl class="figures">{"".join(_figures(results, document, first))}</dl>'
+        f"{_warnings(results, first)}"
+        + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
+        + (f"<h3>How sure</h3><ul>{sure}</ul>" if sure else "")
+        + "</article>"
+    )
+
+
+def picks_html(
+    results: Results, document: Mapping[str, Any], explained: Mapping[int, EvaluatedDesign]
+) -> str:
+    """The recommended designs side by side: words, metrics, limits; empty if there is one."""
+    picks = document["picks"]
+    if len(picks) < 2:
+        return ""
+    positions = [pick["position"] for pick in picks]
+    head = ["", *(
+        f'<a href="#design" data-take="{pick["id"]}" style="--pick: var(--'
+        f'{palette.PICKS.get(pick["key"], "blue")})">{PICK_TITLES[pick["key"]]}</a>'
+        f'<br><span class="quiet">{escape(pick["reason"])}</span>'
+        for pick in picks
+    )]  # fmt: skip
+    rows = [
+        [_LONG + "design", *(f'<td class="words">{escape(pick["words"])}</td>' for pick in picks)]
+    ]
+    for name in document["figures"]:
+        metric = _metric(results, name)
+        values = [format_metric(float(results.metrics[name][p]), metric, 3) for p in positions]
+        if len(set(values)) > 1 or name in results.problem.objective_names:
+            rows.append([escape(metric_title(metric)), *map(escape, values)])
+    limits = [
+        "; ".join(filter(None, [bound_words(explained.get(pick["id"])), *_close_words(pick)]))
+        for pick in picks
+    ]
+    if any(limits):
+        rows.append(
+            [_LONG + "limited by", *(f'<td class="words">{escape(x)}</td>' for x in limits)]
+        )
+    warned = [_warnings(results, pick) for pick in picks]
+    if any(warned):
+        rows.append(
+            [_LONG + "under other models", *(f'<td class="words">{x}</td>' for x in warned)]
+        )
+    return table_html(head, rows, "Recommended designs side by side", "picks")
+
+
+def changes_html(results: Results, document: Mapping[str, Any]) -> str:
+    """Single changes of each recommended design with what they lose, the smallest loss first."""
+    names = [
+        name for name in document["figures"]
+        if name in (*results.problem.objective_names, "area_mm2", "unit_cost_usd",
+                    "energy_joules_per_token")
+    ]  # fmt: skip
+    metrics = [_metric(results, name) for name in names]
+    objectives = [item.metric for item in results.problem.objectives]
+
+    def loss(change: Mapping[str, Any]) -> float:
+        losses = [
+            -share if metric.sense == "maximize" else share
+            for metric in objectives
+            if (share := change["change"].get(metric.name)) is not None
+        ]
+        return float(max([0.0, *losses]))
+
+    blocks = []
+    for pick in document["picks"]:
+        ordered = sorted(
+            pick.get("changes", ()), key=lambda x: (not x["feasible"], loss(x), x["words"])
+        )
+        best = {change["subject"]: change for change in reversed(ordered)}
+        rows = []
+        for change in sorted(best.values(), key=ordered.index):
+            broken = ", ".join(
+                f"{name} by {percent(by, 2)}" for name, by in change["broken"].items()
+            )
+            limits = "kept" if change["feasible"] else f"breaks {escape(broken or 'a limit')}"
+            cells = [change_cell(metric, change["change"].get(metric.name)) for metric in metrics]
+            rows.append([escape(change["words"]), *cells, f'<td class="words">{limits}</td>'])
+        if rows:
+            title = PICK_TITLES[pick["key"]]
+            head = [
+                f"change of {title.lower()}",
+                *(escape(metric_title(m)) for m in metrics),
+                "limits",
+            ]
+            opened = " open" if pick["key"] in ("knee", "best") else ""
+            blocks.append(
+                f'<details class="inner" name="changes"{opened}><summary>{title}: {len(rows)} '
+                f"changes</summary>{table_html(head, rows, f'Changes of {title}')}</details>"
+            )
+    if not blocks:
+        return ""
+    return (
+        '<p class="hint">One change of a recommended design, everything else as it is. Of each '
+        f"parameter the change that loses least is listed.</p>{''.join(blocks)}"
+    )
+
+
+def prices_html(results: Results, document: Mapping[str, Any]) -> str:
+    """The worth of each limit: the gain in speed from 5 % more of a resource."""
+    picks, prices = document["picks"], document.get("prices", [])
+    prices = [price for price in prices if any(item["step"] > 0 for item in price["of"])]
+    if not prices or len(picks) < 2:
+        return ""
+    speed = _metric(results, document["speed"])
+    rows, idle = [], []
+    for price in prices:
+        metric = _metric(results, price["metric"])
+        if not price["exact"] and not any(item["gain"] > 0 for item in price["of"]):
+            idle.append(metric_title(metric))
+            continue
+        cells = [_price_cell(item, metric, speed, price["exact"]) for item in price["of"]]
+        rows.append([escape(metric_title(metric)), *cells])
+    unused = f" More of these gains nothing: {', '.join(idle)}." if idle else ""
+    exact = _metric(results, document["cost"])
+    lower = (
+        f"The gain is exact for {metric_title(exact)}, and a lower bound for the others."
+        if results.exact is not None else "The gain is a lower bound."
+    )  # fmt: skip
+    head = ["5 % more", *(f"{PICK_TITLES[pick['key']].lower()}" for pick in picks)]
+    return (
+        f'<p class="hint">Gain in {escape(metric_title(speed))} if a design may use 5 % more of a '
+        f"resource than it does (5 K of a temperature). Other limits stay. {lower}"
+        f"{escape(unused)}</p>" + table_html(head, rows, "Worth of each limit")
+    )
+
+
+def _price_cell(item: Mapping[str, float], metric: Metric, speed: Metric, is_exact: bool) -> str:
+    if item["step"] <= 0:
+        return "none used"
+    amount = format_metric(item["amount"], metric, 3)
+    if item["gain"] <= 0.0005 * abs(item["best"]):
+        return f'nothing<br><span class="quiet">from {escape(amount)}</span>'
+    gain = format_metric(item["gain"], speed, 3)
+    sign = "+" if speed.sense == "maximize" else "−"
+    scale, unit = (
+        (1e9, "GB") if metric.unit == "B" else (1.0, unit_text(metric.unit).replace("°C", "K"))
+    )
+    each = f"{scale * item['gain'] / item['step']:.3g} {speed.unit} per {unit or 'unit'}"
+    least = "" if is_exact else "at least "
+    return (
+        f"<b>{least}{sign}{escape(gain)}</b><br>"
+        f'<span class="quiet">from {escape(amount)}; {escape(each)}</span>'
+    )
+
+
+def misses_html(results: Results, document: Mapping[str, Any]) -> str:
+    """Named designs and values that are not on the front, each against what to choose instead."""
+    objectives = [item.metric for item in results.problem.objectives]
+    head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "change"]
+    blocks = []
+    if document.get("named_rows"):
+        rows = [
+            [escape(row["name"]), *(change_cell(m, row["shares"].get(m.name)) for m in objectives),
+             _take(row["id"]), f'<td class="words">{escape(row["words"])}</td>']
+            for row in document["named_rows"]
+        ]  # fmt: skip
+        blocks.append(
+            '<h3>Named designs</h3><p class="hint">Compared with the front design that dominates '
+            f"it by the largest margin.</p>{table_html(head, rows, 'Named designs')}"
+        )
+    misses = document.get("misses", ())
+    if misses:
+        rows = [
+            [f"{escape(miss['parameter'])} {escape(miss['value'])}",
+             *(change_cell(m, miss["shares"].get(m.name)) for m in objectives),
+             _take(miss["id"]), f'<td class="words">{escape(miss["words"])}</td>']
+            for miss in misses
+        ]  # fmt: skip
+        blocks.append(
+            '<h3>Values on no design of the front</h3><p class="hint">For each value the nearest '
+            "design that has it, one change away from a design to choose. "
+            f"“codesign explain-front {escape(results.definition.name)}” looks at all designs.</p>"
+            f"{table_html(head, rows, 'Near misses')}"
+        )
+    folded = document.get("folded_values", ())
+    if folded:
+        words = ", ".join(f"{escape(x['parameter'])} {escape(x['value'])}" for x in folded)
+        blocks.append(
+            "<h3>Values only in hidden designs</h3><p>These values are on the front only in points "
+            f"that gain at most {percent(document['tolerance'])} over a cheaper one: {words}.</p>"
+        )
+    return "".join(blocks)
+
+
+def _take(number: int | None) -> str:
+    if number is None:
+        return "–"
+    return f'<a href="#design" data-take="{number}">#{number + 1}</a>'

@@ -1,0 +1,174 @@
+"""One design in HTML: its die, where time and power go, and what else its evaluator tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from codesign.insight.uncertainty.uncertainty_results import Swing
+from codesign.report import palette
+from codesign.report.accuracy_tables import format_lines
+from codesign.report.chart import Chart
+from codesign.report.design_charts import (
+    Scales,
+    power_panel,
+    roofline_chart,
+    swing_chart,
+    time_panel,
+    traffic_chart,
+)  # fmt: skip
+from codesign.report.edge import edge_words
+from codesign.report.labels import format_value, metric_of, row_title
+from codesign.report.machine_charts import die_chart, level_words, way_panels
+from codesign.report.svg import draw
+from codesign.report.system_picture import system_picture
+
+if TYPE_CHECKING:
+    from codesign.base.evaluator import Explanation
+    from codesign.insight.evaluated_design import EvaluatedDesign
+
+WIDTH = 430.0
+"""Pixels of a chart of one design: a phone's width, and half of a desk's."""
+_MOST_SWINGS = 6
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Account:
+    """One design explained.
+
+    Attributes:
+        evaluated: The design with its explanation.
+        swings: By metric, the effect of the range of each technology's numbers.
+    """
+
+    evaluated: EvaluatedDesign
+    swings: Mapping[str, Sequence[Swing]] = field(default_factory=dict)
+
+
+def design_html(
+    account: Account, metrics: Sequence[str], scales: Scales, span_mm: float = 0.0
+) -> str:
+    """The design's charts and tables; a system has those of each pool's machine.
+
+    Args:
+        metrics: Metrics whose swings are shown.
+        scales: Axes that all designs of a page share.
+        span_mm: Width to which the dies of all designs are drawn.
+    """
+    evaluated = account.evaluated
+    blocks = [_block("Die and memories", die_chart(evaluated, span_mm), _levels_html(evaluated))]
+    if evaluated.pools:
+        picture = system_picture(evaluated)
+        links = "".join(
+            f"<li><b>{escape(link.name)}</b> {escape(', '.join(filter(None, link.words)))}</li>"
+            for link in picture.links
+        )
+        way = Chart(way_panels(picture), "The way of one request", has_legend=False)
+        blocks.append(_block("One request", way, f"<ul>{links}</ul>" if links else ""))
+    finer = []
+    for name, machine in (evaluated.pools or {"": evaluated}).items():
+        of_pool = f": a {name} machine" if name else ""
+        blocks += [_block(title + of_pool, chart) for title, chart in _main(machine, scales)]
+        finer += [_block(title + of_pool, chart) for title, chart in _finer(machine, scales)]
+        formats = format_lines(machine)
+        if formats:
+            finer.append(f"<h4>Accuracy of the formats{of_pool}</h4>{_formats_html(formats)}")
+    finer += [
+        _block(f"What moves {metric_of(name, evaluated.known_metrics).name.replace('_', ' ')}",
+               swing_chart(metric_of(name, evaluated.known_metrics), evaluated.metrics[name],
+                           account.swings[name][:_MOST_SWINGS]))
+        for name in metrics
+        if account.swings.get(name)
+    ]  # fmt: skip
+    warnings = [
+        f'<p class="warning">{escape(text)}</p>' for text in above_tdp(evaluated.explanation)
+    ]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in evaluated.notes)
+    if notes:
+        finer.append(f"<h4>Assumptions</h4><ul class=notes>{notes}</ul>")
+    more = "".join(filter(None, finer))
+    details = (
+        f"<details class=inner><summary>Roofline, traffic, assumptions</summary>{more}</details>"
+    )
+    return "".join([*filter(None, blocks), *warnings, details if more else ""])
+
+
+def _block(title: str, chart: Chart | None, after: str = "") -> str:
+    if chart is None and not after:
+        return ""
+    return f"<h4>{escape(title)}</h4>{draw(chart, WIDTH) if chart else ''}{after}"
+
+
+_Charts = list[tuple[str, Chart]]
+
+
+def _main(evaluated: EvaluatedDesign, scales: Scales) -> _Charts:
+    panels = {
+        "Time by operator and what bounds it": time_panel(evaluated, scales),
+        "Power by component": power_panel(evaluated, scales),
+    }
+    return [(title, Chart([panel], title)) for title, panel in panels.items() if panel]
+
+
+def _finer(evaluated: EvaluatedDesign, scales: Scales) -> _Charts:
+    draws: dict[str, Callable[[EvaluatedDesign, Scales], Chart | None]] = {
+        "Roofline": roofline_chart, "Traffic by memory level": traffic_chart,
+    }  # fmt: skip
+    charts = {title: make(evaluated, scales) for title, make in draws.items()}
+    return [(title, chart) for title, chart in charts.items() if chart]
+
+
+def _levels_html(evaluated: EvaluatedDesign) -> str:
+    """Memory levels in words, and the edge that they take."""
+    machines = (evaluated.pools or {"": evaluated}).items()
+    lines = [
+        f'<li><span class="swatch" style="background:var(--'
+        f'{palette.PARTS.get(str(level["name"]), "orange")})"></span><span>'
+        f"<b>{escape(' '.join(filter(None, [pool, row_title(level)])))}</b> "
+        f"{escape(level_words(level))}</span></li>"
+        for pool, machine in machines
+        for level in machine.levels
+    ]
+    edges = [
+        f"Edge for memory{f' of a {pool} machine' if pool else ''}: {words}."
+        for pool, machine in machines
+        if (words := edge_words(machine))
+    ]
+    foot = f'<p class="hint">{escape(" ".join(edges))}</p>' if edges else ""
+    return (f'<ul class="levels">{"".join(lines)}</ul>' if lines else "") + foot
+
+
+def _formats_html(lines: Sequence[Sequence[Any]]) -> str:
+    rows = "".join(
+        f"<tr><th scope=row>{escape(str(measure))}</th><td>{escape(str(value))}</td>"
+        f"<td>{escape(str(interval))}</td>"
+        f'<td title="{escape(str(source))}">{escape(str(basis))}</td></tr>'
+        for measure, value, interval, basis, source in lines
+    )
+    head = "".join(f"<th scope=col>{x}</th>" for x in ("measure", "value", "interval", "basis"))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def above_tdp(explanation: Explanation) -> list[str]:
+    """Sentences on components that draw more on average than their TDP.
+
+    A TDP is a component's energy in the time that it needs by itself; an average is over the time
+    of the whole work. So the average is above the TDP where the model lets a component work in
+    less time than it needs.
+    """
+    sentences = []
+    for row in explanation.power:
+        tdp, average = row.get("tdp_watts"), row.get("average_watts")
+        if not tdp or average is None or average <= tdp * (1 + _ROUNDING):
+            continue
+        why = explanation.timing_notes.get(row["name"])
+        numbers = f"{format_value(average, 'W', 3)} on average, {format_value(tdp, 'W', 3)} at TDP"
+        reason = f"The evaluator assumes: {why}" if why else "The assumptions below do not say why"
+        sentences.append(
+            f"{row_title(row)}: {numbers}. Its energy is counted, and spread over less time than "
+            f"it needs at its TDP. {reason}."
+        )
+    return sentences

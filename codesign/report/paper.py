@@ -1,0 +1,230 @@
+"""Write charts as files for paper: SVG, PDF with fonts embedded, PNG; no browser is needed.
+
+The same chart gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign.base.errors import InputError, needing_extra
+from codesign.base.files import ending_of, replacing
+from codesign.report import palette
+from codesign.report.chart import Chart
+from codesign.report.design_charts import breakdown_chart, roofline_chart, scales_of
+from codesign.report.drawing import MM_PER_INCH, USUAL_WIDTH_MM, check_format, is_column
+from codesign.report.edge import edge_words
+from codesign.report.exports.observed import progress_words
+from codesign.report.labels import evaluator_words, row_title, spoken_design
+from codesign.report.machine_charts import die_chart, level_words, system_chart
+from codesign.report.svg import FONT, draw, hatch_patterns, wrap
+from codesign.report.system_picture import system_picture
+
+if TYPE_CHECKING:
+    from codesign.report.chosen import ChosenDesign
+    from codesign.search.campaign import Results
+
+PIXELS_PER_MM = 96.0 / MM_PER_INCH
+_USUAL_DPI, _PRINT_DPI = 160.0, 300.0
+_MARGIN = 6.0
+
+
+def save_chart(
+    chart: Chart,
+    path: Path,
+    results: Results,
+    width_mm: float | None = None,
+    title: str = "",
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write a chart of a campaign, with a title that says how its numbers were made.
+
+    Args:
+        path: File that ends in ``.svg``, ``.pdf`` or ``.png``.
+        results: Results of the campaign; the title says if it has not ended.
+        width_mm: Width in print; both columns of a page if None.
+        title: First lines of the title; those of the chart if empty.
+        notes: Lines below the chart.
+
+    Raises:
+        InputError: The format is unknown, or the file cannot be written.
+        MissingExtraError: What converts to PDF and PNG is not installed.
+    """
+    width, _ = width_of(width_mm)
+    drawing = titled(chart, width, _header(results, title or chart.title), notes)
+    return save_svg([(drawing, 0.0, 0.0)], path, width, width_mm is not None)
+
+
+def _header(results: Results, title: str) -> list[str]:
+    """A title with the evaluator; it says if the campaign has not ended."""
+    state = [f"NOT FINISHED: {progress_words(results)}"] if results.is_partial else []
+    return [title, evaluator_words(results.reading), *state]
+
+
+def titled(chart: Chart, width: float, lines: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """A chart with title lines above and notes below it, as one ``svg`` element."""
+    room = width - 2 * _MARGIN
+    header = wrap("\n".join(filter(None, lines)), room, 12.0).split("\n")
+    body, top = draw(chart, room), 15.0 * len(header) + 12.0
+    bottom = top + _height(body) + 6.0
+    footer = wrap("\n".join(notes), room, 10.0).split("\n") if notes else []
+    texts = [
+        *((width / 2, 16 + 15 * i, "middle", 12, line) for i, line in enumerate(header)),
+        *((_MARGIN, bottom + 10 + 13 * i, "start", 10, line) for i, line in enumerate(footer)),
+    ]
+    words = "".join(
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+        f'fill="var(--ink)">{escape(line)}</text>'
+        for x, y, anchor, size, line in texts
+    )
+    high = bottom + 13.0 * len(footer) + (4.0 if footer else 0.0)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1f} {high:.1f}">{words}'
+        f'<g transform="translate({_MARGIN:.1f} {top:.1f})">{_sized(body)}</g></svg>'
+    )
+
+
+def save_svg(
+    pieces: Sequence[tuple[str, float, float]], path: Path, width: float, is_print: bool,
+    height: float = 0.0,
+) -> Path:  # fmt: skip
+    """Write drawings that stand on one sheet, each at its place in pixels.
+
+    Args:
+        is_print: Pixels for print, not for a screen.
+        height: Height of the sheet; as high as its drawings if 0.
+    """
+    form = ending_of(path)
+    check_format(form)
+    bottom = max([height, *(y + _height(text) for text, _, y in pieces)]) + 2.0
+    inside = "".join(
+        f'<g transform="translate({x:.1f} {y:.1f})">{_sized(text)}</g>' for text, x, y in pieces
+    )
+    text = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.1f}" height="{bottom:.1f}" '
+        f'viewBox="0 0 {width:.1f} {bottom:.1f}" font-family="{FONT}">{hatch_patterns()}'
+        f'<rect width="100%" height="100%" fill="var(--paper)"/>{inside}</svg>'
+    )
+    text = re.sub(r' data-[a-z]+="[^"]*"', "", text)
+    text = re.sub(r"var\(--(\w+)\)", lambda hue: palette.LIGHT[hue[1]], text)
+    with replacing(path) as unfinished:
+        if form == "svg":
+            unfinished.write_text(text + "\n", encoding="utf-8")
+            return path
+        with needing_extra("a figure as PDF or PNG", "report"):
+            import vl_convert
+        dpi = _PRINT_DPI if is_print else _USUAL_DPI
+        # Screens have 96 pixels an inch; a PDF has 72 points.
+        unfinished.write_bytes(
+            vl_convert.svg_to_pdf(text) if form == "pdf"
+            else vl_convert.svg_to_png(text, scale=dpi / 96.0, ppi=dpi)
+        )  # fmt: skip
+    return path
+
+
+def width_of(width_mm: float | None) -> tuple[float, bool]:
+    """Width in pixels, and True if it is one column of a page."""
+    mm = USUAL_WIDTH_MM if width_mm is None else width_mm
+    return mm * PIXELS_PER_MM, is_column(mm)
+
+
+def _height(text: str) -> float:
+    box = re.match(r'<svg [^>]*viewBox="0 0 [\d.]+ ([\d.]+)"', text)
+    return float(box[1]) if box else 0.0
+
+
+def _sized(text: str) -> str:
+    """A drawing with the size of its view box, as it has inside another one."""
+    return re.sub(
+        r'^<svg ([^>]*)viewBox="0 0 ([\d.]+) ([\d.]+)"',
+        r'<svg \1viewBox="0 0 \2 \3" width="\2" height="\3"', text,
+    )  # fmt: skip
+
+
+def design_chart(kind: str, chosen: ChosenDesign, is_narrow: bool) -> tuple[Chart, list[str]]:
+    """The chart of a design, and the lines below it.
+
+    Args:
+        kind: ``roofline``, ``breakdown``, ``hierarchy`` or ``system``.
+
+    Raises:
+        InputError: The evaluator reports nothing that such a chart shows.
+    """
+    evaluated = chosen.evaluated
+    if kind == "system":
+        if not chosen.pools:
+            raise InputError(
+                "expected a design of a space with pools, got one machine; 'hierarchy' draws it",
+                chosen.title,
+            )
+        links = [f"{x.name}: {', '.join(filter(None, x.words))}" for x in
+                 system_picture(evaluated).links]  # fmt: skip
+        return system_chart(evaluated, is_narrow), links
+    scales = scales_of([evaluated])
+    chart = {
+        "roofline": lambda: roofline_chart(evaluated, scales),
+        "breakdown": lambda: breakdown_chart(evaluated, scales),
+        "hierarchy": lambda: die_chart(evaluated),
+    }[kind]()
+    if chart is None:
+        name = evaluated.inputs["evaluator"]
+        raise InputError(
+            f"evaluator {name!r} reports no {_NEEDED[kind]} of a design; npu and simulation do",
+            chosen.title,
+        )
+    if kind != "hierarchy":
+        return replace(chart, columns=1) if is_narrow else chart, []
+    notes = [f"{row_title(level)}: {level_words(level)}" for level in evaluated.levels]
+    edge = edge_words(evaluated)
+    return chart, notes + ([f"edge for memory: {edge}"] if edge else [])
+
+
+_NEEDED = {
+    "roofline": "work and traffic", "breakdown": "time and power", "hierarchy": "areas",
+}  # fmt: skip
+
+
+def save_design_chart(
+    kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None = None
+) -> Path:
+    """Write a chart of a design; see :func:`design_chart` and :func:`save_chart`."""
+    chart, notes = design_chart(kind, chosen, width_of(width_mm)[1])
+    return save_chart(chart, path, chosen.results, width_mm, design_title(kind, chosen), notes)
+
+
+def design_title(kind: str, chosen: ChosenDesign) -> str:
+    """The title of a chart of a design: its campaign, its words, and whether it breaks a limit."""
+    broken = " (breaks a limit)" if chosen.evaluated.broken else ""
+    words = spoken_design(chosen.evaluated.space, chosen.evaluated.design)
+    return f"{chosen.title}: {kind}{broken}\n{words}"
+
+
+SHEET_WIDTHS_MM = (89.0, 183.0)
+"""One column of a page and both: 3.5 in and 7.2 in."""
+
+
+def save_sheet(
+    rows: Sequence[tuple[str, Results, Callable[[bool], tuple[Chart, Sequence[str]]]]], path: Path
+) -> Path:
+    """Write many charts on one sheet: a row for each, a column for each of ``SHEET_WIDTHS_MM``.
+
+    Args:
+        rows: Title, results and maker of each chart; the maker takes True for one column.
+    """
+    pieces = []
+    top = 0.0
+    for title, results, make in rows:
+        left, high = 0.0, 0.0
+        for width_mm in SHEET_WIDTHS_MM:
+            width, is_narrow = width_of(width_mm)
+            chart, notes = make(is_narrow)
+            drawing = titled(chart, width, _header(results, title), notes)
+            pieces.append((drawing, left, top))
+            left, high = left + width, max(high, _height(drawing))
+        top += high + 12.0
+    return save_svg(pieces, path, left, is_print=True)

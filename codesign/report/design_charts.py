@@ -212,7 +212,8 @@ def _sides_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
         Bars(places + shift, [row.get(f"{side}_s", 0.0) for row in rows], height=0.34,
              hue=palette.BOUNDS[side], hatch=HATCHES.get(side, ""), name=side,
              texts=[
-                 f"{row['name']}: {format_value(row.get(f'{side}_s'), 's')} of {side}" for row in rows
+                 f"{row['name']}: {format_value(row.get(f'{side}_s'), 's')} of {side}"
+                 for row in rows
              ])
         for side, shift in (("compute", -0.18), ("memory", 0.18))
     ]  # fmt: skip

@@ -58,6 +58,11 @@ class Slider:
         """True if the limit is an upper one."""
         return self.metric.sense == "minimize"
 
+    @property
+    def title(self) -> str:
+        """The metric and the side on which it is limited."""
+        return f"{metric_title(self.metric)} at {'most' if self.is_most else 'least'}"
+
     def words(self, bound: float) -> str:
         """The limit in words."""
         return f"{'≤' if self.is_most else '≥'} {format_metric(bound, self.metric)}"
@@ -105,7 +110,7 @@ def limit_document(
         "sliders": [
             {
                 "name": slider.metric.name,
-                "title": f"{metric_title(slider.metric)} at {'most' if slider.is_most else 'least'}",
+                "title": slider.title,
                 "texts": [slider.words(bound) for bound in slider.bounds],
             }
             for slider in sliders

@@ -35,6 +35,8 @@ _HATCHES = {
     "exchange": "x",
 }
 _KINDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
+_BETWEEN = ("uncore", "filler below layers")
+"""Parts that fill the silicon between blocks."""
 _CORES = ("array", "vector", "on_chip")
 
 
@@ -63,6 +65,9 @@ class DiePlan:
         blocks: Blocks on the die with the areas of the account.
         memories: Stacks outside, by the name of their level.
         is_edge_to_scale: Interfaces have the lengths that they take; otherwise they fill the side.
+        n_dies: Dies that the silicon is cut into, side by side.
+        layers: Number of SRAM layers that are stacked on the dies; empty without any.
+        layer_mm2: Area of one layer over all dies.
     """
 
     width_mm: float
@@ -70,6 +75,9 @@ class DiePlan:
     blocks: tuple[Rectangle, ...]
     memories: tuple[Rectangle, ...]
     is_edge_to_scale: bool
+    n_dies: int = 1
+    layers: tuple[int, ...] = ()
+    layer_mm2: float = 0.0
 
 
 def level_words(level: Mapping[str, Any]) -> str:
@@ -95,10 +103,12 @@ def level_words(level: Mapping[str, Any]) -> str:
 
 def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     """The floor plan of a design's die; None if the evaluator gives no areas."""
+    rows = [row for row in evaluated.costs if row.get("area_mm2")]
+    layers = [row for row in rows if row.get("part") == "stacked layers"]
     areas = {
         str(row.get("part")): (row_title(row), float(row["area_mm2"]))
-        for row in evaluated.costs
-        if row.get("area_mm2")
+        for row in rows
+        if row not in layers
     }
     total = sum(area for _, area in areas.values())
     if not total:
@@ -116,12 +126,11 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     height = max(float(np.sqrt(total * _DIE_ASPECT)), min(longest, float(np.sqrt(total * 2.0))))
     width = total / height
     cores = [(name, *areas[name]) for name in _CORES if name in areas]
+    edges = {f"{level['name']} interface" for level, *_ in strips}
     cores += [
         (part, title, area)
         for part, (title, area) in areas.items()
-        if part not in _CORES
-        and part != "uncore"
-        and not any(part == f"{s[0]['name']} interface" for s in strips)
+        if part not in (*_CORES, *_BETWEEN, *edges)
     ]
     for is_to_scale in (True, False):
         blocks = [
@@ -144,9 +153,12 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
         y -= gap
         blocks.append(Rectangle(name, title, (left, right), (y - high, y)))
         y -= high
+    n_dies = int(rows[0].get("n_dies") or 1)
     return DiePlan(
-        width, height, tuple(blocks), tuple(_memories(strips, blocks, width)), is_to_scale
-    )
+        width, height, tuple(blocks), tuple(_memories(strips, blocks, width)), is_to_scale, n_dies,
+        tuple(int(row["n_dies"]) // n_dies for row in layers)[:1],
+        sum(float(row["area_mm2"]) / int(row["n_dies"]) * n_dies for row in layers),
+    )  # fmt: skip
 
 
 def _strips(
@@ -198,7 +210,10 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     if plan is None:
         return None
     levels = {str(level["name"]): level for level in evaluated.levels}
-    die = f"die {plan.width_mm:.3g} × {plan.height_mm:.3g} mm"
+    die_height = plan.height_mm / plan.n_dies
+    die = f"die {plan.width_mm:.3g} × {die_height:.3g} mm" if plan.n_dies == 1 else (
+        f"{plan.n_dies} dies, each {plan.width_mm:.3g} × {die_height:.3g} mm"
+    )  # fmt: skip
     marks: list[Mark] = [
         Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3,
             text=f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore")
@@ -213,6 +228,17 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             "x" if block.name != name else "", label=block.title if name == block.name else "",
             text=words,
         ))  # fmt: skip
+    marks += [
+        Line([0.0, plan.width_mm], [k * die_height] * 2, width=1.6) for k in range(1, plan.n_dies)
+    ]
+    for layers in plan.layers:
+        words = f"{layers} stacked SRAM layer{'' if layers == 1 else 's'}"
+        share = float(np.sqrt(plan.layer_mm2 / (plan.width_mm * plan.height_mm)))
+        x, y = ((0.5 * (1 - share) * side, 0.5 * (1 + share) * side)
+                for side in (plan.width_mm, plan.height_mm))  # fmt: skip
+        marks.append(Box(x, y, "green", 0.12, dash="dash", edge="green",
+                         text=f"{words}, each of {plan.layer_mm2:.4g} mm²"))  # fmt: skip
+        marks.append(Label(0.0, -3.4, f"dashed: {words}", "green", "start", size=10))
     for stack in plan.memories:
         level = levels[stack.name]
         marks.append(Box(
@@ -229,7 +255,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
         Label(5.6, -1.4, "5 mm", "quiet", "start", size=10),
         Label(middle, plan.height_mm + 1.4, die, "quiet", "middle", size=10),
     ]  # fmt: skip
-    y = (-3.0, plan.height_mm + 2.6)
+    y = (-5.0 if plan.layers else -3.0, plan.height_mm + 2.6)
     hidden = [Axis(ends, is_hidden=True) for ends in (x, y)]
     return Panel(hidden[0], hidden[1], marks, title, height=300.0, is_to_scale=True)
 

@@ -102,11 +102,14 @@ def save_svg(
     form = ending_of(path)
     check_format(form)
     bottom = max([height, *(y + _height(text) for text, _, y in pieces)]) + 2.0
+    # Screens have 96 pixels an inch; a PDF has 72 points.
+    unit = 72.0 / 96.0 if form == "pdf" else 1.0
     inside = "".join(
         f'<g transform="translate({x:.1f} {y:.1f})">{_sized(text)}</g>' for text, x, y in pieces
     )
     text = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.1f}" height="{bottom:.1f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{unit * width:.2f}" '
+        f'height="{unit * bottom:.2f}" '
         f'viewBox="0 0 {width:.1f} {bottom:.1f}" font-family="{FONT}">{hatch_patterns()}'
         f'<rect width="100%" height="100%" fill="var(--paper)"/>{inside}</svg>'
     )
@@ -119,12 +122,20 @@ def save_svg(
         with needing_extra("a figure as PDF or PNG", "report"):
             import vl_convert
         dpi = _PRINT_DPI if is_print else _USUAL_DPI
-        # Screens have 96 pixels an inch; a PDF has 72 points.
         unfinished.write_bytes(
-            vl_convert.svg_to_pdf(text) if form == "pdf"
+            _ordered(vl_convert.svg_to_pdf(text)) if form == "pdf"
             else vl_convert.svg_to_png(text, scale=dpi / 96.0, ppi=dpi)
         )  # fmt: skip
     return path
+
+
+def _ordered(pdf: bytes) -> bytes:
+    """A PDF with the names in each of its dictionaries in order: the writer shuffles them.
+
+    The lines of a dictionary change places only, so no object moves.
+    """
+    entries = rb"(?:[ \t]+/\w+ \d+ 0 R\n){2,}"
+    return re.sub(entries, lambda found: b"".join(sorted(found[0].splitlines(True))), pdf)
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:

@@ -6,6 +6,7 @@ const SCOPES = {
   named: ["named designs", () => range(D.designs.n, total())],
   all: ["all designs of the page", () => range(0, total())],
 };
+const ARROWS = { ascending: " ▲", descending: " ▼", none: "" };
 const MAIN = ["batch_size", "tokens_per_joule_tdp"];
 
 // "hbf tdp<500": every word must occur, every limit must hold.
@@ -58,7 +59,7 @@ function showTable() {
   const { ids, problem } = tableIds(), focused = document.activeElement && { ...document.activeElement.dataset };
   const head = columns().map((column) => {
     const sorted = column.title === state.sortBy ? (state.sortUp ? "ascending" : "descending") : "none";
-    return `<th scope="col" aria-sort="${sorted}" class="${column.cell || ""}" title="${escapeHtml(column.hint || "")}"><button type="button" data-sort="${escapeHtml(column.title)}">${escapeHtml(column.title)}${{ ascending: " ▲", descending: " ▼", none: "" }[sorted]}</button></th>`;
+    return `<th scope="col" aria-sort="${sorted}" class="${column.cell || ""}" title="${escapeHtml(column.hint || "")}"><button type="button" data-sort="${escapeHtml(column.title)}">${escapeHtml(column.title)}${ARROWS[sorted]}</button></th>`;
   }).join("");
   $("rows").tHead.innerHTML = `<tr><th scope="col"><span class="unseen">selected</span><span aria-hidden="true">✓</span></th><th scope="col"><span class="unseen">compare</span></th>${head}</tr>`;
   $("rows").tBodies[0].innerHTML = ids.slice(0, state.nShown).map(rowHtml).join("");

@@ -53,13 +53,6 @@ def test_a_thinned_page_keeps_the_whole_front_and_evenly_spaced_others(results):
         assert np.ptp(np.diff(ranks)) <= 1
 
 
-def test_a_thinned_page_knows_how_many_dominated_designs_there_are(results):
-    there = len(np.unique(results.rows[results.feasible], axis=0)) - len(results.front())
-    thinned = carry(results, len(results.front()) + 6)
-    assert thinned.n_feasible - thinned.n_front < there
-    assert design_document(results, thinned, None)["of_dominated"] == there
-
-
 def test_nothing_is_thinned_that_fits(results, with_observations):
     whole = carry(results)
     n = len(whole.positions)
@@ -95,16 +88,26 @@ def test_the_columns_hold_the_settings_and_the_very_numbers(results):
     shown = [stacks["values"][code] for code in stacks["codes"]]
     assert shown == [str(design["tier1_stacks"]) for design in decoded]
     wanted = results.metrics["tdp_watts"][carried.positions]
-    assert found["metrics"]["tdp_watts"].tolist() == wanted.tolist()
+    assert found["values"]["tdp_watts"].tolist() == wanted.tolist()
 
 
 def test_what_breaks_a_limit_says_which_and_by_how_much(results):
     carried = carry(results)
-    found = design_document(results, carried, None)["broken"]
-    hot = next(i for i, text in enumerate(found) if text.startswith("tdp_watts"))
-    position = carried.positions[carried.n_feasible + hot]
-    over = results.metrics["tdp_watts"][position] / 700 - 1
-    assert found[hot] == f"tdp_watts <= 700 (by {100 * over:.1f} %)"
+    notes = design_document(results, carried, None)["notes"]
+    hot = next(i for i, text in enumerate(notes) if text.startswith("It breaks tdp_watts"))
+    over = results.metrics["tdp_watts"][carried.positions[hot]] / 700 - 1
+    assert hot >= carried.n_feasible
+    assert notes[hot] == f"It breaks tdp_watts <= 700 (by {100 * over:.1f} %)."
+
+
+def test_a_dominated_design_says_by_which_of_the_front(results):
+    carried = carry(results)
+    notes = design_document(results, carried, None)["notes"]
+    assert notes[: carried.n_front] == [""] * carried.n_front
+    place = next(i for i, text in enumerate(notes) if text.startswith("It is dominated by #"))
+    number = int(notes[place].partition("#")[2].split(",")[0].split(" ")[0])
+    mine, other = (results.objectives[carried.positions[i]] for i in (place, number - 1))
+    assert (other <= mine).all() and (other < mine).any()
 
 
 @pytest.mark.parametrize(

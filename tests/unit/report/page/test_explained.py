@@ -1,4 +1,4 @@
-"""Which designs of a page are explained, and how much room that takes."""
+"""Explained designs of a page, and the room that they take."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.evaluator import Explanation
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
+from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page import explained as module
-from codesign.report.page.carried_designs import Named, carry
+from codesign.report.page.carried_designs import carry
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
 
 
@@ -47,9 +48,9 @@ def explained(results, asked):
     return make
 
 
-def _named(results, *names) -> Named:
+def _named(results, *names) -> MarkedDesigns:
     designs = [results.problem.space.designs.get(name, {}) for name in names]
-    return Named(names, designs, {}, np.ones(len(names), dtype=bool))
+    return MarkedDesigns(names, {}, np.ones(len(names), dtype=bool), designs)
 
 
 def test_every_design_of_the_front_is_explained_once(explained, results, asked):
@@ -98,8 +99,8 @@ def test_each_design_gets_its_own_swings(explained, results):
             for i in range(len(designs))
         ]
 
-    accounts = _unpacked(explained(vary=vary).within(1e6))
-    lows = [account["swings"]["tdp_watts"][0]["low"] for account in accounts.values()]
+    accounts = explained(vary=vary).accounts(1_000)
+    lows = [account.swings["tdp_watts"][0].at_low for account in accounts.values()]
     assert lows == [float(i) for i in range(len(results.front()))]
 
 
@@ -126,11 +127,11 @@ def test_a_design_that_is_not_on_the_page_is_named(results, name, error, said):
     assert said in str(raised.value)
 
 
-def test_an_account_of_an_ordinary_design_takes_less_than_three_kilobytes(results):
+def test_an_account_of_an_ordinary_design_takes_less_than_six_kilobytes(results):
     def explain(design):
         return api.evaluate(
             design=design, space=results.problem.space, evaluator=results.problem.evaluator
         )
 
     found = Explained(results, carry(results), None, [], [], Explainer(explain))
-    assert len(found.within(1e6)) / len(results.front()) < 3_000
+    assert len(found.within(1e6)) / len(results.front()) < 6_000

@@ -82,7 +82,8 @@ def test_a_change_is_what_its_evaluation_says(results, judged):
     position = int(folded_front(results).positions[item["id"]])
     design = results.problem.space.decode(results.rows[[position]])[0]
     change = next(one for one in item["changes"] if one["subject"] == "dataflow")
-    new = change["words"].split(" → ")[1]
+    spoken = {"weight-stationary": "ws", "output-stationary": "os", "input-stationary": "is"}
+    new = spoken[change["words"].split(" → ")[1]]
     row = results.problem.space.encode(
         {k: new if k == "dataflow" else v for k, v in design.items() if v is not None}
     )
@@ -115,16 +116,11 @@ def test_of_a_life_less_is_priced_and_of_all_others_more(judged):
         assert all(item["step"] > 0 and item["gain"] >= 0 for item in items[name]), name
 
 
-def test_values_that_the_front_lacks_are_worse_than_its_design(results, judged):
-    folded = folded_front(results)
+def test_values_that_the_front_lacks_are_worse_than_its_design(judged):
     assert judged["misses"]
     for miss in judged["misses"]:
-        position = folded.positions[miss["id"]]
-        worse = [
-            miss["metrics"]["tdp_watts"] / results.metrics["tdp_watts"][position],
-            results.metrics["throughput_tokens_per_s"][position]
-            / miss["metrics"]["throughput_tokens_per_s"],
-        ]
+        shares = miss["shares"]
+        worse = [1 + shares["tdp_watts"], 1 / (1 + shares["throughput_tokens_per_s"])]
         assert min(worse) >= 1 / 1.021  # up to the tolerance
 
 

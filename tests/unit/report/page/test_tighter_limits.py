@@ -1,4 +1,6 @@
-"""The document of the sliders: what is carried, and what is said if it cannot be."""
+"""Answers of the sliders: they are the filter and the rules of Python, looked up."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
@@ -7,7 +9,9 @@ import pytest
 
 from codesign.report.page import tighter_limits
 from codesign.report.page.tighter_limits import limit_document
+from codesign.report.picks import recommended
 from codesign.search.enumeration import kept_front
+from codesign.search.pareto import fold
 
 
 @pytest.fixture(scope="module")
@@ -19,45 +23,68 @@ def results(make_results):
     return replace(made, problem=replace(made.problem, space=made.problem.space.fix(few)))
 
 
-def test_every_point_is_there_with_its_numbers_to_the_last_bit(results, tmp_path):
-    kept = kept_front(results.problem, ["area_mm2"], tmp_path)
-    document = limit_document(results, kept)
-    assert document["metrics"] == ["throughput_tokens_per_s", "tdp_watts", "area_mm2"]
-    metrics = results.problem.evaluate(kept.front.representatives()).metrics
-    for name in document["metrics"]:
-        assert np.array_equal(document["values"][name], metrics[name])
-    assert len(document["words"]) == len(kept)
-    assert document["short"]["hbm4_12h"] == "HBM4"
-    assert document["hint"] == ""
-    has_lpddr = ["LPDDR" in words for words in document["words"]]
-    assert [family == "LPDDR" for family in document["uncharged"]] == has_lpddr
-    assert any(has_lpddr) and not all(has_lpddr)
+@pytest.fixture(scope="module")
+def kept(results, tmp_path_factory):
+    return kept_front(results.problem, ["area_mm2"], tmp_path_factory.mktemp("kept"))
 
 
-def test_ranges_of_every_point_are_carried_if_there_are_draws_enough(
-    results, tmp_path, monkeypatch
+@pytest.fixture(scope="module")
+def document(results, kept):
+    return limit_document(results, kept, {})
+
+
+def _bounds(document, results, kept, key):
+    """The limits that a key of the table stands for."""
+    sliders = tighter_limits._sliders(results, kept)
+    places = (entry.split(":") for entry in key.split(",") if entry)
+    return {sliders[int(i)].metric.name: sliders[int(i)].bounds[int(p)] for i, p in places}
+
+
+def test_every_answer_is_the_front_within_its_limits_and_what_is_recommended_there(
+    document, results, kept
 ):
-    kept = kept_front(results.problem, ["area_mm2"], tmp_path)
-    assert limit_document(results, kept)["ranges"] is None
-    ranges = limit_document(results, kept, 60)["ranges"]
-    assert ranges["samples"] == 60
-    assert set(ranges["values"]) == {"tdp_watts", "area_mm2"}  # nothing moves the throughput
-    for rows in ranges["values"].values():
-        assert np.shape(rows) == (len(kept), len(ranges["levels"]))
-        assert (np.diff(rows, axis=1) >= 0).all()
-    monkeypatch.setattr(tighter_limits, "_MOST_DRAWN", 49 * len(kept))
-    assert limit_document(results, kept, 60)["ranges"] is None
+    points, objectives = document["points"], results.problem.objectives
+    keys = list(document["table"])
+    assert sum("," in key for key in keys) > len(keys) / 2
+    for key in [*keys[:20], *keys[:: len(keys) // 40]]:
+        answer = document["answers"][document["table"][key]]
+        front = kept.within(_bounds(document, results, kept, key))
+        minimized = kept.front.objectives[front, : kept.n_objectives]
+        # Equal points of different designs: the first one stands for all.
+        values = np.column_stack([points["values"][item.metric.name] for item in objectives])
+        drawn = results.problem.flipped(values[answer["front"]])
+        order = np.lexsort(drawn.T)
+        assert np.array_equal(drawn[order], minimized[np.lexsort(minimized.T)])
+        under = fold(minimized, 1)
+        picks = recommended(objectives, minimized, np.flatnonzero(under == np.arange(len(front))))
+        assert [pick["key"] for pick in answer["picks"]] == [pick.key for pick in picks]
+        places = [results.problem.flipped(values[pick["point"]]) for pick in answer["picks"]]
+        assert np.array_equal(places, [minimized[pick.place] for pick in picks])
+
+
+def test_limits_that_nothing_keeps_say_so(document):
+    empty = [answer for answer in document["answers"] if not answer["front"]]
+    assert empty and empty[0]["text"] == "No design keeps these limits together."
+    assert empty[0]["picks"] == []
+
+
+def test_a_point_that_is_not_on_the_page_has_the_command_that_explains_it(document):
+    points = document["points"]
+    assert set(points["ids"]) == {None}
+    assert points["commands"][0].startswith("codesign evaluate --campaign by-hand --set ")
+    assert "hbm4_12h" not in " ".join(points["words"])
 
 
 def test_without_any_front_a_line_says_how_to_get_one(results):
-    assert limit_document(results, None) == {
+    assert limit_document(results, None, {}) == {
+        "sliders": [],
         "hint": "Sliders for shoreline, area, unit cost, time to first token, junction temperature "
-        "come with “codesign enumerate by-hand --keep usual”."
+        "come with “codesign enumerate by-hand --keep usual”.",
     }
 
 
-def test_more_points_than_a_page_carries_are_left_out_with_a_word(results, tmp_path, monkeypatch):
+def test_more_points_than_a_page_carries_are_left_out_with_a_word(results, kept, monkeypatch):
     monkeypatch.setattr(tighter_limits, "MOST_POINTS", 3)
-    document = limit_document(results, kept_front(results.problem, ["area_mm2"], tmp_path))
-    assert list(document) == ["hint"]
-    assert "more than the 3 that a page carries: keep fewer metrics with" in document["hint"]
+    document = limit_document(results, kept, {})
+    assert document["sliders"] == []
+    assert "more than the 3 that a page carries. Keep fewer metrics with" in document["hint"]

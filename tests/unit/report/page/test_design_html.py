@@ -1,11 +1,15 @@
-"""What a page draws of one design."""
+"""Accounts and charts of one design on a page."""
 
 import pytest
 
 import codesign
 from codesign.base.evaluator import Explanation
 from codesign.insight.uncertainty.uncertainty_results import Swing
-from codesign.report.page.design_account import Account, above_tdp, account_document
+from codesign.report.design_charts import scales_of
+from codesign.report.edge import edge_words, memory_edge_mm
+from codesign.report.page.design_html import Account, above_tdp, design_html
+from codesign.report.pass_account import pass_account
+from codesign.report.roofline_picture import operator_documents, roofline
 
 
 def _evaluated(design: str, phase: str):
@@ -14,13 +18,17 @@ def _evaluated(design: str, phase: str):
 
 @pytest.fixture(scope="module")
 def base():
-    return account_document(Account(_evaluated("Base", "prefill")), [])
+    return _evaluated("Base", "prefill")
+
+
+def _roofline(evaluated):
+    return roofline(operator_documents(evaluated), evaluated)
 
 
 @pytest.mark.parametrize("design", ["Base", "P1", "D1"])
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_no_operator_is_above_the_roofs_of_its_levels(design, phase):
-    found = account_document(Account(_evaluated(design, phase)), [])["roofline"]
+    found = _roofline(_evaluated(design, phase))
     roof = {item["level"]: item["bytes_per_s"] for item in found["ceilings"]}
     assert {point["level"] for point in found["points"]} == set(roof)
     for point in found["points"]:
@@ -36,7 +44,7 @@ def test_a_platform_is_under_the_roof_of_its_only_memory():
         evaluator="platform",
         workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
     )
-    found = account_document(Account(evaluated), [])["roofline"]
+    found = _roofline(evaluated)
     assert [item["level"] for item in found["ceilings"]] == ["fast memory"]
     assert all(
         point["flop_per_s"] <= found["ceilings"][0]["bytes_per_s"] * point["flop_per_byte"] * 1.001
@@ -57,47 +65,40 @@ def test_a_forecast_has_both_sides_of_every_operator():
         options={"profile": "plain"},
         workload={"model": "llama-3-8b", "prompt_tokens": 4096, "generated_tokens": 512},
     )  # fmt: skip
-    rows = account_document(Account(evaluated), [])["operators"]
+    rows = operator_documents(evaluated)
     assert len(rows) > 5 and all(max(row["compute_s"], row["memory_s"]) > 0 for row in rows)
 
 
 def test_the_matrix_work_of_a_prefill_is_that_of_its_shapes(base):
     # Llama-3.3-70B: gate and up projection are 2 x 8192 x 28672 weights in 80 layers; OSWorld has
     # 90,000 tokens of prompt; 2 FLOP per weight and token, one request at a time on Base.
-    gate_up = next(item for item in base["operators"] if item["name"] == "gate up projection")
+    gate_up = next(
+        item for item in operator_documents(base) if item["name"] == "gate up projection"
+    )
     assert gate_up["work_flop"] == pytest.approx(2 * 2 * 8192 * 28672 * 80 * 90_000)
 
 
-def test_the_edge_is_drawn_for_two_sides_of_a_reticle(base):
+def test_the_edge_is_that_of_two_sides_of_a_reticle(base):
     # MemExplorer section 2: two edges of 33 mm; HBM3E takes 11 mm a stack, Base has four.
-    assert base["edge_mm"] == 66.0
-    assert sum(level["shoreline_mm"] for level in base["levels"]) == pytest.approx(44.0)
-    assert base["edge_words"] == "44 of 66 mm"
-
-
-def test_a_level_says_in_fields_what_it_is_built_of(base):
-    assert [(x["title"], x["technology"], x["count"]) for x in base["levels"]] == [
-        ("on-chip", "sram ×1", 1),
-        ("tier 1", "hbm3e 8h ×4", 4),
-    ]
-    assert {(x["title"], x["component"]) for x in base["costs"]} >= {
-        ("on-chip", "on_chip"),
-        ("tier 1 interface", "tier1"),
-        ("tier 1", "tier1"),
-    }
+    assert memory_edge_mm(base) == 66.0
+    assert sum(level["shoreline_mm"] for level in base.levels) == pytest.approx(44.0)
+    assert edge_words(base) == "44 of 66 mm"
 
 
 def test_power_adds_up_to_the_tdp(base):
-    total = sum(item["tdp_watts"] for item in base["power"])
+    total = sum(row["tdp_watts"] for row in base.power)
     assert total == pytest.approx(_evaluated("Base", "prefill").metrics["tdp_watts"])
 
 
-def test_only_the_largest_swings_of_the_objectives_are_shown():
+def test_a_design_has_its_charts_and_the_swings_of_the_objectives(base):
     swings = [Swing("hbf", f"number_{i}", 1.0, 9.0 - i, 8.0 - i, None) for i in range(8)]
-    account = Account(_evaluated("Base", "prefill"), {"tdp_watts": swings, "batch_size": swings})
-    found = account_document(account, ["tdp_watts", "throughput_tokens_per_s"])["swings"]
-    assert list(found) == ["tdp_watts"]
-    assert [item["name"] for item in found["tdp_watts"]] == [f"hbf number {i}" for i in range(6)]
+    account = Account(base, {"tdp_watts": swings, "batch_size": swings})
+    text = design_html(account, ["tdp_watts", "throughput_tokens_per_s"], scales_of([base]))
+    assert text.count("<svg") == 6  # die, time, power, roofline, traffic, swings
+    assert "HBM3E, 8-high ×4" in text and "hbm3e_8h" not in text
+    assert "What moves tdp watts" in text and "What moves batch" not in text
+    assert "hbf number 5" in text and "hbf number 6" not in text
+    assert "Edge for memory: 44 of 66 mm." in text
 
 
 def test_a_component_above_its_tdp_on_average_is_explained_by_the_assumption_on_its_time():
@@ -128,7 +129,7 @@ def test_a_vector_unit_that_is_busy_all_the_time_keeps_within_its_tdp(profile):
     assert short.metrics["time_to_first_token_s"] == pytest.approx(needed)
     vector = next(row for row in short.power if row["name"] == "vector")
     assert 0.9 < vector["average_watts"] / vector["tdp_watts"] <= 1.0
-    assert account_document(Account(short), [])["power_notes"] == []
+    assert above_tdp(short.explanation) == []
 
 
 @pytest.mark.parametrize("vector", ["overlapped", "serial"])
@@ -138,7 +139,7 @@ def test_a_pass_takes_as_long_as_its_units_side_by_side_or_one_after_the_other(d
         design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
         options={"vector": vector},
     )  # fmt: skip
-    found = account_document(Account(evaluated), [])["pass"]
+    found = pass_account(evaluated)
     assert found["pass_s"] == pytest.approx(evaluated.metrics["time_to_first_token_s"])
     joined = max if vector == "overlapped" else float.__add__
     assert found["pass_s"] == pytest.approx(joined(found["matrix_s"], found["vector_s"]))
@@ -154,7 +155,7 @@ def test_where_the_evaluator_tells_no_times_of_units_there_is_no_account_of_the_
         evaluator="platform",
         workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
     )
-    assert account_document(Account(evaluated), [])["pass"] is None
+    assert pass_account(evaluated) is None
 
 
 @pytest.mark.parametrize(
@@ -168,4 +169,4 @@ def test_the_roofline_counts_operations_where_the_array_multiplies_integers(form
     evaluated = codesign.evaluate(
         design=design, model="llama-3.3-70b", workload="osworld", phase="prefill"
     )
-    assert account_document(Account(evaluated), [])["roofline"]["unit"] == unit
+    assert _roofline(evaluated)["unit"] == unit

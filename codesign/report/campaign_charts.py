@@ -11,6 +11,8 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Metric
+from codesign.insight.plateaus import FoldedFront, fold_positions
+from codesign.insight.summary import convergence, optimizer_names
 from codesign.report import palette
 from codesign.report.chart import (
     Axis,
@@ -29,8 +31,6 @@ from codesign.report.limit_lines import limit_lines
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page.carried_designs import carry
 from codesign.report.picks import Pick, picks_of
-from codesign.report.plateaus import FoldedFront, fold_positions
-from codesign.report.summary import convergence, optimizer_names
 from codesign.report.svg import axis_unit
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import cost_column

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codesign.answers.campaigns import progress_words
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import ending_of, replacing
 from codesign.report import palette
@@ -19,7 +20,6 @@ from codesign.report.chart import Chart
 from codesign.report.design_charts import breakdown_chart, roofline_chart, scales_of
 from codesign.report.drawing import MM_PER_INCH, USUAL_WIDTH_MM, check_format, is_column
 from codesign.report.edge import edge_words
-from codesign.report.exports.observed import progress_words
 from codesign.report.labels import evaluator_words, row_title, spoken_design
 from codesign.report.machine_charts import die_chart, level_words, system_chart
 from codesign.report.svg import FONT, draw, hatch_patterns, wrap

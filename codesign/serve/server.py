@@ -20,8 +20,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError
-from codesign.report.json_values import to_json_text
 from codesign.report.page.html_page import style_text
 from codesign.serve.session import Session
 

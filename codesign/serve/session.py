@@ -13,6 +13,7 @@ from codesign.api import PreparedEvaluator, prepare_campaign, with_compiled_loop
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError, JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.plateaus import folded_front
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points
 from codesign.report.chosen import PICK_KEYS
 from codesign.report.design_charts import scales_of
@@ -27,7 +28,6 @@ from codesign.report.labels import (
 from codesign.report.limit_lines import limit_words
 from codesign.report.page.design_html import WIDTH, Account, design_html
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import folded_front
 from codesign.report.svg import axis_unit, draw, hatch_patterns, place_on
 from codesign.search.campaign import Campaign
 from codesign.search.enumeration import stored_front

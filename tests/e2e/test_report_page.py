@@ -23,9 +23,9 @@ import pytest
 
 from codesign import api
 from codesign.cli import heartbeat, main
+from codesign.insight.plateaus import folded_front
 from codesign.report.labels import format_setting
 from codesign.report.page import html_page
-from codesign.report.plateaus import folded_front
 from codesign.search.campaign.exact_results import joined
 from codesign.search.campaign.lock import exclusive
 

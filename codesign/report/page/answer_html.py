@@ -48,7 +48,7 @@ def table_html(
 ) -> str:
     """A table; the first column heads its rows, the others hold numbers. Cells are HTML."""
     cells = "".join(
-        f'<th scope="col"{" class=number" if place else ""}>{text}</th>'
+        f'<th scope="col"{" class=number" if place else ""}>{text}</th>' if text else "<td></td>"
         for place, text in enumerate(head)
     )
     body = "".join(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.answers.json_values import to_json_text
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.design_charts import scales_of
-from codesign.report.json_values import to_json_text
 from codesign.report.machine_charts import die_span_mm
 from codesign.report.page.carried_designs import Carried, evenly
 from codesign.report.page.design_html import Account, design_html

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.evaluator import Explains
+from codesign.answers.json_values import to_json_text
 from codesign.base.files import write_text
+from codesign.insight.plateaus import FoldedFront, fold_positions, within_words
 from codesign.report import palette
 from codesign.report.campaign_charts import FrontPicture, bands_chart, front_chart
-from codesign.report.json_values import to_json_text
 from codesign.report.labels import evaluator_words, metric_of
 from codesign.report.page import facts
 from codesign.report.page.answer_html import (
@@ -41,7 +41,6 @@ from codesign.report.page.packing import packed
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.page.tighter_limits import limit_document
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import FoldedFront, fold_positions, within_words
 from codesign.report.svg import draw, hatch_patterns
 from codesign.search.campaign.exact_results import joined
 from codesign.search.pareto import TOLERANCE
@@ -144,7 +143,7 @@ def page_document(
 
 def _missing_words(results: Results) -> str:
     """Words for a design without charts."""
-    if not isinstance(results.problem.evaluator, Explains):
+    if not results.problem.evaluator.offers("explain"):
         return "The evaluator of this campaign does not explain its designs."
     command = f"codesign report {results.definition.name} --design"
     return f"The charts of this design are not on this page; “{command} NUMBER” adds them."

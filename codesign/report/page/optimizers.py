@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
+from codesign.insight.summary import optimizer_names, summarize
 from codesign.report.campaign_charts import convergence_chart, front_chart, regret_chart
 from codesign.report.labels import format_value
 from codesign.report.page.answer_html import percent, table_html
 from codesign.report.page.design_html import WIDTH
-from codesign.report.summary import optimizer_names, summarize
 from codesign.report.svg import draw
 
 if TYPE_CHECKING:

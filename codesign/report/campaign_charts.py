@@ -114,13 +114,13 @@ def front_chart(picture: FrontPicture, is_narrow: bool, with_searched: bool = Fa
     pairs = pairs or [(None, objectives[0])]
     is_cloud = with_searched or not picture.is_exact
     panels = [_front_panel(picture, x, y, is_narrow, is_cloud) for x, y in pairs]
-    shown = "; ".join(
+    subject = "; ".join(
         f"{metric_title(y)} against {metric_title(x) if x else 'evaluations'}" for x, y in pairs
     )
     exact = "Exact front" if picture.is_exact else "Designs"
     return Chart(
         panels,
-        f"{exact}: {shown}. {picture.n_front:,} on the front. The table has the same designs.",
+        f"{exact}: {subject}. {picture.n_front:,} on the front. The table has the same designs.",
         f"{picture.results.definition.name}: {'exact ' * picture.is_exact}Pareto front",
         columns=1 if is_narrow else min(2, len(pairs)),
     )
@@ -143,8 +143,8 @@ def _front_panel(
         low, high = sorted(axis.ends)
         if line is None or not low < line.bound < high:
             continue
-        at, across = [line.bound] * 2, list(axes[1].ends if upright else axes[0].ends)
-        ends = (at, across) if upright else (across, at)
+        bound, across = [line.bound] * 2, list(axes[1].ends if upright else axes[0].ends)
+        ends = (bound, across) if upright else (across, bound)
         marks.append(Line(*ends, hue="quiet", width=1.2, dash="dash"))
         marks.append(Label(ends[0][0], ends[1][0], line.words, "quiet", is_line=True, size=10))
     marks += _names(picture, x, y, is_narrow)

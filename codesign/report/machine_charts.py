@@ -162,7 +162,7 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
 
 
 def _strips(
-    side: Sequence[Any], at: float, inward: float, height: float, is_to_scale: bool
+    side: Sequence[Any], edge_mm: float, inward: float, height: float, is_to_scale: bool
 ) -> list[Rectangle]:
     """Interfaces along a side, each with its area: as long as they are, or filling the side."""
     used = sum(length for *_, length in side)
@@ -171,7 +171,7 @@ def _strips(
     blocks = []
     for level, title, area, length in side:
         high = length * factor
-        x = sorted((at, at + inward * area / high))
+        x = sorted((edge_mm, edge_mm + inward * area / high))
         blocks.append(Rectangle(f"{level['name']} interface", title, (x[0], x[1]), (y - high, y)))
         y -= high
     return blocks

@@ -135,7 +135,7 @@ def _ordered(pdf: bytes) -> bytes:
     The lines of a dictionary change places only, so no object moves.
     """
     entries = rb"(?:[ \t]+/\w+ \d+ 0 R\n){2,}"
-    return re.sub(entries, lambda found: b"".join(sorted(found[0].splitlines(True))), pdf)
+    return re.sub(entries, lambda match: b"".join(sorted(match[0].splitlines(True))), pdf)
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:

@@ -530,7 +530,7 @@ def _label(frame: _Frame, mark: Label) -> str:
         px = x + dx + (wide / 2 if dx > 0 else -wide / 2 if dx < 0 else 0.0)
         py = y + dy + (0.0 if dx else high / 2 if dy > 0 else -high / 2)
         box = (px - wide / 2, px + wide / 2, py - high / 2, py + high / 2)
-        if frame.is_inside(box) and not any(_meets(box, other) for other in frame.taken):
+        if frame.is_inside(box) and not any(_meets(box, obstacle) for obstacle in frame.taken):
             frame.taken.append(box)
             leader = ""
             if math.hypot(dx, dy) > 24.0 and not mark.is_line:

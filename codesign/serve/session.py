@@ -146,7 +146,7 @@ class Session:
     def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
         metrics, known = evaluated.metrics, self._prepared.problem.metrics
         axes = {item.metric.name: item for item in self._axes}
-        shown = [
+        names = [
             name
             for name in dict.fromkeys([*axes, *_MORE])
             if np.isfinite(metrics.get(name, np.nan))
@@ -155,10 +155,10 @@ class Session:
         charts = design_html(Account(evaluated), (), scales_of([evaluated]))
         if line is not None:
             charts += f"<h4>Time line of one pass</h4>{draw(line, WIDTH)}"
-        at = None
+        place = None
         if self._chart is not None and evaluated.metrics:
             y, x = (float(metrics[self._axes[k].metric.name]) for k in (0, -1))
-            at = place_on(self._chart, WIDE, x, y)
+            place = place_on(self._chart, WIDE, x, y)
         return {
             "words": spoken_design(self._space, evaluated.design),
             "figures": [
@@ -168,12 +168,12 @@ class Session:
                     "value": float(metrics[name]),
                     "sense": axes[name].sense if name in axes else "",
                 }
-                for name in shown
+                for name in names
             ],
             "broken": evaluated.broken,
             "place": self._place(metrics) if not evaluated.broken else "",
             "charts": charts,
-            "at": at,
+            "at": place,
         }
 
     def _row(self, codes: Sequence[int]) -> IntArray:

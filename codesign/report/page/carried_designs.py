@@ -150,8 +150,8 @@ def design_document(
 
 
 def _finder(results: Results, run: int) -> str:
-    found = results.runs[run]
-    return "enumeration" if found.optimizer == "exact" else f"{found.optimizer}, seed {found.seed}"
+    optimizer, seed = results.runs[run].optimizer, results.runs[run].seed
+    return "enumeration" if optimizer == "exact" else f"{optimizer}, seed {seed}"
 
 
 def _standing(results: Results, carried: Carried) -> list[str]:
@@ -246,6 +246,6 @@ def metric_document(metric: Metric, is_objective: bool) -> dict[str, Any]:
         "unit": unit_text(unit),
         "sense": "" if is_neutral else metric.sense,
         "objective": is_objective,
-        "subject": next((subject for subject, found in tests.items() if found), "Other"),
+        "subject": next((subject for subject, match in tests.items() if match), "Other"),
         "meaning": metric.meaning,
     }

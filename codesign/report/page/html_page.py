@@ -194,7 +194,7 @@ def _page_html(
         "prices": prices_html(page_results, answer),
         "changes": changes_html(page_results, answer),
         "misses": misses_html(page_results, answer),
-        "bands": _both(bands_chart(picture, False), bands) if bands else "",
+        "bands": _at_both_widths(bands_chart(picture, False), bands) if bands else "",
         "optimizers": optimizers_html(results, picture),
     }
     hidden = {f"{name}_hidden": "" if text else " hidden" for name, text in blocks.items()}
@@ -234,7 +234,7 @@ def _page_html(
     return text
 
 
-def _both(wide: Any, narrow: Any) -> str:
+def _at_both_widths(wide: Any, narrow: Any) -> str:
     return (
         f'<div class="wide">{draw(wide, 1.4 * WIDE)}</div>'
         f'<div class="narrow">{draw(narrow, NARROW)}</div>'

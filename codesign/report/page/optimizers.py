@@ -83,12 +83,12 @@ def _test_words(tested: tuple[Ranking, int, int] | None) -> str:
     """The tests between optimizers in sentences."""
     if tested is None:
         return ""
-    found, n_seeds, evaluations = tested
+    result, n_seeds, evaluations = tested
     plural = "" if n_seeds == 1 else "s"
     texts = [f"Ranks are over {n_seeds} seed{plural} at {evaluations:,} evaluations (1 is best)."]
-    if found.friedman_p is not None:
-        texts.append(f"Friedman's test that all are alike: p = {found.friedman_p:.2g}.")
-    clear = [pair for pair in found.pairs if pair.p_holm < _CLEAR_P]
+    if result.friedman_p is not None:
+        texts.append(f"Friedman's test that all are alike: p = {result.friedman_p:.2g}.")
+    clear = [pair for pair in result.pairs if pair.p_holm < _CLEAR_P]
     if clear:
         listed = ", ".join(
             f"{pair.first if pair.a >= 0.5 else pair.second} above "
@@ -96,9 +96,9 @@ def _test_words(tested: tuple[Ranking, int, int] | None) -> str:
             for pair in clear
         )
         texts.append(f"Wilcoxon's signed ranks, corrected by Holm, tell apart: {listed}.")
-    elif found.pairs:
-        few = found.least_p is not None and found.least_p >= _CLEAR_P
-        cannot = f"; with so few seeds they cannot (least p {found.least_p:.2g})" if few else ""
+    elif result.pairs:
+        few = result.least_p is not None and result.least_p >= _CLEAR_P
+        cannot = f"; with so few seeds they cannot (least p {result.least_p:.2g})" if few else ""
         texts.append(f"Wilcoxon's signed ranks tell no pair apart at p < 0.05{cannot}.")
     else:
         texts.append("One seed is no evidence of which optimizer is better.")

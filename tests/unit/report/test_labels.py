@@ -131,10 +131,10 @@ def test_parameters_without_words_of_their_own_keep_their_names():
     assert describe_design({"depth": 3, "kind": "tall", "gone": None}) == "depth=3, kind=tall"
 
 
-def test_names_that_would_be_the_same_in_short_stay_long():
+def test_names_that_would_be_the_same_in_short_say_how_high_they_are():
     assert short_names(["hbm4_12h", "hbm4_16h", "hbf"]) == {
-        "hbm4_12h": "hbm4_12h",
-        "hbm4_16h": "hbm4_16h",
+        "hbm4_12h": "HBM4, 12-high",
+        "hbm4_16h": "HBM4, 16-high",
         "hbf": "HBF",
     }
 

@@ -37,7 +37,6 @@ from codesign.space import load_space as _load_space
 if TYPE_CHECKING:
     from codesign.base.columns import IntArray
     from codesign.report.chosen import ChosenDesign
-    from codesign.report.figures import MarkedDesigns
     from codesign.search.campaign import Campaign, Results
 
 __all__ = [
@@ -359,7 +358,6 @@ def evaluate_named(problem: Problem) -> MarkedDesigns | None:
     Without those that the problem excludes because it fixes a parameter otherwise. None if there
     are none.
     """
-    from codesign.report.figures import MarkedDesigns
 
     designs = problem.space.designs
     if not designs:

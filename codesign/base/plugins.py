@@ -81,7 +81,9 @@ def load(group: Group, name: str, where: str | None = None) -> Any:
         return points[name].load()
     except CodesignError:
         raise
-    except Exception as error:  # a stranger's module may fail in any way
+    except (Exception, SystemExit) as error:  # a stranger's module may fail in any way
+        if isinstance(error, SystemExit):
+            raise InputError(f"{kind} {name!r} ends the process at import", where) from error
         raise InputError(f"{kind} {name!r} cannot be imported: {error}", where) from error
 
 

@@ -310,10 +310,10 @@ def parse_document(text: str, source: str, most_nodes: int = MOST_NODES) -> Docu
             if len(text) > _MOST_FALLBACK_CHARACTERS:
                 raise
             data, lines, problems = _load(text, source, _Loader, most_nodes)
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError, TypeError) as error:
-        raise InputError(_yaml_problem(error), source) from error
     except _TooLargeError as error:
         raise InputError(str(error), source) from None
+    except Exception as error:  # tags of YAML call constructors that raise anything
+        raise InputError(_yaml_problem(error), source) from error
     if problems:
         raise InputError(problems)
     if not isinstance(data, dict):
@@ -379,7 +379,8 @@ def _yaml_problem(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "not valid YAML: it repeats itself by an alias"
     mark = getattr(error, "problem_mark", None)
-    reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+    lines = str(error).splitlines() or [type(error).__name__]
+    reason = getattr(error, "problem", None) or lines[0]
     return f"not valid YAML: {reason}" + (f" (line {mark.line + 1})" if mark else "")
 
 

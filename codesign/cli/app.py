@@ -174,7 +174,8 @@ def main(arguments: Sequence[str] | None = None, application: typer.Typer = app)
             raise
         if isinstance(error, OSError):  # the machine's fault, whatever the place
             say(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - as above
+            if error.filename is None:
+                sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - above
             return _FAILED
         say(" ".join(f"error: unexpected {type(error).__name__}: {error}".split()))
         from codesign.base.plugins import defective

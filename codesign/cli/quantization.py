@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -34,6 +34,16 @@ def _needing_torch() -> Iterator[None]:
         if error.name != "torch":
             raise
         raise MissingExtraError("measuring a model", "accuracy") from error
+
+
+def _measuring(output: Path) -> AbstractContextManager[None]:
+    """The lock of a table: one process at a time measures for it."""
+    from codesign.base.files import check_place
+    from codesign.base.locks import exclusive
+
+    check_place(output)
+    place = output.parent if output.parent.is_dir() else Path()
+    return exclusive(place / f".{output.name}.lock", "measures for this table", is_kept=False)
 
 
 def quantize(
@@ -78,7 +88,7 @@ def quantize(
     ]
     settings = TableSettings(model, text, context, sequences, calibration, seed, device)
     path = output or Path(f"accuracy-{model.resolve().name}.json")
-    with SequenceBar() as bar:
+    with SequenceBar() as bar, _measuring(path):
         table = measure_table(settings, choices, path, bar.start_total, bar.advance_sequence)
     from codesign.answers.accuracy import QuantizeAnswer
     from codesign.report.accuracy_tables import measured_tables
@@ -122,7 +132,7 @@ def mix_formats(
     )
     path = output or Path(f"mixtures-{model.resolve().name}.json")
     limits = numbers("--average-bits", average_bits, above=0) if average_bits else []
-    with SequenceBar() as bar:
+    with SequenceBar() as bar, _measuring(path):
         table = mixture_table(
             settings, limits, divergence, path, bar.start_total, bar.advance_sequence
         )

@@ -93,7 +93,7 @@ class _Look:
 
 
 def _is_run(campaign: Campaign) -> bool:
-    from codesign.search.campaign.lock import is_held
+    from codesign.base.locks import is_held
 
     return is_held(campaign.folder / "lock")
 

@@ -181,14 +181,13 @@ class Session:
         structure, n = self._space.structure, len(self._space.parameters)
         if len(codes) != n:
             raise InputError(f"expected {n} positions, got {len(codes)}", "codes")
-        row = np.array([codes], dtype=np.int64)
         for column, parameter in enumerate(self._space.parameters):
             if not -1 <= codes[column] < len(parameter.values):
                 raise InputError(
                     f"expected -1 to {len(parameter.values) - 1}, got {codes[column]}",
                     parameter.name,
                 )
-        row = structure.canonical(row)
+        row = structure.canonical(np.array([codes], dtype=np.int64))
         for column in range(n):
             if structure.is_lacking(row, column)[0]:
                 row[0, column] = 0

@@ -273,7 +273,7 @@ def test_a_campaign_broken_off_is_refused_with_both_ways_on(tmp_path, capsys, ar
 
 
 def test_a_running_campaign_is_refused_as_running(folder, tmp_path, capsys):
-    from codesign.search.campaign.lock import exclusive
+    from codesign.base.locks import exclusive
 
     command = ["export", "half", "--output", str(tmp_path / "x.md")]
     with exclusive(folder / "runs" / "half" / "lock"):

@@ -22,12 +22,12 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.base.locks import exclusive
 from codesign.cli import heartbeat, main
 from codesign.insight.plateaus import folded_front
 from codesign.report.labels import format_setting
 from codesign.report.page import html_page
 from codesign.search.campaign.exact_results import joined
-from codesign.search.campaign.lock import exclusive
 
 _CAMPAIGN = """\
 space: memexplorer

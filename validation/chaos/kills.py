@@ -31,9 +31,9 @@ import numpy as np
 
 from codesign.base.errors import CodesignError, JobError
 from codesign.base.files import write_text
+from codesign.base.locks import is_held
 from codesign.base.text import markdown_table
 from codesign.search.campaign import Campaign, Results
-from codesign.search.campaign.lock import is_held
 from codesign.search.campaign.sample import FILE as SAMPLE_FILE
 from codesign.search.execution.result_store import ResultStore
 

@@ -6,13 +6,21 @@ import csv
 import json
 import math
 import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from codesign.base.errors import InputError
 from codesign.base.units import parse_quantity, parse_unit
 from codesign.evaluators.command.command_options import NumberSource
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun
+
+_MOST_SEARCH_S = 10.0
+"""Time for a regular expression in an output of at most 16 MiB [ours]."""
 
 
 class UnreadableOutputError(Exception):
@@ -87,16 +95,43 @@ class Outputs:
         return rows[row][titles[column]]
 
     def _matched(self, pattern: str, name: str) -> str:
-        matches = [match[1] for match in re.finditer(pattern, self._text(name), re.MULTILINE)]
+        text = self._text(name)
+        with _limited_time(f"{name}: {pattern!r} takes more than {_MOST_SEARCH_S:g} s"):
+            matches = [match[1] for match in re.finditer(pattern, text, re.MULTILINE)]
         if not matches or matches[-1] is None:
             raise UnreadableOutputError(f"{name} has no match for {pattern!r}")
         return matches[-1]
 
 
+@contextmanager
+def _limited_time(problem: str) -> Iterator[None]:
+    """End a search that backtracks without end; in other threads than the main one, only a
+    time limit of the design does.
+
+    Raises:
+        UnreadableOutputError: It took too long.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise UnreadableOutputError(problem)
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, _MOST_SEARCH_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _child(value: Any, part: str, name: str, key: str) -> Any:
     if isinstance(value, dict) and part in value:
         return value[part]
-    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+    is_position = re.fullmatch("[0-9]{1,9}", part) is not None
+    if isinstance(value, list) and is_position and int(part) < len(value):
         return value[int(part)]
     raise UnreadableOutputError(f"{name} has no {key!r}")
 

@@ -39,7 +39,7 @@ def fixed_values(workload: Mapping[str, Any], version: str) -> dict[str, Any]:
 
 def _base(name: str) -> str:
     head, _, tail = name.rpartition(".")
-    return head if tail.isdigit() else name
+    return head if re.fullmatch("[0-9]{1,9}", tail) else name
 
 
 def _value(name: str, values: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, StoreError
+from codesign.base.locks import exclusive
 from codesign.base.processes import n_cores
 from codesign.search.campaign.campaign_definition import (
     Definition,
@@ -25,7 +26,6 @@ from codesign.search.campaign.execution import Job
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.executor import Progress, Quiet, Recorder
 from codesign.search.campaign.guarded_evaluation import LOG, enumerated_problem, load_enumerated
-from codesign.search.campaign.lock import exclusive
 from codesign.search.campaign.manifest import Origin, digest_of, file_digest, list_files
 from codesign.search.campaign.observations import Layout, Run
 from codesign.search.campaign.reference import minimized, settled, worst_point

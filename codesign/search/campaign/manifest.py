@@ -33,8 +33,9 @@ MANIFEST = "manifest.json"
 State = Literal["intact", "changed", "damaged", "missing", "outdated", "unlisted"]
 FAILURES: tuple[State, ...] = ("changed", "damaged", "missing")
 """States of files that nobody should rely on."""
-_IN_PROGRESS = ("lock", MANIFEST, f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal", "*.part",
-                "*.log", "*.log.1", ".*")  # fmt: skip
+_IN_PROGRESS = (
+    "lock", MANIFEST, f"{STORE}-*", "*.part", "*.lock", "*.log", "*.log.1", ".*"
+)  # fmt: skip
 """Files that no command has finished."""
 _WORDS: Mapping[State, str] = {
     "intact": "as it was written",

@@ -11,8 +11,8 @@ import numpy as np
 
 from codesign.base import resources
 from codesign.base.errors import CodesignError
+from codesign.base.locks import is_held
 from codesign.search.campaign.campaign_definition import Definition, read_definition
-from codesign.search.campaign.lock import is_held
 from codesign.search.campaign.observations import Run
 from codesign.search.campaign.reference import settled
 from codesign.search.campaign.store import RunCounts, Store

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from codesign.base.databases import prepare_writer, settle
 from codesign.base.errors import StoreError
-from codesign.search.campaign.lock import is_held
+from codesign.base.locks import is_held
 from codesign.search.campaign.observations import Layout, ObservationBatch, Run
 from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_errors import DamagedStoreError, explained

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 from codesign.base.code_digest import code_digest
 from codesign.base.errors import InputError, JobError, StoreError, UnattainableError
 from codesign.base.files import replacing
+from codesign.base.locks import exclusive
 from codesign.search.enumeration.checkpoint import damaged, read_arrays
 from codesign.search.enumeration.composition import compose_front, is_composed
 from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate_front
@@ -72,29 +73,46 @@ def exact_front(
             stored = None
         if stored is not None:
             return stored
-    if is_composed(problem):
-        of_pool = partial(_front_of_pool, folder, workers, progress, executor, every_design)
-        front = compose_front(problem, of_pool, rebuild)
-    else:
-        checkpoint = path.with_suffix(".every.part" if every_design else ".part")
-        if every_design:
-            rebuild = rebuild and partial(_evaluating_all, rebuild)
-        front = enumerate_front(
-            replace(problem, evaluates_all=every_design),
-            workers=workers,
-            rebuild=rebuild,
-            checkpoint=checkpoint,
-            progress=progress,
-            executor=executor,
-            wanted=wanted,
-        )
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
-        arrays: dict[str, Any] = {name: getattr(front, name) for name in _ARRAYS}
-        # As text: designs of systems are more than 64 bits can count.
-        counts = np.array([str(getattr(front, name)) for name in _COUNTS])
-        provenance = np.frombuffer(_provenance(problem, key).encode(), dtype=np.uint8)
-        np.savez_compressed(file, sizes=counts, provenance=provenance, **arrays)
+    with _enumerating(path):
+        if is_composed(problem):
+            of_pool = partial(_front_of_pool, folder, workers, progress, executor, every_design)
+            front = compose_front(problem, of_pool, rebuild)
+        else:
+            checkpoint = path.with_suffix(".every.part" if every_design else ".part")
+            if every_design:
+                rebuild = rebuild and partial(_evaluating_all, rebuild)
+            front = enumerate_front(
+                replace(problem, evaluates_all=every_design),
+                workers=workers,
+                rebuild=rebuild,
+                checkpoint=checkpoint,
+                progress=progress,
+                executor=executor,
+                wanted=wanted,
+            )
+        with replacing(path) as unfinished, unfinished.open("wb") as file:
+            arrays: dict[str, Any] = {name: getattr(front, name) for name in _ARRAYS}
+            # As text: designs of systems are more than 64 bits can count.
+            counts = np.array([str(getattr(front, name)) for name in _COUNTS])
+            provenance = np.frombuffer(_provenance(problem, key).encode(), dtype=np.uint8)
+            np.savez_compressed(file, sizes=counts, provenance=provenance, **arrays)
     return front
+
+
+@contextmanager
+def _enumerating(path: Path) -> Iterator[None]:
+    """Refuse to do what another process does; leaves no folder that it made without a front."""
+    absent = [folder for folder in path.parents if not folder.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(path.with_suffix(".lock"), "enumerates this space", is_kept=False):
+            yield
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", str(path.parent)) from error
+    finally:
+        for folder in absent:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _front_of_pool(

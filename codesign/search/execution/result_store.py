@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import socket
 import sqlite3
 import time
@@ -302,12 +303,14 @@ def _place() -> str:
     return "/".join(parts)
 
 
-def _is_dead(owner: str) -> bool:
-    place, number, _ = owner.split(" ")
-    if place != _place():
-        return False
+def _is_dead(owner: object) -> bool:
+    """True if nobody holds a claim: the owner's process has ended, or the row is damaged."""
+    match = re.fullmatch(r"(\S+) ([0-9]{1,9}) \S+", owner) if isinstance(owner, str) else None
+    if match is None:
+        return True
     try:
-        os.kill(int(number), 0)
+        if match[1] == _place():
+            os.kill(int(match[2]), 0)
     except ProcessLookupError:
         return True
     except OSError:

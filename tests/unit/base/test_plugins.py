@@ -69,6 +69,7 @@ no-options = odd_evaluators:NoOptions
 alike = odd_evaluators:Alike
 one-record = odd_evaluators:OneRecord
 fussy = odd_evaluators:Fussy
+exits = odd_exit:Exits
 """
 SPACE = "description: One\nparameters: {a: {values: [1, 2]}}\ndesigns: {d: {values: {a: 1}}}\n"
 
@@ -82,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "odd_evaluators.py": MODULE,
         "odd-1.2.dist-info/METADATA": "Name: odd\nVersion: 1.2\n",
         "odd-1.2.dist-info/entry_points.txt": ENTRIES,
+        "odd_exit.py": "raise SystemExit(0)",
         "tiny.yaml": SPACE,
     }.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -92,6 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("evaluator", "code", "words", "line"),
     [
         ("raises", 1, "failed on this design: KeyError: 'x' (odd_", 'return {}["x"]'),
+        ("exits", 2, "evaluator 'exits' ends the process at import", None),
         ("number", 1, "evaluator 'number' gave int, expected an Evaluation", None),
         ("no-options", 1, "defect of odd 1.2 (/", "class NoOptions:"),
         ("alike", 2, "expected a class derived from codesign.base.evaluator.Evaluator", None),

@@ -123,3 +123,13 @@ def test_a_mistake_is_a_record_of_place_key_and_message(tmp_path):
     assert caught.value.mistakes == (Mistake(message, ("mixed",), f"{path}:4", ("chunk_tokens",)),)
     moved = InputError(caught.value.mistakes, "--request")
     assert moved.problems == (f"--request: {path}:4: mixed: {message}",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: !!bool perhaps", "a: !!timestamp x", "a: !!int x", "a: !!float x", "a: !!binary é",
+     "a: !!set 3", "a: !!omap 3", "a: !!python/object:os.system x", "!!map 3"],
+)  # fmt: skip
+def test_a_tag_of_yaml_that_does_not_fit_is_refused_in_one_line(text):
+    with pytest.raises(InputError, match=r"^file: (not valid YAML: |expected)[^\n]+$"):
+        schema.parse_document(text, "file")

@@ -9,13 +9,12 @@ import subprocess
 import sys
 
 import pytest
-import typer
 
 from codesign.base.errors import InputError, StoreError
+from codesign.base.locks import exclusive
 from codesign.base.resources import user_cache
 from codesign.base.text import ESCAPE
 from codesign.cli.app import main
-from codesign.search.campaign.lock import exclusive
 
 
 @pytest.mark.parametrize(
@@ -40,15 +39,12 @@ def test_a_stream_of_ascii_gets_escapes_that_json_has(capsys):
     assert json.loads(content.getvalue()) == text
 
 
-def test_an_error_of_the_system_is_one_line_with_its_place(capsys):
-    application = typer.Typer()
-
-    @application.command()
-    def fail() -> None:
-        """Fail."""
+def test_an_error_of_the_system_is_one_line_with_its_place(capsys, monkeypatch):
+    def fail(*arguments):
         raise OSError(errno.EIO, "Input/output error", "runs/a")
 
-    assert main(["fail"], application) == 1
+    monkeypatch.setattr("codesign.cli.app._run", fail)
+    assert main(["models"]) == 1
     assert capsys.readouterr().err == "error: runs/a: Input/output error\n"
 
 

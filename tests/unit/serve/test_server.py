@@ -71,7 +71,15 @@ def test_only_this_machine_with_the_token_is_answered(application, path, headers
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"[" * 100_000, b'{"codes": [1]}', b'{"codes": "x"}', b'{"codes":[1.5]}'],
+    [
+        b"",
+        b"{}",
+        b"[" * 100_000,
+        b'{"codes": [1]}',
+        b'{"codes": "x"}',
+        b'{"codes":[1.5]}',
+        b'{"codes": [' + b", ".join([b"9223372036854775808"] * 40) + b"]}",
+    ],
 )
 def test_a_question_that_is_none_is_refused_in_one_line(application, content):
     answer = ask(application, "POST", f"/{TOKEN}/design", content=content)

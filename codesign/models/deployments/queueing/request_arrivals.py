@@ -10,9 +10,13 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError, describe_unknown
+from codesign.base.schema import read_text
 
 COLUMNS = ("arrival_s", "prompt_tokens", "generated_tokens")
 """Columns of a trace file; further ones are ignored."""
+_MOST_TOKENS = 10**9
+_MOST_NODES = 10_000_000
+"""Values of a trace; see :func:`~codesign.base.schema.read_text`."""
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,17 @@ def read_arrivals(path: Path) -> Arrivals:
         InputError: The file cannot be read, lacks a column or a request, or has a value that is
             no number, a negative or falling time, or no tokens.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", str(path)) from None
+    text = read_text(path, _MOST_NODES)[0].removeprefix("\ufeff")
     reader = csv.DictReader(text.splitlines())
     header = list(reader.fieldnames or ())
     missing = [name for name in COLUMNS if name not in header]
     if missing:
         words = [describe_unknown("columns", ", ".join(header) or "none", COLUMNS)]
         raise InputError(f"no column {', '.join(missing)}; {words[0]}", f"{path}:1")
-    rows = [_numbers(row, f"{path}:{reader.line_num}") for row in reader]
+    try:
+        rows = [_numbers(row, f"{path}:{reader.line_num}") for row in reader]
+    except csv.Error as error:
+        raise InputError(str(error), f"{path}:{reader.line_num + 1}") from None
     if not rows:
         raise InputError("expected at least one request, got none", str(path))
     for i in range(1, len(rows)):
@@ -94,8 +98,11 @@ def _numbers(row: dict[str, str | None], where: str) -> tuple[float, int, int]:
     counts = []
     for name in COLUMNS[1:]:
         count = _number(row, name, where)
-        if not count >= 1 or count % 1:
-            raise InputError(f"expected a whole number from 1, got {row[name]}", f"{where}: {name}")
+        if not 1 <= count <= _MOST_TOKENS or count % 1:
+            raise InputError(
+                f"expected a whole number from 1 to {_MOST_TOKENS:,}, got {row[name]}",
+                f"{where}: {name}",
+            )
         counts.append(int(count))
     return time, counts[0], counts[1]
 

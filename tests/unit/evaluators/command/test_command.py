@@ -121,6 +121,23 @@ def test_folders_go_unless_they_are_kept(build, space, tmp_path, monkeypatch):
     assert (folder / "design.json").is_file()
 
 
+@pytest.mark.parametrize("name", ["x.²", "x.٣", "x." + "9" * 30, "²"])
+def test_a_placeholder_is_no_number_of_another_script(build, name):
+    with pytest.raises(InputError, match="unknown placeholder"):
+        build(run=["${python}", "${" + name + "}"])
+
+
+def test_a_pattern_that_backtracks_without_end_is_the_designs_bad_output(build, space, monkeypatch):
+    monkeypatch.setattr("codesign.evaluators.command.numbers._MOST_SEARCH_S", 0.2)
+    evaluator = build(
+        run=["${python}", "-S", "-c", "print('a' * 40)"], files=[], write={}, limits={},
+        metrics={"size": {"sense": "minimize", "unit": "", "from": {"regex": "(a+)+$b"}}},
+    )  # fmt: skip
+    (failure,) = evaluated(evaluator, space, (7, 4)).failures.values()
+    assert failure.kind == "bad-output"
+    assert "takes more than 0.2 s" in failure.reason
+
+
 def test_an_unknown_placeholder_is_told_with_the_nearest(build):
     with pytest.raises(
         InputError, match=r"run: unknown placeholder .workload.scal.*workload.scale"

@@ -295,7 +295,7 @@ def test_wall_time_is_of_the_suggestions_after_the_initial_designs(finished):
 
 
 def test_a_comparison_that_another_process_is_running_is_one_clear_line(write):
-    from codesign.search.campaign.lock import exclusive
+    from codesign.base.locks import exclusive
 
     write()
     comparison = Comparison.load("compare-toys")

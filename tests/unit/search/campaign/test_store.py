@@ -14,7 +14,7 @@ import pytest
 from codesign.base import databases
 from codesign.base.errors import JobError, StoreError
 from codesign.base.failures import Failure
-from codesign.search.campaign.lock import exclusive
+from codesign.base.locks import exclusive
 from codesign.search.campaign.observations import SAMPLE, Layout, ObservationBatch, Run
 from codesign.search.campaign.store_file import create_store, open_store
 

@@ -12,6 +12,7 @@ import pytest
 from codesign.base.columns import Column
 from codesign.base.errors import InputError, JobError, StoreError
 from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.locks import exclusive
 from codesign.base.loop_progress import running_loop
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
@@ -344,6 +345,14 @@ def test_a_damaged_stored_front_is_no_absent_one(tmp_path):
             assert equal(stored_front(built, tmp_path), front)  # a date of the archive, say
         except StoreError as error:
             assert str(error).startswith(f"{path}: is damaged; ")
+
+
+def test_two_processes_do_not_enumerate_the_same_space(tmp_path):
+    path = front_path(problem(), tmp_path).with_suffix(".lock")
+    with exclusive(path), pytest.raises(StoreError, match="enumerates this space; wait for it"):
+        exact_front(problem(), tmp_path)
+    exact_front(problem(), tmp_path)
+    assert not path.exists()
 
 
 def test_a_damaged_stored_front_is_found_anew_by_an_enumeration_which_says_so(tmp_path, caplog):

@@ -201,6 +201,16 @@ def test_a_claim_of_a_dead_process_is_taken_over_at_once(problem_of, store):
     assert store.beats([key]) == {}
 
 
+@pytest.mark.parametrize("owner", ["", "garbage", "a b c", f"a {'9' * 30} c", 7, b"\xff", None])
+def test_a_damaged_claim_is_nobodys(problem_of, store, owner):
+    key = ResultCache(problem_of(), store).source.key("{}")
+    assert store.claim([key], new_owner()) == (key,)
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("UPDATE claims SET owner = ?", ("" if owner is None else owner,))
+    assert store.claim([key], new_owner()) == (key,)
+
+
 def test_a_claim_from_elsewhere_that_stands_still_is_taken_over(problem_of, store):
     problem = problem_of(evaluator="toy")
     row = problem.space.encode({"x": 1, "y": 1})

@@ -32,8 +32,16 @@ def test_a_trace_file_is_read_whatever_the_order_of_its_columns(tmp_path: Path) 
         (HEADER + "0,1,1\n-1,1,1\n", "3: arrival_s: expected a time from 0, got -1"),
         (HEADER + "nan,1,1\n", "2: arrival_s: expected a time from 0, got nan"),
         (HEADER + "2,1,1\n1,1,1\n", "3: arrival_s: expected times that do not fall, got 1 after 2"),
-        (HEADER + "0,1.5,1\n", "2: prompt_tokens: expected a whole number from 1, got 1.5"),
-        (HEADER + "0,1,0\n", "2: generated_tokens: expected a whole number from 1, got 0"),
+        (
+            HEADER + "0,1.5,1\n",
+            "2: prompt_tokens: expected a whole number from 1 to 1,000,000,000",
+        ),
+        (
+            HEADER + "0,1,0\n",
+            "2: generated_tokens: expected a whole number from 1 to 1,000,000,000",
+        ),
+        (HEADER + "0,1e300,1\n", "2: prompt_tokens: expected a whole number from 1 to"),
+        (HEADER + "0,1," + "1" * 200_000, "2: field larger than field limit (131072)"),
         (HEADER + "0,one,1\n", "2: prompt_tokens: expected a number, got 'one'"),
         (HEADER + "0,1\n", "2: generated_tokens: expected a number, got 'nothing'"),
     ],

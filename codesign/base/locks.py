@@ -1,7 +1,8 @@
-"""One process at a time may run a campaign; those that only read are never in the way."""
+"""Locks of files: one process at a time does a work; readers are never in the way."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import platform
@@ -17,26 +18,39 @@ PATIENCE_S = 0.5
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(
+    path: Path, work: str = "is running this campaign", is_kept: bool = True
+) -> Iterator[None]:
     """Hold the lock file while the block runs; the system frees it if the process dies.
+
+    Args:
+        work: Words for what the holder does.
+        is_kept: Leave the file behind.
 
     Raises:
         StoreError: Another process holds it; its number and host are given.
     """
+    descriptor = -1
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        while descriptor < 0:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            if not _taken(descriptor, time.monotonic() + PATIENCE_S):
+                os.close(descriptor)
+                raise StoreError(f"{_holder(path)} {work}; wait for it or stop it", str(path))
+            if not is_kept and not _is_same(path, descriptor):  # its last holder removed it
+                os.close(descriptor)
+                descriptor = -1
     except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", str(path)) from error
+        verb = "locked" if error.errno in (errno.ENOLCK, errno.ENOTSUP) else "written"
+        raise StoreError(f"cannot be {verb}: {error.strerror}", str(path)) from error
     try:
-        if not _taken(path, descriptor, time.monotonic() + PATIENCE_S):
-            raise StoreError(
-                f"{_holder(path)} is running this campaign; wait for it or stop it", str(path)
-            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} {platform.node()}\n".encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:
+        if not is_kept:
+            path.unlink(missing_ok=True)
         os.close(descriptor)
 
 
@@ -57,7 +71,7 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _taken(path: Path, descriptor: int, until: float) -> bool:
+def _taken(descriptor: int, until: float) -> bool:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,11 +80,13 @@ def _taken(path: Path, descriptor: int, until: float) -> bool:
             if time.monotonic() > until:
                 return False
             time.sleep(0.02)
-        except OSError as error:
-            raise StoreError(
-                f"cannot be locked: {error.strerror}; choose a folder of a file system with locks",
-                str(path),
-            ) from error
+
+
+def _is_same(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _holder(path: Path) -> str:

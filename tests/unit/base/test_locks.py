@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from codesign.base.errors import StoreError
-from codesign.search.campaign.lock import exclusive, is_held
+from codesign.base.locks import exclusive, is_held
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from codesign.search.campaign.lock "
+    "import sys, time; from pathlib import Path; from codesign.base.locks "
     "import exclusive\n"
     "with exclusive(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
 )
@@ -58,3 +58,13 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         exclusive(tmp_path / "no" / "lock"),
     ):
         pass
+
+
+def test_a_lock_that_is_not_kept_leaves_no_file_and_excludes_as_well(tmp_path, holder):
+    with pytest.raises(StoreError, match="measures"), exclusive(tmp_path / "lock", "measures"):
+        pass
+    with exclusive(tmp_path / "other", is_kept=False):
+        assert is_held(tmp_path / "other")
+        with pytest.raises(StoreError), exclusive(tmp_path / "other", is_kept=False):
+            pass
+    assert not (tmp_path / "other").exists()

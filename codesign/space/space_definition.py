@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,9 @@ from codesign.space.pools import Pool, PoolDefinition, SystemDefinition, read_sy
 from codesign.space.space import DesignSpace
 from codesign.space.space_records import DesignRecord, SpaceRecord
 from codesign.space.structure_builder import StructureBuilder
+
+_MOST_DIGITS = 4000
+"""Digits of the number of rows, absent values included; Python prints no longer numbers."""
 
 
 def load_space(
@@ -85,6 +89,12 @@ def _build(
     fixed = {**earlier, **overrides}
     builder.fix({**record.fixed, **fixed}, where if overrides else None)
     structure = builder.structure()
+    digits = sum(math.log10(len(parameter.values) + 1) for parameter in structure.parameters)
+    if digits > _MOST_DIGITS:
+        raise InputError(
+            f"expected at most 1e{_MOST_DIGITS} combinations of values, got 1e{digits:.0f}",
+            document.where("parameters"),
+        )
     space = DesignSpace(
         structure,
         name=name,

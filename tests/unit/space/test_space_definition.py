@@ -205,6 +205,12 @@ def test_too_many_rows_to_list_are_refused_by_their_number():
         _ = component.rows
 
 
+def test_more_parameters_than_can_be_numbered_are_refused():
+    text = "parameters:\n" + "".join(f"  p{i}: [1, 2]\n" for i in range(9000))
+    with pytest.raises(InputError, match="space:1: parameters: expected at most 1e4000 comb"):
+        parse_space(text)
+
+
 def test_design_numbers_out_of_range_are_refused():
     space = space_of("parameters: {a: [1, 2]}")
     for number in (-1, 2):

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, Value
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow
-from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -29,7 +27,7 @@ from codesign.models.accounts.ownership import (
     written_off_per_hour,
 )
 from codesign.models.accounts.price import PricedAccelerators, cheapest_unit
-from codesign.models.accounts.wear import SECONDS_PER_YEAR, lifetime_years
+from codesign.models.accounts.wear import SECONDS_PER_YEAR
 from codesign.models.deployments import ModelPart
 from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
@@ -39,10 +37,6 @@ from codesign.models.hardware.accelerator import (
 )
 from codesign.models.hardware.power import thermal_design_watts
 from codesign.models.memtech import MemoryTechnology
-from codesign.models.workload import Request
-
-if TYPE_CHECKING:
-    from codesign.evaluators.npu.design_metrics import DesignMetrics
 
 SILICON_METRICS = (
     "area_mm2",
@@ -248,101 +242,6 @@ class SiliconMetrics:
             "usd_per_million_tokens": np.asarray(usd_per_hour / 3600.0 * s_per_token * 1e6),
             "kgco2e_per_million_tokens": np.asarray((embodied + ran) * 1e6),
         }
-
-
-class CostMetrics:
-    """What :class:`DesignMetrics` adds of them, and what depends on the work as well; all (n,)."""
-
-    options: NpuOptions
-    part: ModelPart
-    chosen: Chosen
-    workload: Request
-
-    @cached_property
-    def silicon(self) -> SiliconMetrics:
-        """Of the hardware."""
-        designs = self.chosen.designs
-        return SiliconMetrics(
-            designs.listed, designs.operand_bits, self.part, self.options, designs.filled_rows
-        )
-
-    @property
-    def area_mm2(self) -> FloatArray:
-        return self.silicon.area_mm2
-
-    @property
-    def unit_cost_usd(self) -> FloatArray:
-        return self.silicon.unit_cost_usd
-
-    @property
-    def power_density_w_per_mm2(self) -> FloatArray:
-        return self.silicon.power_density_w_per_mm2
-
-    @property
-    def junction_temperature_celsius(self) -> FloatArray:
-        return self.silicon.junction_temperature_celsius
-
-    @property
-    def embodied_kgco2e(self) -> FloatArray:
-        return self.silicon.embodied_kgco2e
-
-    @cached_property
-    def written_bytes_per_s(self) -> FloatArray:
-        """(l, n) writes to each level of one device, the tiers in the order of their use.
-
-        In a decode, the prompts' KV cache comes from elsewhere, and is written once.
-        """
-        work = cast("DesignMetrics", self)
-        rates = work.writes / work.pass_s
-        tokens = self.workload.tokens
-        if self.workload.phase == "prefill":
-            return rates
-        prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
-        requests_per_s = work.stage_requests / work.phase_time_s  # the cache is of all stages
-        imported = self.chosen.designs.kv_request_bytes * prompt_share * requests_per_s
-        return np.asarray(rates + imported * work.kv_held_share)
-
-    @cached_property
-    def lifetime_years(self) -> FloatArray:
-        busy = 1.0 - self.silicon.constants.idle_share
-        wear = cast("DesignMetrics", self).at_places("wear_per_byte")
-        return lifetime_years(self.written_bytes_per_s, wear, busy)
-
-    @cached_property
-    def _costs_of_tokens(self) -> dict[str, FloatArray]:
-        work = cast("DesignMetrics", self)
-        per_token = 1.0 / work.throughput_tokens_per_s
-        return self.silicon.costs_of_tokens(
-            work.energy_joules_per_token, per_token, self.lifetime_years
-        )
-
-    @property
-    def usd_per_million_tokens(self) -> FloatArray:
-        return self._costs_of_tokens["usd_per_million_tokens"]
-
-    @property
-    def standing_usd_per_hour(self) -> FloatArray:
-        return self.silicon.standing_usd_per_hour
-
-    @property
-    def wear_usd_per_token(self) -> FloatArray:
-        work = cast("DesignMetrics", self)
-        per_token = 1.0 / work.throughput_tokens_per_s
-        return self.silicon.wear_usd_per_token(per_token, self.lifetime_years)
-
-    @property
-    def standing_kgco2e_per_hour(self) -> FloatArray:
-        return self.silicon.standing_kgco2e_per_hour
-
-    @property
-    def wear_kgco2e_per_token(self) -> FloatArray:
-        work = cast("DesignMetrics", self)
-        per_token = 1.0 / work.throughput_tokens_per_s
-        return self.silicon.wear_kgco2e_per_token(per_token, self.lifetime_years)
-
-    @property
-    def kgco2e_per_million_tokens(self) -> FloatArray:
-        return self._costs_of_tokens["kgco2e_per_million_tokens"]
 
 
 _TINY = float(np.finfo(float).tiny)

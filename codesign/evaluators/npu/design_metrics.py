@@ -8,17 +8,18 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.evaluators.npu.choice import Chosen
-from codesign.evaluators.npu.cost_metrics import CostMetrics
+from codesign.evaluators.npu.cost_metrics import SiliconMetrics
 from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
+from codesign.models.accounts.wear import lifetime_years
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.machines.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.models.machines.npu.stage_records import Moved, PassTimes, PassTotals
 
 
-class DesignMetrics(CostMetrics):
+class DesignMetrics:
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
     Attributes are named as in ``codesign.base.metrics``, where each is defined. Tables by operator
@@ -318,3 +319,87 @@ class DesignMetrics(CostMetrics):
     def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
         of_device = self._levels.bandwidth_bytes_per_s[1:].sum(axis=0)
         return np.asarray(of_device * self.part.n_devices)
+
+    # --- cost, carbon and wear --------------------------------------------------------------
+
+    @cached_property
+    def silicon(self) -> SiliconMetrics:
+        """Metrics of the hardware alone."""
+        designs = self.chosen.designs
+        return SiliconMetrics(
+            designs.listed, designs.operand_bits, self.part, self.options, designs.filled_rows
+        )
+
+    @property
+    def area_mm2(self) -> FloatArray:
+        return self.silicon.area_mm2
+
+    @property
+    def unit_cost_usd(self) -> FloatArray:
+        return self.silicon.unit_cost_usd
+
+    @property
+    def power_density_w_per_mm2(self) -> FloatArray:
+        return self.silicon.power_density_w_per_mm2
+
+    @property
+    def junction_temperature_celsius(self) -> FloatArray:
+        return self.silicon.junction_temperature_celsius
+
+    @property
+    def embodied_kgco2e(self) -> FloatArray:
+        return self.silicon.embodied_kgco2e
+
+    @cached_property
+    def written_bytes_per_s(self) -> FloatArray:
+        """(l, n) writes to each level of one device, the tiers in the order of their use.
+
+        In a decode, the prompts' KV cache comes from elsewhere, and is written once.
+        """
+        rates = self.writes / self.pass_s
+        tokens = self.workload.tokens
+        if self.workload.phase == "prefill":
+            return rates
+        prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
+        requests_per_s = self.stage_requests / self.phase_time_s  # the cache is of all stages
+        imported = self.chosen.designs.kv_request_bytes * prompt_share * requests_per_s
+        return np.asarray(rates + imported * self.kv_held_share)
+
+    @cached_property
+    def lifetime_years(self) -> FloatArray:
+        busy = 1.0 - self.silicon.constants.idle_share
+        wear = self.at_places("wear_per_byte")
+        return lifetime_years(self.written_bytes_per_s, wear, busy)
+
+    @cached_property
+    def _costs_of_tokens(self) -> dict[str, FloatArray]:
+        per_token = 1.0 / self.throughput_tokens_per_s
+        return self.silicon.costs_of_tokens(
+            self.energy_joules_per_token, per_token, self.lifetime_years
+        )
+
+    @property
+    def usd_per_million_tokens(self) -> FloatArray:
+        return self._costs_of_tokens["usd_per_million_tokens"]
+
+    @property
+    def standing_usd_per_hour(self) -> FloatArray:
+        return self.silicon.standing_usd_per_hour
+
+    @property
+    def wear_usd_per_token(self) -> FloatArray:
+        per_token = 1.0 / self.throughput_tokens_per_s
+        return self.silicon.wear_usd_per_token(per_token, self.lifetime_years)
+
+    @property
+    def standing_kgco2e_per_hour(self) -> FloatArray:
+        return self.silicon.standing_kgco2e_per_hour
+
+    @property
+    def wear_kgco2e_per_token(self) -> FloatArray:
+        per_token = 1.0 / self.throughput_tokens_per_s
+        return self.silicon.wear_kgco2e_per_token(per_token, self.lifetime_years)
+
+    @property
+    def kgco2e_per_million_tokens(self) -> FloatArray:
+        return self._costs_of_tokens["kgco2e_per_million_tokens"]

@@ -62,7 +62,8 @@ def front_table(
 def front_title(results: Results) -> str:
     """Over a table of the front: which one it is, and by which evaluator."""
     kind = "Exact" if results.front_run is not None else "Searched"
-    return f"{kind} Pareto front ({evaluator_words(results.reading)})"
+    means = " of posterior means, with observed values" if results.shows_means else ""
+    return f"{kind} Pareto front{means} ({evaluator_words(results.reading)})"
 
 
 def metric_header(metric: Metric) -> str:

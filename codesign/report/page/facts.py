@@ -132,6 +132,7 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
         "seeds": seeds,
+        **({"front": results.front_words} if results.shows_means else {}),
     }
     seconds = sum(run.seconds for run in status.runs)
     entries = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from codesign.search.campaign.reference import minimized, settled
 from codesign.search.campaign.store import Store
 from codesign.search.enumeration import ExactFront
 from codesign.search.observations import Observations
+from codesign.search.optimizers.base import SearchSpace
 from codesign.search.problem import Problem
 
 EXACT_RUN = Run("exact", 0)
@@ -73,7 +75,7 @@ class Results:
             [metric_text(float(self.metrics[item.name][position]), item) for item in metrics]
             for position in self.front().tolist()
         )
-        title = f"{self.definition.name}: the front of {len(self):,} observations"
+        title = f"{self.definition.name}: {self.front_words}"
         return table_html(title, [item.name for item in metrics], rows)
 
     @property
@@ -126,11 +128,12 @@ class Results:
 
         Each distinct design once, at its first observation; sorted by the first objective, best
         first. Empty if no design is feasible. Where the exact front is listed, one design for
-        each of its points.
+        each of its points. If the evaluator declares noise, the designs are those whose posterior
+        means no other's dominate; their metrics are still the observed ones.
         """
         keys = self.problem.space.keys
         if self.front_run is None:
-            kept = self.observations.front
+            kept = self._posterior_front if self.shows_means else self.observations.front
         else:
             kept = np.flatnonzero(self.feasible)
             on_front = keys(self.rows[self.run_index == self.front_run])
@@ -139,6 +142,20 @@ class Results:
         distinct = kept[np.sort(first)]
         order = np.lexsort(self.objectives[distinct].T[::-1])
         return distinct[order]
+
+    @property
+    def shows_means(self) -> bool:
+        """True if the front is that of posterior means."""
+        return self.problem.is_noisy and self.front_run is None and find_spec("botorch") is not None
+
+    @cached_property
+    def _posterior_front(self) -> IntArray:
+        # Imported here because it loads PyTorch.
+        from codesign.search.optimizers.posterior_front import posterior_front
+
+        problem = self.problem
+        space = SearchSpace(problem.space, problem.admits, problem.features)
+        return posterior_front(space, self.observations)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -155,7 +172,10 @@ class Results:
         """Front on which the numbers of designs are, in words."""
         if self.front_run is not None:
             return f"the exact front, {len(self.front()):,} points"
-        return f"the front of {len(self):,} searched designs"
+        searched = f"{len(self):,} searched designs"
+        if self.shows_means:
+            return f"the front of posterior means of {searched}, with observed values"
+        return f"the front of {searched}"
 
     @property
     def is_partial(self) -> bool:

@@ -27,10 +27,13 @@ from codesign.evaluators.functions.constrained import CONSTRAINED
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.evaluators.functions.engineering import ENGINEERING
 from codesign.evaluators.functions.function import MOST_VARIABLES, BenchmarkFunction
+from codesign.evaluators.functions.landscapes import LANDSCAPES
 from codesign.evaluators.functions.sections import SECTIONS
 from codesign.evaluators.functions.zdt_and_dtlz import CLOSED_FORM
 
-FUNCTIONS: Mapping[str, BenchmarkFunction] = CLOSED_FORM | CONSTRAINED | ENGINEERING | SECTIONS
+FUNCTIONS: Mapping[str, BenchmarkFunction] = (
+    CLOSED_FORM | CONSTRAINED | ENGINEERING | SECTIONS | LANDSCAPES
+)
 _CATEGORY = re.compile(r"c(0|[1-9]\d{0,4})")
 _FAILING_STREAM, _ORDER_STREAM = 1, 1000
 """Streams of random numbers; 2 and above are the noise of the objectives."""

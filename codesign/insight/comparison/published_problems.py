@@ -32,7 +32,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     "few feasible": ("tight-osy", "tight-mw1"),
     "categories": ("categories-re21", "categories-re37"),
     "conditional": ("cantilever",),
-    "unused parameters": ("unused-osy", "unused-re21"),
+    "unused parameters": ("unused-osy", "unused-re21", "mostly-unused-re21"),
+    "deceptive": ("trap", "stairs"),
+    "narrow band": ("band",),
+    "exact rules": ("assignment", "shares"),
     "noisy": ("noisy-re21", "noisy-osy"),
     "failing": ("failing-re37", "failing-welded-beam"),
     "npu": tuple(

@@ -93,29 +93,27 @@ def observations(results: Results, positions: IntArray) -> Iterator[Observation]
         chunk = positions[start : start + CHUNK]
         designs = results.problem.space.decode(results.rows[chunk])
         for position, design in zip(chunk.tolist(), designs, strict=True):
-            yield _observation(results, position, design)
-
-
-def _observation(results: Results, position: int, design: Design) -> Observation:
-    run = results.runs[int(results.run_index[position])]
-    observation: Observation = {
-        "optimizer": run.optimizer,
-        "seed": run.seed,
-        "step": int(results.step[position]),
-        "design": plain_design(design),
-        "metrics": {name: to_plain(values[position]) for name, values in results.metrics.items()},
-        "violations": {
-            name: to_plain(values[position]) for name, values in results.violations.items()
-        },
-        "feasible": bool(results.feasible[position]),
-        "failed": bool(results.failed[position]),
-        "status": cast("StatusWord", results.status_word(position)),
-        "reason": results.reasons.get(position),
-        "hypervolume": to_plain(results.hypervolume[position]),
-    }
-    if results.accepted:
-        observation["inputs"] = int(results.epoch[position])
-    return observation
+            run = results.runs[int(results.run_index[position])]
+            observation: Observation = {
+                "optimizer": run.optimizer,
+                "seed": run.seed,
+                "step": int(results.step[position]),
+                "design": plain_design(design),
+                "metrics": {
+                    name: to_plain(values[position]) for name, values in results.metrics.items()
+                },
+                "violations": {
+                    name: to_plain(values[position]) for name, values in results.violations.items()
+                },
+                "feasible": bool(results.feasible[position]),
+                "failed": bool(results.failed[position]),
+                "status": cast("StatusWord", results.status_word(position)),
+                "reason": results.reasons.get(position),
+                "hypervolume": to_plain(results.hypervolume[position]),
+            }
+            if results.accepted:
+                observation["inputs"] = int(results.epoch[position])
+            yield observation
 
 
 def plain_design(design: Design) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from codesign.answers.answer import Answer, Entry
 from codesign.base.metrics import Metric
-from codesign.base.schema import Record
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload.traces import Trace
@@ -260,20 +259,21 @@ class PluginEntry(Entry):
         return cls(
             implementation=f"{plugin.__module__}:{plugin.__qualname__}",
             description=" ".join((plugin.__doc__ or "").strip().split("\n\n")[0].split()),
-            **{key: _options(record) for key, record in classes.items() if record is not None},
+            **{
+                key: [
+                    OptionEntry(
+                        name=field.alias or name,
+                        required=field.is_required(),
+                        default=None
+                        if field.is_required()
+                        else field.get_default(call_default_factory=True),
+                    )
+                    for name, field in record.model_fields.items()
+                ]
+                for key, record in classes.items()
+                if record is not None
+            },
         )
-
-
-def _options(record: type[Record]) -> list[OptionEntry]:
-    """The keys of a record with their defaults."""
-    return [
-        OptionEntry(
-            name=field.alias or name,
-            required=field.is_required(),
-            default=None if field.is_required() else field.get_default(call_default_factory=True),
-        )
-        for name, field in record.model_fields.items()
-    ]
 
 
 class BrokenPluginEntry(Entry):

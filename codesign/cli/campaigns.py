@@ -119,8 +119,13 @@ def run(
     from codesign.search.campaign import Campaign
 
     campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
+    from codesign import api
     from codesign.answers.campaigns import RunAnswer
+    from codesign.base.errors import MissingExtraError
     from codesign.cli.progress import CampaignBars
+    from codesign.report import exports
+    from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
+    from codesign.report.paper import save_chart
 
     execution = execution_of(
         campaign.definition.execution,
@@ -132,32 +137,23 @@ def run(
     campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed)
     results = campaign.results()
     front = campaign.front_results(results)
-    written = [campaign.store_path, *_write_all(results, front, campaign.folder)]
-    campaign.list_files(written)
-    _report_results(RunAnswer, campaign, results, front, written, None, share(tolerance), as_json)
-
-
-def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
-    """The files that every finished campaign has, as far as the libraries are there."""
-    from codesign import api
-    from codesign.base.errors import MissingExtraError
-    from codesign.report import exports
-    from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
-    from codesign.report.paper import save_chart
-
     written = [
-        exports.to_csv(front, folder / "front.csv", "front"),
-        exports.to_yaml(front, folder / "front.yaml", "front"),
+        campaign.store_path,
+        exports.to_csv(front, campaign.folder / "front.csv", "front"),
+        exports.to_yaml(front, campaign.folder / "front.yaml", "front"),
     ]
     try:
         convergence = convergence_chart(results)
-        written.append(save_chart(convergence, folder / "convergence.png", results))
+        written.append(save_chart(convergence, campaign.folder / "convergence.png", results))
         drawn = front_to_draw(results, front)
         picture = front_picture(drawn, marked=api.evaluate_named(results.problem))
-        written.append(save_chart(front_chart(picture, False), folder / "front.png", drawn))
+        written.append(
+            save_chart(front_chart(picture, False), campaign.folder / "front.png", drawn)
+        )
     except MissingExtraError as error:
         say(f"no figures: {error}")
-    return written
+    campaign.list_files(written)
+    _report_results(RunAnswer, campaign, results, front, written, None, share(tolerance), as_json)
 
 
 def front_to_draw(results: Results, front: Results) -> Results:

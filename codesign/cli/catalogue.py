@@ -95,7 +95,23 @@ def _kind_of(name: str) -> str:
         return next((kind for key, kind in kinds.items() if key in keys), "models")
     if path.suffix == ".json":
         return "models"
-    names = _names()
+    from codesign.base import plugins
+    from codesign.base.metrics import ALL_METRICS
+    from codesign.models.hardware.device import list_devices
+    from codesign.models.workload import list_models, list_traces
+    from codesign.search.problems.problem_records import published
+
+    names = {
+        "memories": listed("memtech"),
+        "models": list_models(),
+        "devices": list_devices(),
+        "spaces": listed("spaces"),
+        "workloads": list_traces(),
+        "metrics": ALL_METRICS,
+        "optimizers": plugins.names("optimizers"),
+        "evaluators": plugins.names("evaluators"),
+        "problems": published(),
+    }
     for kind, known in names.items():
         if name in known:
             return kind
@@ -270,24 +286,3 @@ KINDS: dict[str, Callable[[str | None], Report]] = {
 }  # fmt: skip
 """Reports by kind: of everything for None, else of the name."""
 _LISTED = (*KINDS, "campaigns")
-
-
-def _names() -> dict[str, Iterable[str]]:
-    """Names by kind, in the order in which :func:`show` looks for one."""
-    from codesign.base import plugins
-    from codesign.base.metrics import ALL_METRICS
-    from codesign.models.hardware.device import list_devices
-    from codesign.models.workload import list_models, list_traces
-    from codesign.search.problems.problem_records import published
-
-    return {
-        "memories": listed("memtech"),
-        "models": list_models(),
-        "devices": list_devices(),
-        "spaces": listed("spaces"),
-        "workloads": list_traces(),
-        "metrics": ALL_METRICS,
-        "optimizers": plugins.names("optimizers"),
-        "evaluators": plugins.names("evaluators"),
-        "problems": published(),
-    }

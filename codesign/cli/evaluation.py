@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 _DEFAULT_SPACE = "memexplorer"
 
 
-def _default_evaluator(space: DesignSpace) -> str:
-    return "system" if space.pools else "npu"
-
-
 @dataclass(frozen=True)
 class QuestionFlags:
     """What a design serves, and who evaluates it."""
@@ -169,12 +165,19 @@ def _of_question(subject: DesignFlags, question: QuestionFlags) -> tuple[str, Ev
     pairs = read_pairs("--set", subject.settings)
     values = file.choose(design) if path is not None else _named(space, design)
     _check_design({**values, **pairs}, space)
-    with naming(_flags(file.workload, inputs, more), pair_flags):
+    with naming(
+        {
+            key: flag
+            for key, flag in REQUEST_FLAGS.items()
+            if key not in more and (key not in file.workload or key in inputs)
+        },
+        pair_flags,
+    ):
         result = api.evaluate(
             space=space,
             design={**values, **pairs},
             workload=_merged(file.workload, inputs),
-            evaluator=question.evaluator or file.evaluator or _default_evaluator(space),
+            evaluator=question.evaluator or file.evaluator or ("system" if space.pools else "npu"),
             options={**file.options, **options},
         )
     _say_what_moved(pairs, result.design)
@@ -263,17 +266,6 @@ def _workload_of(question: QuestionFlags, more: Mapping[str, Any]) -> dict[str, 
 _TOKENS = {"trace", "prompt_tokens", "generated_tokens"}
 REQUEST_FLAGS = flag_names(QuestionFlags)
 """Flag by the workload's key."""
-
-
-def _flags(
-    filed: Mapping[str, Any], inputs: Mapping[str, Any], more: Mapping[str, Any]
-) -> dict[str, str]:
-    """The flags of the keys that no file and no --request gave."""
-    return {
-        key: flag
-        for key, flag in REQUEST_FLAGS.items()
-        if key not in more and (key not in filed or key in inputs)
-    }
 
 
 def _merged(filed: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:

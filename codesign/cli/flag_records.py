@@ -120,17 +120,13 @@ def _annotation(flags: Any, item: Field[Any], value_type: Any) -> Any:
         return value_type
     settings = dict(item.metadata["settings"])
     if flags is not None and not settings["help"]:
-        settings["help"] = _meaning(flags, item.metadata["key"] or item.name)
+        key = item.metadata["key"] or item.name
+        from codesign.base.schema import meanings
+
+        record, names = resolve_name(flags.record), flag_names(flags)
+        text = re.sub(r"``(.*?)``", lambda word: names.get(word[1], word[1]), meanings(record)[key])
+        default = inspect.signature(record).parameters[key].default
+        if default is not None and not isinstance(default, bool):
+            text += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
+        settings["help"] = " ".join(text.split())
     return Annotated[value_type, typer.Option(*item.metadata["names"], **settings)]
-
-
-def _meaning(flags: Any, key: str) -> str:
-    """What the record of an option says of it, with flags for the keys, and its default."""
-    from codesign.base.schema import meanings
-
-    record, names = resolve_name(flags.record), flag_names(flags)
-    text = re.sub(r"``(.*?)``", lambda word: names.get(word[1], word[1]), meanings(record)[key])
-    default = inspect.signature(record).parameters[key].default
-    if default is not None and not isinstance(default, bool):
-        text += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
-    return " ".join(text.split())

@@ -125,7 +125,11 @@ def arrivals(
         "trace": None if requests.trace is None else str(requests.trace),
         "offered_requests_per_s": requests.requests_per_s,
         "seed": None if requests.requests_per_s is None else requests.seed,
-        **_engine(limits),
+        "policy": limits.policy,
+        "max_sequences": limits.max_sequences,
+        "max_batched_tokens": limits.max_batched_tokens,
+        "plans_ahead": limits.plans_ahead,
+        "reserves_answers": limits.reserves_answers,
         "routing": routing,
     }
     question = {
@@ -293,17 +297,6 @@ def _present(flags: Mapping[str, object]) -> set[str]:
 def _refuse(strays: set[str], expected: str) -> None:
     if strays:
         raise InputError(f"expected {expected} with {', '.join(sorted(strays))}")
-
-
-def _engine(limits: EngineLimits) -> dict[str, Any]:
-    """How the engines form steps, for the report."""
-    return {
-        "policy": limits.policy,
-        "max_sequences": limits.max_sequences,
-        "max_batched_tokens": limits.max_batched_tokens,
-        "plans_ahead": limits.plans_ahead,
-        "reserves_answers": limits.reserves_answers,
-    }
 
 
 def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs:

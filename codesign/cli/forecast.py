@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
@@ -90,11 +89,20 @@ class SoftwareFlags:
 
     def options(self) -> dict[str, Any]:
         """The evaluator's options."""
+        changes = read_pairs("--set", self.settings, as_yaml=True)
+        from codesign.evaluators.forecast.variants import find_variant
+
+        variant = {**find_variant(self.variant, "--variant").model_dump(), **changes}
+        seconds = quantity("--dispatch-latency", self.dispatch_latency, "s")
+        if seconds < 0:
+            raise InputError(
+                f"expected a time of 0 s or more, got {self.dispatch_latency}", "--dispatch-latency"
+            )
         return filled_keys(self) | {
-            "variant": _variant(self.variant, read_pairs("--set", self.settings, as_yaml=True)),
+            "variant": variant,
             "compute_efficiency": _shares("--compute-efficiency", self.compute_efficiency),
             "memory_efficiency": _shares("--memory-efficiency", self.memory_efficiency),
-            "dispatch_latency_s": _seconds("--dispatch-latency", self.dispatch_latency),
+            "dispatch_latency_s": seconds,
         }
 
 
@@ -127,32 +135,40 @@ def forecast(
     from codesign import api
     from codesign.report.forecast_tables import to_tables
 
-    _check_figures(figure or [], figure_format)
-    options, inputs = software.options(), request.inputs(model)
-    with naming(_FLAGS):
-        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, options))
-    if rates.device is not None:
-        _check_fits(evaluator, rates.device)
-    scene = _scene(evaluator, _machine(evaluator, rates))
-    files = _draw(scene, figure or [], output, figure_format)
-    answer = _answer(evaluator, scene, timeline, heat_map, files)
-    report(as_json, lambda: answer, lambda: to_tables(answer, make_console().width))
-
-
-def _check_figures(names: list[str], form: str) -> None:
+    names = figure or []
     from codesign.report.drawing import check_format
     from codesign.report.forecast_figures import FIGURES
 
     with mistakes_at("--format"):
-        check_format(form)
+        check_format(figure_format)
     for name in names:
         check_known("figure", name, FIGURES, "--figure")
+    options, inputs = software.options(), request.inputs(model)
+    with naming(_FLAGS):
+        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, options))
+    if rates.device is not None:
+        from codesign.evaluators.forecast.fit import NARROW, misfit
+        from codesign.models.hardware.device import load_device
 
+        sheet = load_device(rates.device, "--device")
+        own, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
+        problem = misfit(own, narrow, evaluator.workload, sheet.capacity)
+        if problem is not None:
+            raise InputError(problem, f"--device: {sheet.name}")
+    machine = _machine(evaluator, rates)
+    from codesign.report.forecast_figures import Scene
 
-def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    from codesign.evaluators.forecast.variants import find_variant
-
-    return {**find_variant(name, "--variant").model_dump(), **changes}
+    tokens = evaluator.workload.tokens
+    scene = Scene(
+        evaluator.workload.language_model,
+        evaluator.inference({}),
+        machine,
+        tokens.prompt_tokens,
+        tokens.generated_tokens,
+    )
+    files = _draw(scene, figure or [], output, figure_format)
+    answer = _answer(evaluator, scene, timeline, heat_map, files)
+    report(as_json, lambda: answer, lambda: to_tables(answer, make_console().width))
 
 
 def _shares(name: str, text: str) -> Any:
@@ -161,13 +177,6 @@ def _shares(name: str, text: str) -> Any:
         return quantity(name, text, "1")
     shares = read_pairs(name, text.split(","))
     return {key: quantity(name, value, "1") for key, value in shares.items()}
-
-
-def _seconds(name: str, text: str) -> float:
-    seconds = quantity(name, text, "s")
-    if seconds < 0:
-        raise InputError(f"expected a time of 0 s or more, got {text}", name)
-    return seconds
 
 
 def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachine:
@@ -190,35 +199,10 @@ def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachi
     return ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
 
 
-def _check_fits(evaluator: ForecastEvaluator, device: str) -> None:
-    """Whether a device holds weights and KV cache; of --tops and --gbps no capacity is known."""
-    from codesign.evaluators.forecast.fit import NARROW, misfit
-    from codesign.models.hardware.device import load_device
-
-    sheet = load_device(device, "--device")
-    own, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
-    problem = misfit(own, narrow, evaluator.workload, sheet.capacity)
-    if problem is not None:
-        raise InputError(problem, f"--device: {sheet.name}")
-
-
 def _positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"expected a finite number above 0, got {value:g}", name)
     return value
-
-
-def _scene(evaluator: ForecastEvaluator, machine: ForecastMachine) -> Scene:
-    from codesign.report.forecast_figures import Scene
-
-    tokens = evaluator.workload.tokens
-    return Scene(
-        evaluator.workload.language_model,
-        evaluator.inference({}),
-        machine,
-        tokens.prompt_tokens,
-        tokens.generated_tokens,
-    )
 
 
 def _answer(

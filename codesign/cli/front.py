@@ -60,7 +60,9 @@ def explain_front(
     from codesign.search.campaign.campaign_definition import load_problem
     from codesign.search.campaign.reference import minimized
 
-    _check(step, output)
+    if not 0.0 < step < 100.0:
+        raise InputError(f"expected a percentage above 0 and below 100, got {step:g}", "--step")
+    check_page(output)
     campaign = api.load_campaign(name, folder)
     is_thorough = thorough or not campaign.problem.space.pools
     if not is_thorough:
@@ -83,12 +85,6 @@ def explain_front(
         is_thorough,
     )
     _report(explanation, campaign, output, as_json)
-
-
-def _check(step: float, output: Path | None) -> None:
-    if not 0.0 < step < 100.0:
-        raise InputError(f"expected a percentage above 0 and below 100, got {step:g}", "--step")
-    check_page(output)
 
 
 def _report(

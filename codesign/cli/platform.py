@@ -67,7 +67,25 @@ def platform(
     if devices is None:
         design |= degrees_of(split)
         design |= {"batch_size": _requests(evaluator, design, batch)}
-        _report_one(evaluator, design, as_json)
+        from codesign.answers.serving import PlatformAnswer
+        from codesign.base.columns import design_columns
+        from codesign.evaluators.platform.platform_limits import describe_limits
+        from codesign.report import platform_tables
+
+        columns = design_columns(design)
+        with naming(FLAGS):
+            broken = describe_limits(evaluator.serving(columns))
+            if broken:
+                raise InputError(broken)
+        explanation = _without_rates(evaluator, evaluator.explain(columns))
+        answer = PlatformAnswer.describe(
+            platform_inputs(evaluator, design), explanation, limits_of(evaluator)
+        )
+        report(
+            as_json,
+            lambda: answer,
+            lambda: platform_tables.platform_tables(answer, make_console().width),
+        )
         return
     if degree_flags := set_flags(split):
         raise InputError(f"expected --devices or degrees, got both ({', '.join(degree_flags)})")
@@ -84,28 +102,6 @@ def _requests(evaluator: PlatformEvaluator | None, design: Mapping[str, Any], ba
         expected = "with --devices" if evaluator is None else "or max"
         raise InputError(f"expected a whole number {expected}, got {batch!r}", "--batch")
     return count("--batch", int(batch))
-
-
-def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:
-    from codesign.answers.serving import PlatformAnswer
-    from codesign.base.columns import design_columns
-    from codesign.evaluators.platform.platform_limits import describe_limits
-    from codesign.report import platform_tables
-
-    columns = design_columns(design)
-    with naming(FLAGS):
-        broken = describe_limits(evaluator.serving(columns))
-        if broken:
-            raise InputError(broken)
-    explanation = _without_rates(evaluator, evaluator.explain(columns))
-    answer = PlatformAnswer.describe(
-        platform_inputs(evaluator, design), explanation, limits_of(evaluator)
-    )
-    report(
-        as_json,
-        lambda: answer,
-        lambda: platform_tables.platform_tables(answer, make_console().width),
-    )
 
 
 _RATES = (

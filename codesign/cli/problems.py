@@ -66,29 +66,25 @@ def problems(
     elif name is None:
         raise InputError("expected the name of a problem: see 'codesign list problems'", "problems")
     elif evaluate is not None:
-        _evaluate(name, evaluate, as_json)
+        from codesign.answers.problems import ProblemEvaluationAnswer
+        from codesign.report import problem_set
+        from codesign.search import problems as public
+        from codesign.search.problems.designs_file import check_names, read_rows
+
+        problem = public.load(name)
+        rows = read_rows(evaluate)
+        check_names(rows, list(problem.parameters), "parameter")
+        evaluated = problem.evaluate(rows.records, rows.places)
+        report(
+            as_json,
+            lambda: ProblemEvaluationAnswer.describe(problem, rows.records, evaluated),
+            lambda: problem_set.evaluation_tables(problem, evaluated),
+        )
     elif score is not None:
         _score(name, score, as_json)
     else:
         expected = "expected --evaluate, --score or --verify"
         raise InputError(f"{expected}; 'codesign show problems {name}' shows it", "problems")
-
-
-def _evaluate(name: str, file: str, as_json: bool) -> None:
-    from codesign.answers.problems import ProblemEvaluationAnswer
-    from codesign.report import problem_set
-    from codesign.search import problems as public
-    from codesign.search.problems.designs_file import check_names, read_rows
-
-    problem = public.load(name)
-    rows = read_rows(file)
-    check_names(rows, list(problem.parameters), "parameter")
-    evaluated = problem.evaluate(rows.records, rows.places)
-    report(
-        as_json,
-        lambda: ProblemEvaluationAnswer.describe(problem, rows.records, evaluated),
-        lambda: problem_set.evaluation_tables(problem, evaluated),
-    )
 
 
 def _score(name: str, file: str, as_json: bool) -> None:

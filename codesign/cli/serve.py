@@ -59,7 +59,16 @@ def serve(
         from codesign.serve import server
     session = _session(campaign, folder, space, model, workload, phase)
     if measure is not None:
-        _report_times(session, measure)
+        from codesign.report.tables import pairs_table
+
+        times = sorted(session.times_ms(measure))
+        places = {
+            "median": measure // 2,
+            "99 of 100": min(measure - 1, (99 * measure) // 100),
+            "slowest": measure - 1,
+        }
+        pairs = {name: f"{times[place]:.1f} ms" for name, place in places.items()}
+        print_tables([pairs_table(f"{measure:,} changes answered", pairs)])
         return
     session.times_ms(1)  # what is loaded for the first answer is loaded before the page asks
     listener, token = server.listen(port), server.new_token()
@@ -91,12 +100,3 @@ def _session(
         )
     title = ", ".join(filter(None, [design_space.name, model, workload, phase]))
     return Session(prepared, title)
-
-
-def _report_times(session: Session, n: int) -> None:
-    from codesign.report.tables import pairs_table
-
-    times = sorted(session.times_ms(n))
-    places = {"median": n // 2, "99 of 100": min(n - 1, (99 * n) // 100), "slowest": n - 1}
-    pairs = {name: f"{times[place]:.1f} ms" for name, place in places.items()}
-    print_tables([pairs_table(f"{n:,} changes answered", pairs)])

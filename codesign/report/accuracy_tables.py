@@ -56,7 +56,13 @@ def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> l
         parts += _published_tables(answer)
     else:
         parts.append(text_line(f"No score of {answer.model} is published here."))
-    parts.append(_estimates_table(answer))
+    numbers = ["ratio to 16 bits", "low", "high"]
+    columns = ["of", *numbers, "basis"]
+    table = _formats_table("Scores over those at 16 bits", columns, numbers)
+    for estimated in answer.estimates:
+        values = [f"{value:.4g}" for value in (estimated.ratio, estimated.low, estimated.high)]
+        table.add_row(_in_one_cell(estimated), estimated.measure, *values, estimated.basis)
+    parts.append(table)
     if measured is not None:
         parts.append(_measured_table(answer, measured))
     errors = answer.errors_of_rule.accuracy
@@ -95,16 +101,6 @@ def _published_tables(answer: AccuracyAnswer) -> list[RenderableType]:
         table.add_row(_in_one_cell(score), score.benchmark.replace(",", ", "), *cells)
     lines = [text_line(f"{number}: {source}") for number, source in enumerate(sources, start=1)]
     return [table, *lines]
-
-
-def _estimates_table(answer: AccuracyAnswer) -> RenderableType:
-    numbers = ["ratio to 16 bits", "low", "high"]
-    columns = ["of", *numbers, "basis"]
-    table = _formats_table("Scores over those at 16 bits", columns, numbers)
-    for estimated in answer.estimates:
-        values = [f"{value:.4g}" for value in (estimated.ratio, estimated.low, estimated.high)]
-        table.add_row(_in_one_cell(estimated), estimated.measure, *values, estimated.basis)
-    return table
 
 
 def _measured_table(answer: AccuracyAnswer, measured: MeasuredTable) -> RenderableType:

@@ -44,19 +44,6 @@ def arrivals_tables(
             f"{level.goodput_requests_per_s(served):.4g} requests/s within both limits, "
             f"{level.attainment(served):.1%} of the requests"
         )
-    return spaced(
-        pairs_table("Question", question),
-        _pools_table(pools, served),
-        pairs_table("Served", rates),
-        times,
-        text_line(
-            "Times are from the arrival; the time per output token is the mean of a request's "
-            "steps after its first token. The rate counts from the first arrival to the last token."
-        ),
-    )
-
-
-def _pools_table(pools: Sequence[PoolInputs], served: ServedRequests) -> RenderableType:
     numbers = ["machines", "devices", "cache", "busy", "preempted"]
     table = plain_table("Pools", ["pool", "device", *numbers], numbers)
     for pool, load in zip(pools, served.pools, strict=True):
@@ -69,7 +56,16 @@ def _pools_table(pools: Sequence[PoolInputs], served: ServedRequests) -> Rendera
             f"{served.utilization(load).mean():.0%}",
             f"{load.n_preempted:,}",
         )
-    return table
+    return spaced(
+        pairs_table("Question", question),
+        table,
+        pairs_table("Served", rates),
+        times,
+        text_line(
+            "Times are from the arrival; the time per output token is the mean of a request's "
+            "steps after its first token. The rate counts from the first arrival to the last token."
+        ),
+    )
 
 
 def _time(seconds: float | None) -> str:

@@ -69,7 +69,16 @@ def problems_table(outcome: Outcome) -> TextTable:
         "points of it",
         "tuned on it",
     )
-    return TextTable("Problems", columns, rows, _marks_note(outcome))
+    sentences = []
+    if any(problem.tuned for problem in outcome.problems):
+        sentences.append(f"{_TUNED} used to tune an optimizer, so not ranked.")
+    if any(problem.solved_by_hints for problem in outcome.problems):
+        sentences.append(
+            f"{_SOLVED} solved by hints: following them without a model reaches "
+            f"{SOLVED_SHARE:.0%} in the median."
+        )
+    marks_note = " ".join(sentences)
+    return TextTable("Problems", columns, rows, marks_note)
 
 
 def share_table(outcome: Outcome) -> TextTable:
@@ -231,18 +240,6 @@ def short_name(problem: ProblemOutcome) -> str:
 
 def _words(text: str) -> str:
     return text.replace("_", " ")
-
-
-def _marks_note(outcome: Outcome) -> str:
-    sentences = []
-    if any(problem.tuned for problem in outcome.problems):
-        sentences.append(f"{_TUNED} used to tune an optimizer, so not ranked.")
-    if any(problem.solved_by_hints for problem in outcome.problems):
-        sentences.append(
-            f"{_SOLVED} solved by hints: following them without a model reaches "
-            f"{SOLVED_SHARE:.0%} in the median."
-        )
-    return " ".join(sentences)
 
 
 def _seeds_note(outcome: Outcome) -> str:

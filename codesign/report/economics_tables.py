@@ -25,12 +25,18 @@ def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
     points = report.frontier
     last: list[RenderableType] = []
     if len(points) > 1 and n_rows:
-        last.append(_frontier_table(report, _spread(points, n_rows)))
+        speed = points.tokens_per_s
+        wanted = np.linspace(speed[0], speed[-1], max(n_rows, 2))
+        spread = sorted({int(np.abs(speed - value).argmin()) for value in wanted})
+        last.append(_frontier_table(report, spread))
     last += [text_line(f"Note: {note}") for note in (*machine.notes, *report.notes)]
     last += [text_line(f"wrote {path}") for path in report.files]
+    headers = _headers(report)
+    rows = ([name, *_cells(report, point)] for name, point in report.marked.items())
+    marked_table = plain_table("", ["point", *headers], headers, rows)
     return spaced(
         pairs_table(title, report.conventions),
-        _marked_table(report),
+        marked_table,
         pairs_table(f"How each is split over devices{words}", splits),
         last,
     )
@@ -41,12 +47,6 @@ def _headers(report: EconomicsReport) -> list[str]:
     headers += [] if report.serving.decoding.speculation is None else ["drafted"]
     headers += [] if report.serving.decoding.tokens is None else ["first token"]
     return headers + ([] if report.users is None else ["devices in all"])
-
-
-def _marked_table(report: EconomicsReport) -> RenderableType:
-    headers = _headers(report)
-    rows = ([name, *_cells(report, point)] for name, point in report.marked.items())
-    return plain_table("", ["point", *headers], headers, rows)
 
 
 def _split_words(report: EconomicsReport, point: Points) -> str:
@@ -89,10 +89,3 @@ def _cells(report: EconomicsReport, point: Points) -> list[str]:
 def _count(value: float) -> str:
     """Whole numbers as such, others to a tenth."""
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
-
-
-def _spread(points: Points, n_rows: int) -> list[int]:
-    """Positions at even steps of speed, both ends among them."""
-    speed = points.tokens_per_s
-    wanted = np.linspace(speed[0], speed[-1], max(n_rows, 2))
-    return sorted({int(np.abs(speed - value).argmin()) for value in wanted})

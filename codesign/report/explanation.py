@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.base.metrics import Metric
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
     bank_words,
@@ -58,16 +57,27 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
         "evaluator": evaluator_words(evaluated.reading),
         "workload": format_cell("", evaluated.inputs["workload"]),
     }
+    declared = list(evaluated.known_metrics)
+    table = plain_table("Metrics", ["metric", "value", "better"], ["value"])
+    for name, value in explanation.metrics.items():
+        metric = metric_of(name, declared)
+        better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
+        table.add_row(title_of(metric), format_metric(value, metric), better)
+    rows = (
+        (name, "kept" if value <= 0 else f"broken by {format_value(value)}")
+        for name, value in evaluated.violations.items()
+    )
+    limits_table = plain_table("Limits", ["limit", "state"], rows=rows)
     parts: list[RenderableType] = [
         pairs_table(title, context | settings),
         *pools,
-        _metrics_table(explanation.metrics, evaluated.known_metrics),
+        table,
         timeline_table(explanation.timeline, width),
         rows_table("Operators", _printed(explanation.operators), width, _OPERATOR_COLUMNS),
         rows_table("Memory levels", _printed(explanation.levels), width, _LEVEL_COLUMNS),
         rows_table("Power", _printed(explanation.power), width),
         rows_table("Area and price of one device", _printed(explanation.costs), width),
-        _limits_table(evaluated.violations),
+        limits_table,
     ]
     if words := edge_words(evaluated):
         parts.append(text_line(f"Die edge for memory: {words}"))
@@ -111,21 +121,3 @@ def timeline_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
     lines = [limit_words(rows), str(table.caption or "")]
     table.caption = "\n".join(filter(None, lines)) or None
     return table
-
-
-def _metrics_table(values: Mapping[str, float], known: Iterable[Metric]) -> Table:
-    declared = list(known)
-    table = plain_table("Metrics", ["metric", "value", "better"], ["value"])
-    for name, value in values.items():
-        metric = metric_of(name, declared)
-        better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
-        table.add_row(title_of(metric), format_metric(value, metric), better)
-    return table
-
-
-def _limits_table(values: Mapping[str, float]) -> Table:
-    rows = (
-        (name, "kept" if value <= 0 else f"broken by {format_value(value)}")
-        for name, value in values.items()
-    )
-    return plain_table("Limits", ["limit", "state"], rows=rows)

@@ -40,7 +40,18 @@ def to_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         for label, (name, unit) in _HEADLINES.items()
     }
     title = f"{report.model}, profile {report.profile}"
-    question = _question(report)
+    request, machine = report.request, report.machine
+    rules = rules_of(report.profile)
+    bandwidth = machine.bandwidth_bytes_per_s / rules.gigabyte
+    chunk = request.chunk_tokens
+    prompt = "whole prompt" if chunk is None else f"chunks of {chunk:,} tokens"
+    batch = request.batch_size
+    question = {
+        "context": context_words(request.prompt_tokens, request.generated_tokens),
+        "requests": f"{batch:,} decoded together, each prefilled alone, {prompt} at a time",
+        "machine": f"{machine.peak_ops_per_s / 1e12:.4g} TOPS, "
+        f"{bandwidth:.4g} {rules.gigabyte_name}/s",
+    }
     parts: list[RenderableType] = [pairs_table(title, question | headlines), text_line("")]
     parts.append(_phases_table(report))
     for name, phase in (("Prefill", report.prefill), ("Decode, mean step", report.decode)):
@@ -60,22 +71,6 @@ def to_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         parts += [text_line(""), _ratios_table(report.ratios, rules_of(report.profile))]
     parts += [text_line(f"wrote {path}") for path in report.files or ()]
     return parts + [text_line(f"Note: {note}") for note in report.notes]
-
-
-def _question(report: ForecastAnswer) -> dict[str, str]:
-    """The request and the machine, in the profile's unit of bandwidth."""
-    request, machine = report.request, report.machine
-    rules = rules_of(report.profile)
-    bandwidth = machine.bandwidth_bytes_per_s / rules.gigabyte
-    chunk = request.chunk_tokens
-    prompt = "whole prompt" if chunk is None else f"chunks of {chunk:,} tokens"
-    batch = request.batch_size
-    return {
-        "context": context_words(request.prompt_tokens, request.generated_tokens),
-        "requests": f"{batch:,} decoded together, each prefilled alone, {prompt} at a time",
-        "machine": f"{machine.peak_ops_per_s / 1e12:.4g} TOPS, "
-        f"{bandwidth:.4g} {rules.gigabyte_name}/s",
-    }
 
 
 def _phases_table(report: ForecastAnswer) -> RenderableType:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.report.tables import plain_table
 
@@ -36,7 +35,10 @@ def formats_table(results: Results) -> Table | None:
     table = plain_table(title, ["machine", *_KINDS.values(), "points"], ["points"])
     more = []
     for prefix in prefixes:
-        counts = Counter(_formats(design, prefix) for design in designs).most_common()
+        counts = Counter(
+            tuple(str(design.get(f"{prefix}{kind}") or "–") for kind in _KINDS)
+            for design in designs
+        ).most_common()
         name = prefix.removesuffix("_") or "all"
         for formats, n in counts[:_MOST_LINES]:
             table.add_row(name, *formats, f"{n:,}")
@@ -44,7 +46,3 @@ def formats_table(results: Results) -> Table | None:
             more.append(f"{name}: {len(counts) - _MOST_LINES} more combinations")
     table.caption = "; ".join(["one design of each point", *more])
     return table
-
-
-def _formats(design: Mapping[str, Any], prefix: str) -> tuple[str, ...]:
-    return tuple(str(design.get(f"{prefix}{kind}") or "–") for kind in _KINDS)

@@ -263,12 +263,22 @@ def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ())
             unambiguous within a table.
     """
     left = {name: value for name, value in design.items() if value is not None}
+    array_words = []
+    if "pe_array" in left:
+        array_words.append(format_setting(left.pop("pe_array")))
+    if "vector_length" in left:
+        array_words.append(f"VLEN {left.pop('vector_length')}")
+    names = ("storage_priority", "dataflow", "bandwidth_priority")
+    choices = [str(left.pop(name)) for name in names if name in left]
+    software_words = (
+        ["/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices)] if choices else []
+    )
     words = [
-        *_array_words(left),
+        *array_words,
         *_on_chip_words(left),
         *_tier_words(left, technologies),
         *_format_words(left),
-        *_software_words(left),
+        *software_words,
     ]
     words += [f"{name}={format_setting(value)}" for name, value in left.items()]
     return ", ".join(words)
@@ -292,7 +302,8 @@ def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
             machine = spoken_design(pool.space, own)
             words = " ".join(filter(None, [f"{count}× of" if count else "", machine]))
             parts.append(f"{name}: {words}" if words else "")
-        return "; ".join([*filter(None, parts), *filter(None, [_rest_words(space, left)])])
+        rest = (f"{name} {words}" for name, words in part_words(space, left).items())
+        return "; ".join([*filter(None, parts), *rest])
     return _spoken_machine(space, design)
 
 
@@ -331,10 +342,6 @@ def _spoken_machine(space: DesignSpace, design: Mapping[str, Any]) -> str:
     return ", ".join(
         [*words, *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in left.items())]
     )
-
-
-def _rest_words(space: DesignSpace, left: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name} {words}" for name, words in part_words(space, left).items())
 
 
 def _technologies(space: DesignSpace) -> set[str]:
@@ -381,7 +388,12 @@ def part_words(space: DesignSpace, design: Mapping[str, Any]) -> dict[str, str]:
         (machine,) = design_words(pool.space, [own])
         words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))
     for link in space.links:
-        words[link.name] = _link_words(link.name, left)
+        values = [(left.pop(f"{link.name}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS]
+        words[link.name] = ", ".join(
+            format_engineering(value * factor, unit, 4)
+            for value, unit, factor in values
+            if value is not None
+        )
     words |= {name: format_setting(value) for name, value in left.items() if value is not None}
     return {name: text for name, text in words.items() if text}
 
@@ -428,25 +440,6 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
     return title.replace("_", " "), text
 
 
-def _link_words(link: str, left: dict[str, Any]) -> str:
-    """Of a link, such as "450 GB/s, 1 µs, 1.3 pJ/bit"; its parameters are taken out of ``left``."""
-    values = [(left.pop(f"{link}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS]
-    return ", ".join(
-        format_engineering(value * factor, unit, 4)
-        for value, unit, factor in values
-        if value is not None
-    )
-
-
-def _array_words(left: dict[str, Any]) -> list[str]:
-    words = []
-    if "pe_array" in left:
-        words.append(format_setting(left.pop("pe_array")))
-    if "vector_length" in left:
-        words.append(f"VLEN {left.pop('vector_length')}")
-    return words
-
-
 def _on_chip_words(left: dict[str, Any]) -> list[str]:
     dies, layers = left.pop("sram_dies", 0), left.pop("sram_3d_layers", 0)
     words = [f"SRAM×{dies}" if dies > 1 else "SRAM"] if dies else []
@@ -473,9 +466,3 @@ def _format_words(left: dict[str, Any]) -> list[str]:
 
 
 _SHORT_PRIORITY = {"activation": "act", "weight": "wgt", "equal": "eq"}
-
-
-def _software_words(left: dict[str, Any]) -> list[str]:
-    names = ("storage_priority", "dataflow", "bandwidth_priority")
-    choices = [str(left.pop(name)) for name in names if name in left]
-    return ["/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices)] if choices else []

@@ -123,29 +123,14 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
         parts.append(text_line(space.description.strip() + "\n"))
     conditions = ([item.text] for item in space.constraints)
     named = ((name, _design_text(space, design)) for name, design in space.designs.items())
-    tables = [
-        _pools_table(space),
-        _links_table(space),
-        _parameters_table(space),
-        plain_table("Constraints", ["what must hold"], rows=conditions),
-        _components_table(space),
-        plain_table("Named designs", ["name", "design"], rows=named),
-    ]
-    return parts + [item for table in tables if table.row_count for item in (table, text_line(""))]
-
-
-def _components_table(space: DesignSpace) -> Table:
-    """The factors of the size: groups of parameters that depend on one another."""
     rows = ((", ".join(item.names), f"{item.size:,}") for item in space.components)
-    return plain_table("Independent groups", ["parameters", "choices"], ["choices"], rows)
-
-
-def _pools_table(space: DesignSpace) -> Table:
-    """One line per pool: what its machines are, how many, and the designs of one."""
+    components_table = plain_table(
+        "Independent groups", ["parameters", "choices"], ["choices"], rows
+    )
     headers = ["pool", "role", "machine", "count", "designs of one", "parameters"]
-    table = plain_table("Pools", headers, headers[3:])
+    pools_table = plain_table("Pools", headers, headers[3:])
     for pool in space.pools.values():
-        table.add_row(
+        pools_table.add_row(
             pool.name,
             pool.role,
             pool.machine,
@@ -153,15 +138,19 @@ def _pools_table(space: DesignSpace) -> Table:
             f"{pool.space.size:,}",
             str(len(pool.parameter_names)),
         )
-    return table
-
-
-def _links_table(space: DesignSpace) -> Table:
-    table = plain_table("Links", ["link", "from", "to", "what it is"])
+    links_table = plain_table("Links", ["link", "from", "to", "what it is"])
     for link in space.links:
         words = [_values_text(item) for item in _parameters_of_link(space, link)]
-        table.add_row(link.name, link.sender, link.receiver, "; ".join(words))
-    return table
+        links_table.add_row(link.name, link.sender, link.receiver, "; ".join(words))
+    tables = [
+        pools_table,
+        links_table,
+        _parameters_table(space),
+        plain_table("Constraints", ["what must hold"], rows=conditions),
+        components_table,
+        plain_table("Named designs", ["name", "design"], rows=named),
+    ]
+    return parts + [item for table in tables if table.row_count for item in (table, text_line(""))]
 
 
 def _parameters_table(space: DesignSpace) -> Table:
@@ -176,13 +165,12 @@ def _values_text(parameter: Parameter) -> str:
     values = parameter.values
     if parameter.kind == "integer" and len(values) > _MOST_VALUES:
         return f"{parameter.show(values[0])} … {parameter.show(values[-1])} ({len(values):,})"
-    texts = [_setting(parameter, value) for value in values[:_MOST_VALUES]]
+    texts = [
+        (format_setting(value) if isinstance(value, tuple) else parameter.show(value))
+        for value in values[:_MOST_VALUES]
+    ]
     more = f", … ({len(values):,})" if len(values) > _MOST_VALUES else ""
     return ", ".join(texts) + more
-
-
-def _setting(parameter: Parameter, value: Any) -> str:
-    return format_setting(value) if isinstance(value, tuple) else parameter.show(value)
 
 
 def _design_text(space: DesignSpace, design: Mapping[str, Any]) -> str:

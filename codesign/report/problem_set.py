@@ -30,7 +30,11 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
         table.add_row(
             record.label,
             record.kind,
-            _count(record.n_designs),
+            (
+                f"{record.n_designs:,}"
+                if record.n_designs < _MOST_DIGITS
+                else f"{record.n_designs:.2g}"
+            ),
             _share(record.feasible_share),
             str(len(record.objectives)),
             str(len(record.limits)),
@@ -38,10 +42,6 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
             f"{record.hypervolume:.6g}",
         )
     return table
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < _MOST_DIGITS else f"{number:.2g}"
 
 
 def _share(share: float) -> str:
@@ -75,13 +75,14 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
 
 
 def _values(values: Sequence[Any]) -> str:
-    texts = ["absent" if value is None else _text(value) for value in values]
+    texts = [
+        "absent"
+        if value is None
+        else ("x".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        for value in values
+    ]
     listed = texts if len(texts) <= 8 else [*texts[:4], "…", texts[-1]]
     return f"{', '.join(listed)} ({len(texts)})"
-
-
-def _text(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[RenderableType]:

@@ -132,7 +132,16 @@ def front_tables(
         )
     if len(designs) < len(robust_front.designs):
         table.caption = f"{len(robust_front.designs) - len(designs)} more"
-    last = map(text_line, (_compared(robust_front), _kept_words(robust_front)))
+    is_complete = robust_front.n_compared == robust_front.n_distinct
+    which = "all" if is_complete else f"{robust_front.n_compared:,}, the nearest to the front,"
+    error = 50 / math.sqrt(robust_front.samples)
+    compared = (
+        f"Note: in every draw {which} of {robust_front.n_distinct:,} evaluated designs are "
+        f"compared; a share's standard error is at most {error:.2g} %. Without a number (–): not "
+        f"on the front of the typical values, but in at least {_percent(robust_front.often)} of "
+        "the draws."
+    )
+    last = map(text_line, (compared, _kept_words(robust_front)))
     return [text_line(""), *spaced(table, [*_notes(robust_front), *last])]
 
 
@@ -157,16 +166,4 @@ def _kept_words(robust_front: RobustFront) -> str:
         f"Note: {len(kept)} of the {len(front)} designs of the front keep every limit over all "
         f"ranges{numbers}, also where every number is at the end that is worst for the limit (at "
         f"worst){limits}."
-    )
-
-
-def _compared(robust_front: RobustFront) -> str:
-    is_complete = robust_front.n_compared == robust_front.n_distinct
-    which = "all" if is_complete else f"{robust_front.n_compared:,}, the nearest to the front,"
-    error = 50 / math.sqrt(robust_front.samples)
-    return (
-        f"Note: in every draw {which} of {robust_front.n_distinct:,} evaluated designs are "
-        f"compared; a share's standard error is at most {error:.2g} %. Without a number (–): not "
-        f"on the front of the typical values, but in at least {_percent(robust_front.often)} of "
-        "the draws."
     )

@@ -52,39 +52,8 @@ def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:
 
 def architecture_of(machine: Machine) -> str:
     """The architecture alone, as AccelForge reads it."""
-    return "arch:\n  nodes:\n" + "\n".join([*_memories(machine), *_compute(machine)])
-
-
-def _memories(machine: Machine) -> list[str]:
-    """Every level, the deepest first; each may keep anything, the deepest keeps everything."""
     listed = [*reversed(machine.tiers), *([machine.on_chip] if machine.on_chip else [])]
-    return [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
-
-
-def _memory(level: MachineLevel, is_outermost: bool) -> str:
-    kept = "{keep: ~Intermediates, may_keep: All}" if is_outermost else "{may_keep: All}"
-    rate = level.bandwidth_bytes_per_s * 8
-    read = level.read_energy_joules_per_byte / 8
-    write = level.write_energy_joules_per_byte / 8
-    return (
-        f"  - !Memory  # {level.title}: {level.words}\n"
-        f"    name: {_node_name(level)}\n"
-        f"    size: {level.capacity_bytes * 8:.17g}  # bits\n"
-        f"    leak_power: {level.background_watts:.17g}  # W\n"
-        "    area: 0\n"
-        "    actions:  # J/bit, bit/s\n"
-        f"    - {{name: read, energy: {read:.17g}, throughput: {rate:.17g}}}\n"
-        f"    - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}\n"
-        f"    tensors: {kept}\n"
-    )
-
-
-def _node_name(level: MachineLevel) -> str:
-    return {"on_chip": "OnChip"}.get(level.name) or level.name.capitalize()
-
-
-def _compute(machine: Machine) -> list[str]:
-    """The vector unit; the grid of multiply-accumulate units with what stays in each."""
+    memories = [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
     flow = machine.dataflow or "ws"
     kept = _STATIONARY[flow]
     rows, columns = _REUSED[flow]
@@ -126,4 +95,27 @@ def _compute(machine: Machine) -> list[str]:
         f"throughput: {machine.clock_hz:.17g}}}\n"
         "    enabled: len(All) == 3\n"
     )
-    return [vector, grid, register, mac]
+    compute = [vector, grid, register, mac]
+    return "arch:\n  nodes:\n" + "\n".join([*memories, *compute])
+
+
+def _memory(level: MachineLevel, is_outermost: bool) -> str:
+    kept = "{keep: ~Intermediates, may_keep: All}" if is_outermost else "{may_keep: All}"
+    rate = level.bandwidth_bytes_per_s * 8
+    read = level.read_energy_joules_per_byte / 8
+    write = level.write_energy_joules_per_byte / 8
+    return (
+        f"  - !Memory  # {level.title}: {level.words}\n"
+        f"    name: {_node_name(level)}\n"
+        f"    size: {level.capacity_bytes * 8:.17g}  # bits\n"
+        f"    leak_power: {level.background_watts:.17g}  # W\n"
+        "    area: 0\n"
+        "    actions:  # J/bit, bit/s\n"
+        f"    - {{name: read, energy: {read:.17g}, throughput: {rate:.17g}}}\n"
+        f"    - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}\n"
+        f"    tensors: {kept}\n"
+    )
+
+
+def _node_name(level: MachineLevel) -> str:
+    return {"on_chip": "OnChip"}.get(level.name) or level.name.capitalize()

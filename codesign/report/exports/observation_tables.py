@@ -125,7 +125,16 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         _sheet(book, "observations", columns, bold, [formats.get(name) for name in names], 2)
         _front_chart(book, results, list(columns), len(positions))
         _sheet(book, "metrics", _metric_columns(results), bold)
-        pairs = list(_leaves(_short_provenance(results, scope)))
+        note = to_plain(Provenance.describe(results, scope))
+        versions = note["versions"]
+        definition = {key: to_plain(getattr(results.definition, key)) for key in _DEFINITION}
+        short_provenance = {
+            **{key: note[key] for key in _PROVENANCE if note.get(key)},
+            **{key: value for key, value in definition.items() if value},
+            "codesign": versions.get("codesign", ""),
+            "other versions": ", ".join(f"{k} {v}" for k, v in versions.items() if k != "codesign"),
+        }
+        pairs = list(_leaves(short_provenance))
         keys, values = zip(*pairs, strict=True)
         _sheet(book, "provenance", {"what": list(keys), "value": list(values)}, bold)
     return path
@@ -182,19 +191,6 @@ _PROVENANCE = (
 _DEFINITION = ("space", "workload", "fixed", "constraints", "budget", "seeds")
 
 
-def _short_provenance(results: Results, scope: Scope) -> dict[str, Any]:
-    """What one asks of a table; JSON and YAML have the whole definition and problem."""
-    note = to_plain(Provenance.describe(results, scope))
-    versions = note["versions"]
-    definition = {key: to_plain(getattr(results.definition, key)) for key in _DEFINITION}
-    return {
-        **{key: note[key] for key in _PROVENANCE if note.get(key)},
-        **{key: value for key, value in definition.items() if value},
-        "codesign": versions.get("codesign", ""),
-        "other versions": ", ".join(f"{k} {v}" for k, v in versions.items() if k != "codesign"),
-    }
-
-
 def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_rows: int) -> None:
     """The observations by the first two objectives, on a sheet of its own; none for a single."""
     metrics = [objective.metric for objective in results.problem.objectives][:2]
@@ -245,13 +241,13 @@ def _sheet(
         for column, cell in enumerate(line):
             if cell != "":
                 form = formats[column] if column < len(formats) else None
-                sheet.write(n_rows, column, _excel_cell(cell), form)
+                sheet.write(
+                    n_rows,
+                    column,
+                    (str(cell) if isinstance(cell, float) and math.isinf(cell) else cell),
+                    form,
+                )
     sheet.autofilter(0, 0, max(n_rows, 1), max(len(listed) - 1, 0))
-
-
-def _excel_cell(cell: Any) -> Any:
-    # Excel knows no infinity; the text sorts after all numbers, as it should.
-    return str(cell) if isinstance(cell, float) and math.isinf(cell) else cell
 
 
 def _metric_columns(results: Results) -> dict[str, list[str]]:

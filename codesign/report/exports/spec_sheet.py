@@ -69,7 +69,26 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
         machine = _machine(item)
         sources = place.with_name(f"{place.stem}-sources.md")
         texts[place] = _sheet(item, machine, drawing.name, sources.name)
-        texts[sources] = _looked_up(item, machine)
+        evaluated = item.evaluated
+        metrics = [
+            (metric_title(metric), format_metric(value, metric), metric.meaning)
+            for name, value in evaluated.metrics.items()
+            for metric in [metric_of(name, evaluated.known_metrics)]
+        ]
+        texts[sources] = "\n".join(
+            [
+                markdown_text(f"# {item.title}: sources\n"),
+                _table("All metrics", ("metric", "value", "meaning"), metrics),
+                *(
+                    []
+                    if item.pools
+                    else [_rows("Time by operator", evaluated.operators, _OPERATORS)]
+                ),
+                *([] if item.pools else [_rows("Power", evaluated.power, _POWER)]),
+                *([] if item.pools else _assumed(item, machine)),
+                f"## Provenance\n\n```json\n{to_json_text(item.provenance())}\n```\n",
+            ]
+        )
         if machine is not None:
             texts[drawing] = block_diagram(machine, item.evaluated.costs, item.title)
     return Written(write_texts(texts))
@@ -115,26 +134,6 @@ def _provenance_words(chosen: ChosenDesign) -> str:
     return (
         f"Made by {note['made_by']} from the campaign {note['campaign']}: {note['state']}; "
         f"evaluated: {note['evaluated']}"
-    )
-
-
-def _looked_up(chosen: ChosenDesign, machine: Machine | None) -> str:
-    """Meanings, constants, sources and provenance."""
-    evaluated = chosen.evaluated
-    metrics = [
-        (metric_title(metric), format_metric(value, metric), metric.meaning)
-        for name, value in evaluated.metrics.items()
-        for metric in [metric_of(name, evaluated.known_metrics)]
-    ]
-    return "\n".join(
-        [
-            markdown_text(f"# {chosen.title}: sources\n"),
-            _table("All metrics", ("metric", "value", "meaning"), metrics),
-            *([] if chosen.pools else [_rows("Time by operator", evaluated.operators, _OPERATORS)]),
-            *([] if chosen.pools else [_rows("Power", evaluated.power, _POWER)]),
-            *([] if chosen.pools else _assumed(chosen, machine)),
-            f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
-        ]
     )
 
 
@@ -213,12 +212,26 @@ def _assumed(chosen: ChosenDesign, machine: Machine | None) -> list[str]:
 
 def _parts(chosen: ChosenDesign, machine: Machine, drawing: str) -> list[str]:
     """The drawing and the bill of materials."""
+    formats = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
+    build = [
+        (
+            "matrix array",
+            f"{machine.array_rows} x {machine.array_columns} multiply-accumulate units at "
+            f"{machine.clock_hz / 1e9:.4g} GHz: "
+            f"{format_value(machine.peak_flop_per_s, 'FLOP/s')} peak",
+        ),
+        ("multiplier", " x ".join(f"{bits} bit" for bits in machine.operand_bits)),
+        ("vector unit", f"{machine.vector_lanes} lanes"),
+        ("number formats", formats or "–"),
+        ("dataflow", machine.dataflow or "–"),
+        *((level.title, level.words) for level in machine.levels),
+    ]
     return [
         f"![Block diagram]({quote(drawing)})\n",
         _table(
             "What to build",
             ("part", "specification"),
-            [*_build(machine), ("die edge for memory", edge_words(chosen.evaluated) or "–")],
+            [*build, ("die edge for memory", edge_words(chosen.evaluated) or "–")],
         ),
         _table(
             "Memories",
@@ -238,23 +251,6 @@ def _parts(chosen: ChosenDesign, machine: Machine, drawing: str) -> list[str]:
             ],
         ),
         _table("Interfaces", INTERFACE_COLUMNS, interface_lines(machine)),
-    ]
-
-
-def _build(machine: Machine) -> list[tuple[str, str]]:
-    formats = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
-    return [
-        (
-            "matrix array",
-            f"{machine.array_rows} x {machine.array_columns} multiply-accumulate units at "
-            f"{machine.clock_hz / 1e9:.4g} GHz: "
-            f"{format_value(machine.peak_flop_per_s, 'FLOP/s')} peak",
-        ),
-        ("multiplier", " x ".join(f"{bits} bit" for bits in machine.operand_bits)),
-        ("vector unit", f"{machine.vector_lanes} lanes"),
-        ("number formats", formats or "–"),
-        ("dataflow", machine.dataflow or "–"),
-        *((level.title, level.words) for level in machine.levels),
     ]
 
 

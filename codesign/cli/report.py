@@ -28,7 +28,11 @@ _LEAST_PERIOD_S = 1.0
 def report_page(
     name: Name,
     output: Annotated[
-        Path | None, typer.Option(help="The page. [report.html in the campaign's folder]")
+        Path | None,
+        typer.Option(
+            help="The page; a file that ends in .pdf, .svg or .png is a meeting sheet of one A4 page. "
+            "[report.html in the campaign's folder]"
+        ),
     ] = None,
     every: Annotated[
         float | None,
@@ -58,7 +62,7 @@ def report_page(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a campaign as one HTML page that opens offline."""
+    """Write a campaign as one HTML page that opens offline, or as a meeting sheet."""
     from codesign import api
     from codesign.answers.campaigns import ReportAnswer
     from codesign.base.files import check_place
@@ -93,8 +97,11 @@ def _write(
     tolerance: float,
     samples: int | None,
 ) -> str:
-    """Write the page once; returns the state that it shows."""
+    """Write the page or the sheet once; returns the state that it shows."""
     from codesign import api
+    from codesign.base.files import ending_of
+    from codesign.report.drawing import FORMATS
+    from codesign.report.meeting_sheet import write_sheet
     from codesign.report.page.html_page import write_page
 
     # The state first: what is stored after it was asked for does no harm.
@@ -102,20 +109,16 @@ def _write(
     is_searched = campaign.store_path.exists()
     results = campaign.results() if is_searched else campaign.front_results()
     is_joined = is_searched and results.exact is not None
-    problem = results.problem
-    write_page(
-        path,
-        results,
-        status,
-        api.evaluate_named(problem),
-        _explainer(problem),
-        every,
-        requested_designs,
-        tolerance,
-        campaign.front_results(results) if is_joined else None,
-        _judge(results, samples),
-        campaign.stored_kept_front(),
-    )
+    marked, explainer = api.evaluate_named(results.problem), _explainer(results.problem)
+    exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
+    if ending_of(path) in FORMATS:
+        write_sheet(path, exact or results, marked, explainer, tolerance, judge)
+    else:
+        kept = campaign.stored_kept_front()
+        write_page(
+            path, results, status, marked, explainer, every, requested_designs, tolerance, exact,
+            judge, kept,
+        )  # fmt: skip
     if status.state != "running":
         campaign.list_files([path])
     return status.state

@@ -85,7 +85,7 @@ def titled(chart: Chart, width: float, lines: Sequence[str], notes: Sequence[str
     high = bottom + 13.0 * len(footer) + (4.0 if footer else 0.0)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1f} {high:.1f}">{words}'
-        f'<g transform="translate({_MARGIN:.1f} {top:.1f})">{_sized(body)}</g></svg>'
+        f'<g transform="translate({_MARGIN:.1f} {top:.1f})">{sized(body)}</g></svg>'
     )
 
 
@@ -105,7 +105,7 @@ def save_svg(
     # Screens have 96 pixels an inch; a PDF has 72 points.
     unit = 72.0 / 96.0 if form == "pdf" else 1.0
     inside = "".join(
-        f'<g transform="translate({x:.1f} {y:.1f})">{_sized(text)}</g>' for text, x, y in pieces
+        f'<g transform="translate({x:.1f} {y:.1f})">{sized(text)}</g>' for text, x, y in pieces
     )
     text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{unit * width:.2f}" '
@@ -149,7 +149,7 @@ def _height(text: str) -> float:
     return float(box[1]) if box else 0.0
 
 
-def _sized(text: str) -> str:
+def sized(text: str) -> str:
     """A drawing with the size of its view box, as it has inside another one."""
     return re.sub(
         r'^<svg ([^>]*)viewBox="0 0 ([\d.]+) ([\d.]+)"',

@@ -1,0 +1,222 @@
+"""The meeting sheet: one A4 page with the question, one recommendation and its reasons.
+
+Beside the words stand the front, the die with its memories to scale, and time and power as bars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign.report import palette
+from codesign.report.campaign_charts import PICK_TITLES, front_chart, front_picture
+from codesign.report.chart import Chart
+from codesign.report.design_charts import power_panel, scales_of, time_panel
+from codesign.report.labels import (
+    evaluator_words,
+    format_metric,
+    format_value,
+    metric_of,
+    metric_title,
+    row_title,
+)  # fmt: skip
+from codesign.report.machine_charts import die_chart
+from codesign.report.page.answer_html import bound_words, sure_words
+from codesign.report.page.facts import question_text
+from codesign.report.page.recommendations import Judge, recommendation_document
+from codesign.report.paper import save_svg, sized
+from codesign.report.svg import FONT, draw, wrap
+
+if TYPE_CHECKING:
+    from codesign.report.marked_designs import MarkedDesigns
+    from codesign.report.page.design_html import Account
+    from codesign.report.page.explained import Explainer
+    from codesign.search.campaign import Results
+
+_WIDTH, _HEIGHT = 1122.0, 793.0
+"""A4 across, in pixels of 96 an inch."""
+_MARGIN, _COLUMN, _GAP = 28.0, 340.0, 23.0
+_SCALE = 0.72
+"""Of the charts of the design, which stand in the narrow column."""
+_MOST_FIGURES, _MOST_CONSTANTS = 9, 3
+
+_Line = tuple[str, float, str]
+"""A text with the size of its letters and its hue."""
+
+
+def write_sheet(
+    path: Path,
+    results: Results,
+    marked: MarkedDesigns | None,
+    explainer: Explainer | None,
+    tolerance: float,
+    judge: Judge | None,
+) -> Path:
+    """Write the sheet of a campaign as PDF, SVG or PNG.
+
+    Args:
+        results: Results of the campaign, with the exact front if that is known.
+        marked: Designs to show by name.
+        explainer: Explains the recommended design; without it there is no die.
+        tolerance: Share within which a design is folded under a cheaper one.
+        judge: Further questions about the recommended designs.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    picture = front_picture(results, tolerance, marked)
+    answer = recommendation_document(results, picture.folded, judge)
+    picks = answer["picks"]
+    first = next((pick for pick in picks if pick["key"] == "knee"), picks[0] if picks else None)
+    account = None if first is None else _account(results, first, explainer)
+    front = draw(front_chart(picture, is_narrow=False), _COLUMN + 40.0)
+    head = [(question_text(results), 17.0, "ink"), *_source(results)]
+    pieces = [(_texts(head, _WIDTH), _MARGIN, 14.0)]
+    top = 78.0
+    if first is not None:
+        words = list(_reasons(results, answer, first, account))
+        pieces.append((_texts(words, _COLUMN - 20.0), _MARGIN, top))
+    left = _MARGIN + _COLUMN
+    pieces.append((front, left, top))
+    pieces.append((_texts(list(_others(results, answer)), _COLUMN + 20.0), left + 8.0, top + 315.0))
+    if account is not None:
+        right = left + _COLUMN + 40.0 + _GAP
+        room = _WIDTH - right - _MARGIN
+        for chart, height in _charts(account):
+            drawing = sized(draw(chart, room / _SCALE))
+            pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
+            top += _SCALE * height
+        pieces.append((_texts(list(_materials(account)), room), right, top))
+    return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
+
+
+def _account(
+    results: Results, pick: Mapping[str, Any], explainer: Explainer | None
+) -> Account | None:
+    from codesign.report.page.design_html import Account
+
+    if explainer is None:
+        return None
+    design = results.design(pick["position"])
+    swings = explainer.vary([design])[0] if explainer.vary else {}
+    return Account(explainer.explain(design), swings)
+
+
+def _source(results: Results) -> Iterator[_Line]:
+    exact = f"exact front of {results.exact.n_designs:,} designs" if results.exact else (
+        f"best of {len(results):,} evaluated designs"
+    )  # fmt: skip
+    yield f"{results.definition.name}: {exact}, {evaluator_words(results.reading)}", 10.5, "quiet"
+
+
+def _reasons(
+    results: Results, answer: Mapping[str, Any], pick: Mapping[str, Any], account: Account | None
+) -> Iterator[_Line]:
+    """The recommendation: its words, figures, limits, confidence, and the constants behind it."""
+    position, known = pick["position"], results.problem.metrics
+    title = PICK_TITLES[pick["key"]]
+    yield f"{title}: {pick['reason']}", 14.0, palette.PICKS.get(pick["key"], "blue")
+    yield f"#{pick['id'] + 1}: {pick['words']}", 10.5, "ink"
+    for name in answer["figures"][:_MOST_FIGURES]:
+        value = format_metric(float(results.metrics[name][position]), metric_of(name, known), 3)
+        if value != "–":
+            yield f"{metric_title(metric_of(name, known))}: {value}", 10.5, "ink"
+    bound = bound_words(account.evaluated) if account else ""
+    close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
+    yield from _block("Limited by", [bound, *close])
+    yield from _block("How sure", sure_words(results, pick, ()))
+    yield from _block("Worth of 5 % more", _worth(results, answer))
+    if account is not None:
+        yield from _block("Constants that move it most", _constants(results, account))
+
+
+def _block(title: str, lines: Sequence[str]) -> Iterator[_Line]:
+    listed = [line for line in lines if line]
+    if listed:
+        yield title, 11.5, "accent"
+    for line in listed:
+        yield line, 10.0, "ink"
+
+
+def _worth(results: Results, answer: Mapping[str, Any]) -> Iterator[str]:
+    """Gains in speed from 5 % more of each resource, at the recommended design."""
+    place = next((k for k, pick in enumerate(answer["picks"]) if pick["key"] == "knee"), 0)
+    speed = metric_of(answer["speed"], results.problem.metrics)
+    for price in answer.get("prices", ()):
+        item = price["of"][place]
+        if item["gain"] > 0.0005 * abs(item["best"]):
+            least = "" if price["exact"] else "at least "
+            metric = metric_of(price["metric"], results.problem.metrics)
+            sign = "+" if speed.sense == "maximize" else "−"
+            yield f"{metric_title(metric)}: {least}{sign}{format_metric(item['gain'], speed, 3)}"
+
+
+def _constants(results: Results, account: Account) -> Iterator[str]:
+    """The largest effects of single constants over their ranges."""
+    swings = [
+        (abs(swing.at_high - swing.at_low) / abs(account.evaluated.metrics[name]), name, swing)
+        for name in results.problem.objective_names
+        for swing in account.swings.get(name, ())
+    ]
+    for _, name, swing in sorted(swings, key=lambda entry: -entry[0])[:_MOST_CONSTANTS]:
+        metric = metric_of(name, results.problem.metrics)
+        ends = " to ".join(format_metric(end, metric, 3) for end in (swing.at_low, swing.at_high))
+        number = swing.number.replace("_", " ")
+        yield f"{swing.technology} {number}: {metric_title(metric)} {ends}"
+
+
+def _others(results: Results, answer: Mapping[str, Any]) -> Iterator[_Line]:
+    """The other recommended designs in one paragraph each."""
+    known = results.problem.metrics
+    for pick in answer["picks"]:
+        if pick["key"] == "knee":
+            continue
+        values = ", ".join(
+            f"{metric_title(metric_of(name, known))} "
+            f"{format_metric(float(results.metrics[name][pick['position']]), metric_of(name, known), 3)}"
+            for name in results.problem.objective_names
+        )
+        hue = palette.PICKS.get(pick["key"], "blue")
+        yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
+        yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
+
+
+def _charts(account: Account) -> Iterator[tuple[Chart, float]]:
+    """Die, time and power, each with the height that it takes."""
+    evaluated = account.evaluated
+    die = die_chart(evaluated)
+    if die is not None:
+        yield die, 250.0
+    scales = scales_of([evaluated])
+    for panel in (time_panel(evaluated, scales), power_panel(evaluated, scales)):
+        if panel is not None:
+            yield Chart([panel], "Time and power"), panel.height + 62.0
+
+
+def _materials(account: Account) -> Iterator[_Line]:
+    """The bill of materials of one device, the dearest part first."""
+    rows = sorted(
+        (row for row in account.evaluated.costs if row.get("usd")), key=lambda row: -row["usd"]
+    )
+    if rows:
+        total = sum(row["usd"] for row in rows)
+        yield f"Bill of materials: {format_value(total, 'USD', 4)}", 11.5, "accent"
+        listed = (f"{row_title(row)} {format_value(row['usd'], 'USD', 3)}" for row in rows)
+        yield "; ".join(listed), 9.5, "ink"
+
+
+def _texts(lines: Sequence[_Line], width: float) -> str:
+    """Lines of text, wrapped to a width, one below the other."""
+    y, spans = 0.0, []
+    for text, size, hue in lines:
+        y += 0.45 * size if hue == "accent" else 0.0
+        for line in wrap(text, width - 2 * _MARGIN if width == _WIDTH else width, size).split("\n"):
+            y += 1.28 * size
+            weight = ' font-weight="600"' if size > 11.0 else ""
+            spans.append(
+                f'<text y="{y:.1f}" font-size="{size:g}" fill="var(--{hue})"{weight}>'
+                f"{escape(line)}</text>"
+            )
+    return f'<g font-family="{FONT}">{"".join(spans)}</g>'

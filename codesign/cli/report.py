@@ -30,7 +30,7 @@ def report_page(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="The page; a file that ends in .pdf, .svg or .png is a meeting sheet of one A4 page. "
+            help="The page, or a meeting sheet (A4) if the file ends in .pdf, .svg or .png. "
             "[report.html in the campaign's folder]"
         ),
     ] = None,

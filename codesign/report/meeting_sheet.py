@@ -5,7 +5,7 @@ Beside the words stand the front, the die with its memories to scale, and time a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,7 @@ def _reasons(
         yield from _block("Constants that move it most", _constants(results, account))
 
 
-def _block(title: str, lines: Sequence[str]) -> Iterator[_Line]:
+def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
     listed = [line for line in lines if line]
     if listed:
         yield title, 11.5, "accent"
@@ -169,14 +169,14 @@ def _constants(results: Results, account: Account) -> Iterator[str]:
 
 def _others(results: Results, answer: Mapping[str, Any]) -> Iterator[_Line]:
     """The other recommended designs in one paragraph each."""
-    known = results.problem.metrics
     for pick in answer["picks"]:
         if pick["key"] == "knee":
             continue
+        position = pick["position"]
         values = ", ".join(
-            f"{metric_title(metric_of(name, known))} "
-            f"{format_metric(float(results.metrics[name][pick['position']]), metric_of(name, known), 3)}"
-            for name in results.problem.objective_names
+            f"{metric_title(item.metric)} "
+            f"{format_metric(float(results.metrics[item.metric.name][position]), item.metric, 3)}"
+            for item in results.problem.objectives
         )
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue

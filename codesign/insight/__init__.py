@@ -1,1 +1,1 @@
-"""What results mean: comparisons of optimizers, explanations of fronts, uncertainty."""
+"""Meaning of results: comparisons of optimizers, explanations of fronts, uncertainty."""

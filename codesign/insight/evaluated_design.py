@@ -17,7 +17,7 @@ from codesign.space import DesignSpace
 
 
 class _LimitedDesign:
-    """What the violations of a design say of it."""
+    """Conclusions from the violations of a design."""
 
     violations: Mapping[str, float]
 
@@ -90,7 +90,7 @@ class EvaluatedDesign(_LimitedDesign):
 
     @property
     def workload(self) -> Record | None:
-        """What the evaluator was asked to serve, where it keeps that."""
+        """Workload of the evaluator, where it keeps that."""
         return self.evaluator.workload
 
     @property
@@ -105,7 +105,7 @@ class EvaluatedDesign(_LimitedDesign):
 
     @property
     def known_metrics(self) -> tuple[Metric, ...]:
-        """What the evaluator's metrics and the derived ones mean."""
+        """Meanings of the evaluator's metrics and the derived ones."""
         return (*self.evaluator.metrics, *(item.metric for item in self.derived_metrics))
 
     @property
@@ -135,7 +135,7 @@ class EvaluatedDesign(_LimitedDesign):
 
     @cached_property
     def pools(self) -> Mapping[str, EvaluatedDesign]:
-        """Of a system, one machine of each pool as a design of the pool's own space."""
+        """Machines of a system, one of each pool as a design of the pool's own space."""
         if not self.space.pools:
             return {}
         columns = self.space.columns(self.space.encode(self.design))

@@ -1,4 +1,4 @@
-"""What a campaign's results come to: per optimizer, and the way there."""
+"""Summary of a campaign's results: per optimizer, and the way there."""
 
 from __future__ import annotations
 

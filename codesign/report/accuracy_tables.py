@@ -1,4 +1,4 @@
-"""What is known of the accuracy of a model in number formats, as tables and as a document."""
+"""Tables on the accuracy of a model in number formats: measured, published and estimated."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def mixture_tables(answer: MixFormatsAnswer) -> list[RenderableType]:
 
 
 def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
-    """What the design's formats cost the model, and whether that is measured or estimated.
+    """Lines on the cost of a design's formats to the model, measured or estimated.
 
     Intervals hold 80 % of withheld scores, or 95 % of resamples of what was measured.
 

@@ -1,4 +1,4 @@
-"""What ports and array do over time: occupancy for a chart, and events for a trace viewer."""
+"""Time line of ports and array: occupancy for a chart, and events for a trace viewer."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _later(item: Transaction, shift: float) -> Transaction:
 
 
 def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
-    """How busy each resource is in each of ``n_intervals`` equal intervals."""
+    """Share of busy time of each resource in each of ``n_intervals`` equal intervals."""
     edges = np.linspace(0.0, timeline.time_s, n_intervals + 1)
     busy = {}
     for resource in timeline.resources:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def cache_tables(
     path: Path, holdings: Sequence[Holding], removed: int | None
 ) -> list[RenderableType]:
-    """Where the cache is, and how much it holds of each evaluator with its inputs.
+    """Table with the place of the cache, and its entries for each evaluator with its inputs.
 
     Args:
         holdings: By source.

@@ -135,7 +135,7 @@ _N_ALONG = 24
 
 
 class _Scene:
-    """What is drawn in some axes, as (k, 4) boxes in points: left, bottom, right, top."""
+    """Boxes of everything drawn in some axes, (k, 4), in points: left, bottom, right, top."""
 
     def __init__(self, axes: Axes) -> None:
         from matplotlib.text import Text

@@ -61,7 +61,7 @@ class ChosenDesign:
 
     @property
     def place_words(self) -> str:
-        """Which front its number is on; only of a design that is taken by its number."""
+        """Front of the design's number; only for a design that is taken by its number."""
         return f"{self.label} of {self.results.front_words}"
 
     @property
@@ -71,7 +71,7 @@ class ChosenDesign:
 
     @property
     def standing(self) -> str:
-        """What of the front is nearly as good or hardly better; empty if nothing is."""
+        """Front designs that are nearly as good or hardly better; empty if there are none."""
         if self.place is None:
             return ""
         folded = folded_front(self.results)
@@ -99,7 +99,7 @@ class ChosenDesign:
 
     @cached_property
     def pools(self) -> Mapping[str, ChosenDesign]:
-        """Of a system, one machine of each pool."""
+        """Machines of a system, one of each pool."""
         return {
             name: ChosenDesign(f"{self.label}, pool {name}", self.results, evaluated, name)
             for name, evaluated in self.evaluated.pools.items()
@@ -107,7 +107,7 @@ class ChosenDesign:
 
     @cached_property
     def machine(self) -> Machine:
-        """What to build.
+        """The machine to build.
 
         Raises:
             InputError: The evaluator models no array with memory levels.
@@ -116,7 +116,7 @@ class ChosenDesign:
             return machine_of(self.evaluated)
 
     def provenance(self) -> dict[str, Any]:
-        """What an export of the design must say: design, workload, evaluator, versions."""
+        """Facts that an export must state: design, workload, evaluator, versions."""
         note: dict[str, Any] = to_plain(Provenance.describe(self.results))
         keys = ("space", "workload", "fixed", "constraints")
         definition = note["definition"]

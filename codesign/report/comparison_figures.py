@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 3
 _LEAST_REGRET = 1e-4
-"""Where the axis of regret ends: a ten-thousandth of the hypervolume is nobody's design."""
+"""Lower end of the axis of regret: a ten-thousandth of the hypervolume matters to no design."""
 _LETTERS = 90
-"""Of 9 points that fit the width of a figure."""
+"""Letters of 9 points that fit the width of a figure."""
 _TIMES = 200
 """Points of a curve against wall time."""
 _TIME_TICKS = (
@@ -113,7 +113,7 @@ def draw_convergence(outcome: Outcome) -> Figure:
 
 
 def draw_regret(outcome: Outcome) -> Figure:
-    """What of the best hypervolume is missing: median, band between the quartiles."""
+    """Missing share of the best hypervolume: median, and band between the quartiles."""
     figure, panels = _panels(outcome.problems)
     for axes, problem in panels:
         for style, shares in _curves(outcome, problem):
@@ -154,7 +154,7 @@ def draw_runtimes(outcome: Outcome) -> Figure:
 
 
 def draw_attainment(outcome: Outcome) -> Figure:
-    """What half of an optimizer's runs attained, against the best front; two objectives."""
+    """Surface that half of an optimizer's runs attained, against the best front; two objectives."""
     figure, panels = _panels(two_objective_problems(outcome), sharey=False)
     for axes, problem in panels:
         first, second = problem.objectives

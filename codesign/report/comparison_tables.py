@@ -45,7 +45,7 @@ def paper_tables(outcome: Outcome) -> list[TextTable]:
 
 
 def problems_table(outcome: Outcome) -> TextTable:
-    """What is compared on, and which fronts are exact."""
+    """Table of the problems of a comparison, and of the fronts that are exact."""
     rows = [
         (
             _name(problem),
@@ -269,7 +269,7 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
 
 
 def _settings_lines(outcome: Outcome) -> Iterator[str]:
-    """What the optimizers said of themselves, one line each; what changed meanwhile has its own."""
+    """Statements of the optimizers on themselves, one line each; changed ones have another."""
     for label, accounts in outcome.settings.items():
         for account in accounts:
             settings = "; ".join(f"{_words(name)}: {value}" for name, value in account.items())
@@ -277,7 +277,7 @@ def _settings_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def shown_tables(outcome: Outcome) -> Sequence[TextTable]:
-    """What a terminal shows: the rest is in the files."""
+    """Tables for a terminal; the rest is in the files."""
     tables = [share_table(outcome), kinds_table(outcome), targets_table(outcome)]
     if len(outcome.ranked) > 1:
         tables.append(pairs_table(outcome))

@@ -60,7 +60,7 @@ def equal_time_table(outcome: Outcome) -> TextTable:
 
 
 def leads_words(outcome: Outcome) -> str:
-    """Which optimizer is best from which cost of an evaluation on."""
+    """Table of the best optimizer by cost of an evaluation."""
     first, *others = leads(outcome)
     changes = [f"{lead.optimizer} from {duration(lead.from_s)} on" for lead in others]
     words = f"Best where evaluations are cheapest ({duration(first.from_s)}): {first.optimizer}"
@@ -68,7 +68,7 @@ def leads_words(outcome: Outcome) -> str:
 
 
 def run_cost_table(outcome: Outcome) -> TextTable:
-    """What the runs cost: evaluations and the time of processes."""
+    """Cost of the runs: evaluations and the time of processes."""
     costs = run_costs(outcome)
     total = RunCost(
         "all",

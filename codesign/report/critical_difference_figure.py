@@ -77,7 +77,7 @@ def _title(outcome: Outcome, ranking: Ranking, nemenyi: CriticalDifference) -> s
 
 
 def _bars_end(nemenyi: CriticalDifference) -> float:
-    """Where the names may begin: below the line and its bars."""
+    """Height at which names may begin, below the line and its bars."""
     return 0.6 + _BAR_LINES * len(nemenyi.groups)
 
 

@@ -1,4 +1,4 @@
-"""What all figures share: look, size on paper, axes with units, the mark of a part, files.
+"""Look shared by all figures: size on paper, axes with units, files.
 
 Files are deterministic: the same results give the same bytes under the same matplotlib. Each
 series has its own line, marker or hatch beside its color (:mod:`codesign.report.palette`), so that
@@ -64,7 +64,7 @@ _COLUMN_MM = 120.0
 _COLUMN_FONT = 8.5
 """Points; the smallest letters are then 7.1 points. Journals ask for 5 to 8 at least [ours]."""
 _PRINT_DPI = 300.0
-"""Of pixels in print, where somebody states how wide the print is."""
+"""Pixels per inch in print, where the width of the print is stated."""
 
 
 def drawing_style(width_mm: float | None = None) -> Any:

@@ -50,7 +50,7 @@ def _headers(report: EconomicsReport) -> list[str]:
 
 
 def _split_words(report: EconomicsReport, point: Points) -> str:
-    """How one point's passes are cut, and its energy."""
+    """Division of one point's passes over devices, and its energy."""
     mark = Mark.mark(report, point)
     split = mark.split
     words = [f"tensor {split.tensor:.3g} ({split.layout})", f"attention {split.attention:.3g}"]

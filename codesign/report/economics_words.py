@@ -1,4 +1,4 @@
-"""What prices rest on, in words: the question, the rent, the conventions, the notes."""
+"""Basis of prices in words: the question, the rent, the conventions, the notes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def question_words(
     users: int | None,
     limits: tuple[float | None, float | None],
 ) -> dict[str, str]:
-    """What was asked, in the words of ``codesign requirements``."""
+    """The question, in the words of ``codesign requirements``."""
     counted = "speed and price of generated tokens, "
     if tokens is None:
         context = f"{serving.context_tokens:,.10g} tokens"
@@ -44,7 +44,7 @@ def question_words(
 
 
 def price_notes(model: str, draft: str | None, points: Points, tried: Grid) -> list[str]:
-    """What a reader could take for more than it is."""
+    """Cautions on numbers that a reader could overrate."""
     notes = []
     cheapest = int(points.usd_per_million_tokens.argmin())
     if len(points) > 1 and points.batch[cheapest] > 0.99 * tried.most_requests > 1:
@@ -63,7 +63,7 @@ def price_notes(model: str, draft: str | None, points: Points, tried: Grid) -> l
 
 
 def rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
-    """What an hour of a device costs, and the range of rents that prices follow."""
+    """Cost of an hour of a device, and the range of rents that prices follow."""
     words = f"{serving.usd_per_hour:.4g} USD/h per device"
     if options.capital_cost_usd is not None:
         return f"{words}, bought for {options.capital_cost_usd:,.0f} USD"
@@ -80,7 +80,7 @@ def rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
 def convention_words(
     serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
 ) -> dict[str, str]:
-    """What the numbers rest on, in words."""
+    """Basis of the numbers, in words."""
     machine = serving.machine
     rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
     flop, bandwidth, capacity = (
@@ -108,7 +108,7 @@ def _network_words(fabric: Fabric) -> str:
 
 
 def energy_words(key: str, options: EconomicsOptions) -> str:
-    """What the energy of a token counts, how far it may be off, and what it costs where bought."""
+    """Contents of the energy of a token, its error, and its cost where it is bought."""
     low, high = energy_range(key, 1.0)
     words = "of the devices for a generated token, without hosts"
     words += f"; 90 % of measured kernels drew {low:.2g} to {high:.2g} times these"
@@ -131,6 +131,6 @@ def fitted_convention_words(options: EconomicsOptions) -> dict[str, str]:
 
 
 def error_notes(device: str) -> list[str]:
-    """What is known of the errors of the device's predictions."""
+    """Known errors of the device's predictions."""
     described = load_device(device)
     return describe_expected_error(described.key, chip=described.measured_name)

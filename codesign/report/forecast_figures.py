@@ -38,7 +38,7 @@ _LORA_TOKENS = tuple(2**power for power in range(4, 13))
 
 @dataclass(frozen=True)
 class Scene:
-    """What the figures are of.
+    """Subject of the figures.
 
     Attributes:
         model: As it was published; the figures that compare variants make their own of it.

@@ -58,7 +58,7 @@ def check_scope(scope: str) -> None:
 
 
 def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]:
-    """Where each observation comes from, its design, its metrics, its violations.
+    """Origin of each observation, its design, its metrics, its violations.
 
     A parameter stands under its own name, or under ``parameter.NAME`` if that is taken; a
     violation under ``violation.NAME``. Tuples are text: (2048, 256) is "2048x256". Where changed

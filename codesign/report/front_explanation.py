@@ -40,7 +40,7 @@ _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""
 _MOST_LIMITS = 3
 _STEP_UNITS = {"degC": "K", "%": "percentage point"}
-"""What a step is counted in, where that is not the unit of the bound."""
+"""Unit of a step, where it is not the unit of the bound."""
 _SLIGHT = 1.001
 """A smaller factor is not told exactly."""
 _Missing = TypeVar("_Missing", "FoldedValue", "Absence")
@@ -350,7 +350,7 @@ class _Words:
     # Prices
 
     def prices(self) -> Iterator[str]:
-        """How the prices are meant, and what binds."""
+        """Meaning of the prices, and the limits that bind."""
         prices = self.explanation.prices
         point = self.values(prices.reference)
         yield (
@@ -402,7 +402,7 @@ class _Words:
         return ", ".join(words)
 
     def _per_unit_words(self, price: Price, move: Move) -> str:
-        """What a unit of the limit, such as a dollar or a year, changes in the best objectives."""
+        """Change of the best objectives per unit of the limit, such as a dollar or a year."""
         unit = _STEP_UNITS.get(price.limit.unit, unit_text(price.limit.unit) or "unit")
         return ", ".join(
             f"{format_metric(abs(float(change)), metric, digits=3)} {title} per {unit}"
@@ -483,7 +483,7 @@ class _Words:
             yield line + "."
 
     def _rates(self, point: FloatArray, neighbor: FloatArray, cost: int) -> str:
-        """What a unit of the cost, such as a dollar, changes between two points; may be empty."""
+        """Change between two points per unit of the cost, such as a dollar; may be empty."""
         metric = self.metrics[cost]
         change = self.explanation.problem.flipped(point - neighbor)
         return "".join(

@@ -1,4 +1,4 @@
-"""Which number formats the machines of a front take: of a system, those of each pool."""
+"""Number formats of the machines of a front; of a system, those of each pool."""
 
 from __future__ import annotations
 

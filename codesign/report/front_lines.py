@@ -115,7 +115,7 @@ def _spread(kept: IntArray, picks: Mapping[int, str]) -> IntArray:
 
 
 def _further(results: Results, positions: IntArray) -> list[Metric]:
-    """What differs between the designs besides the objectives; the usual ones first."""
+    """Differences between the designs besides the objectives; the usual ones first."""
     objectives = set(results.problem.objective_names)
     names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
     return [

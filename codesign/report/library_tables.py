@@ -1,4 +1,4 @@
-"""What there is to choose from: technologies, spaces, models, metrics, plug-ins."""
+"""Tables of the library: technologies, spaces, models, metrics, plug-ins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TECHNOLOGY_COLUMNS = {
 }
 """The units in which technologies are compared, those of MemExplorer's Table 1."""
 _ACCOUNT_UNITS = {"price": "USD/GB", "interface_area": "mm^2", "embodied_carbon": "g/GB"}
-"""What costs and area need of a technology, where its file states it."""
+"""Fields of a technology that costs and area need, where its file states them."""
 _SHORT = {
     "shoreline": "edge",
     "background_power": "idle",
@@ -285,7 +285,7 @@ def traces_table(traces: Mapping[str, Trace]) -> Table:
 
 
 def metrics_table(metrics: Iterable[Metric]) -> Table:
-    """What every metric means."""
+    """Meaning of every metric."""
     table = plain_table("Metrics", ["name", "unit", "better", "meaning"])
     for metric in metrics:
         better = {"minimize": "lower", "maximize": "higher"}[metric.sense]

@@ -89,7 +89,7 @@ class MachineLevel:
 
     @property
     def words(self) -> str:
-        """What it consists of."""
+        """The level's memories in words."""
         return " + ".join(bank.words for bank in self.banks)
 
     @property

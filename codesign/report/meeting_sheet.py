@@ -39,7 +39,7 @@ _WIDTH, _HEIGHT = 1122.0, 793.0
 """A4 across, in pixels of 96 an inch."""
 _MARGIN, _COLUMN, _GAP = 28.0, 340.0, 23.0
 _SCALE = 0.72
-"""Of the charts of the design, which stand in the narrow column."""
+"""Size of the charts of the design, which stand in the narrow column."""
 _MOST_FIGURES, _MOST_CONSTANTS = 9, 3
 
 _Line = tuple[str, float, str]

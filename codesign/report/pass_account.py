@@ -1,4 +1,4 @@
-"""How long a pass of a design takes, and each of its units works in it."""
+"""Time of a pass of a design, and of each of its units in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROUNDING = 1e-9
 
 
 def pass_account(evaluated: EvaluatedDesign) -> dict[str, Any] | None:
-    """How long one pass takes and each unit works in it; None if the evaluator does not tell.
+    """Time of one pass and of each unit in it; None if the evaluator does not tell.
 
     ``bounds`` has the time of array and memories by what sets it. Units work side by side where
     they add up to more than the pass.

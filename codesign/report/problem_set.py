@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codesign.base.columns import FloatArray
 
 _MOST_DIGITS = 10**9
-"""From here on a number of designs is written with an exponent."""
+"""Least number of designs that is written with an exponent."""
 
 
 def list_table(records: Mapping[str, ProblemRecord]) -> Table:

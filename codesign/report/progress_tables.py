@@ -1,4 +1,4 @@
-"""How far campaigns have come, as tables and as documents."""
+"""Progress of campaigns as tables."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
 def _peak_flop_per_s(
     operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
 ) -> float | None:
-    """As the evaluator states it, or the fastest that it lets any operator compute."""
+    """Stated peak, or the fastest rate at which the evaluator lets any operator compute."""
     stated = evaluated.metrics.get("peak_flop_per_s")
     if stated:
         return float(stated)

@@ -39,7 +39,7 @@ class PictureMachine:
 
 @dataclass(frozen=True)
 class PictureLink:
-    """What joins two pools that stand side by side.
+    """Link between two pools that stand side by side.
 
     Attributes:
         words: What it is and what a request sends over it, line by line.
@@ -114,7 +114,7 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
 
 
 def limit_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What sets the rate of the system: "decode sets the rate: 0.00513 1/s"."""
+    """Bottleneck of the system's rate: "decode sets the rate: 0.00513 1/s"."""
     return ", ".join(
         f"{row['name']} sets the rate: {format_value(row['requests_per_s'], '1/s', 3)}"
         for row in rows

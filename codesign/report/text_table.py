@@ -75,7 +75,7 @@ class TextTable:
         return self.header[1:] if self.numbers is None else self.numbers
 
     def on_terminal(self) -> Table:
-        """As every table on the terminal; if it is narrow, spreads have their own lines."""
+        """Table for the terminal; if it is narrow, spreads have their own lines."""
         drawn = plain_table(self.title, self.header, self._right)
         for position, column in enumerate(drawn.columns):
             if self.folds == ("numbers" if position else "names"):
@@ -86,21 +86,21 @@ class TextTable:
         return drawn
 
     def with_note(self) -> list[RenderableType]:
-        """As on a terminal, and the note, which may be empty, in lines below."""
+        """Table for a terminal with the note, which may be empty, in lines below."""
         return [self.on_terminal(), text_line(self.note)]
 
     def on_page(self) -> str:
-        """As Markdown, without title, note and alignment."""
+        """Markdown table without title, note and alignment."""
         return markdown_table(self.header, self.rows)
 
     def section(self, level: int = 2) -> str:
-        """As a Markdown section under a heading of a level."""
+        """Markdown section under a heading of a level."""
         rows = [_emphasized(row, "**{}**") for row in self.rows]
         lines = [f"{'#' * level} {self.title}", "", markdown_table(self.header, rows, self._right)]
         return "\n".join([*lines, *(["", self.note] if self.note else []), ""])
 
     def on_paper(self) -> str:
-        r"""As a LaTeX ``table`` with ``booktabs`` rules, for ``\input``."""
+        r"""LaTeX ``table`` with ``booktabs`` rules, for ``\input``."""
         rows = [_emphasized(row, r"\textbf{{{}}}", latex) for row in self.rows]
         caption = latex(" ".join([f"{self.title}.", self.note]).strip())
         columns = "".join("r" if header in self._right else "l" for header in self.header)

@@ -1,4 +1,4 @@
-"""What the ranges of the memory technologies do to a design's metrics and to a front."""
+"""Effects of the memory technologies' ranges on a design's metrics and on a front."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 PERCENTS = "5-95 %"
-"""Of the draws, which intervals hold."""
+"""Share of the draws that intervals hold."""
 NO_RANGE = "no range stated"
-"""In place of the interval of what depends on no number with a range."""
+"""Text instead of an interval where no number has a range."""
 _MOST_TORNADO_ROWS = 4
 
 
@@ -108,7 +108,7 @@ def _percent(share: float | None) -> str:
 def front_tables(
     robust_front: RobustFront, results: Results, limit: int | None = None
 ) -> list[RenderableType]:
-    """How often each design is on the front, for the terminal; at most ``limit`` designs."""
+    """Share of draws with each design on the front; at most ``limit`` designs."""
     metrics = [objective.metric for objective in results.problem.objectives]
     headers = [
         "on the front",
@@ -152,7 +152,7 @@ def _worst_words(item: RobustDesign) -> str:
 
 
 def _kept_words(robust_front: RobustFront) -> str:
-    """Which designs of the front keep every limit over all ranges, and what the others break."""
+    """Designs of the front that keep every limit over all ranges, and limits that others break."""
     front = [item for item in robust_front.designs if item.front_number is not None]
     kept = sorted(
         item.front_number - 1

@@ -33,7 +33,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a run is of late.
+    """Recent speed of a run.
 
     Attributes:
         designs_per_s: Over its latest batches; None before the first, and where nothing is timed.

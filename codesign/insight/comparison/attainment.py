@@ -14,7 +14,7 @@ from codesign.base.columns import FloatArray
 from codesign.insight.comparison.outcome import ProblemOutcome
 
 PERCENTILES = (25.0, 50.0, 75.0)
-"""Of the runs: the quartiles."""
+"""Quartiles of the runs."""
 
 
 def attainment_surfaces(

@@ -28,7 +28,7 @@ _SEED = 1997
 
 @dataclass(frozen=True)
 class PairInterval:
-    """By how much one optimizer is ahead of another, each kind weighed equally.
+    """Lead of one optimizer over another, each kind weighed equally.
 
     Attributes:
         first: Label.

@@ -97,7 +97,7 @@ class Comparison:
 
     @property
     def definition(self) -> ComparisonDefinition:
-        """What the comparison file says."""
+        """The comparison file's definition."""
         return self._resolved.definition
 
     def run(
@@ -150,7 +150,7 @@ class Comparison:
             raise JobError("\n".join([*failures, hint]))
 
     def status(self) -> list[CampaignStatus]:
-        """How far each campaign has come; disturbs nobody who runs them."""
+        """Progress of each campaign; disturbs nobody who runs them."""
         return [campaign.status() for campaign in self.campaigns]
 
     def outcome(
@@ -265,13 +265,13 @@ class Comparison:
         )
 
     def _hints_on(self, problem: Problem) -> dict[str, HintUse]:
-        """By optimizer, what hints do in its search of a problem."""
+        """Effects of hints on the search of a problem, by optimizer."""
         gives_hints = problem.is_predicted or problem.evaluator.offers("features")
         configured = self._resolved.problems[0].optimizers
         return {item.label: item.hint_use if gives_hints else "none" for item in configured}
 
     def _place(self, item: Finished) -> str:
-        """Where the campaign file of a problem has its reference point, or could have it."""
+        """Place of the reference point in the campaign file of a problem."""
         document = read_document(self._resolved.problems[item.number].path)
         return document.where("reference_point")
 

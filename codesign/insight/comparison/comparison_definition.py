@@ -33,7 +33,7 @@ from codesign.search.campaign.campaign_definition import (
 TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the exact hypervolume whose first reaching is recorded. [ours]"""
 EVALUATION_COSTS_S = (1e-3, 1.0, 60.0, 600.0)
-"""Of one design: a closed form, a model, a fast simulator and a slow one. [ours]"""
+"""Seconds of one design: a closed form, a model, a fast simulator and a slow one. [ours]"""
 
 Seconds: TypeAlias = Annotated[float, quantity("s"), Field(gt=0, allow_inf_nan=False)]
 
@@ -54,7 +54,7 @@ class ComparisonDefinition(SearchSettings):
     """The keys of a comparison file."""
 
     name: Label
-    """Of the comparison and of its folder; the file's name if not given."""
+    """Name of the comparison and of its folder; the file's name if not given."""
     description: str = ""
     """For people; may change at any time."""
     problems: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -71,9 +71,9 @@ class ComparisonDefinition(SearchSettings):
     evaluation_costs: Annotated[
         tuple[Seconds, ...], Field(min_length=1), AfterValidator(_costs)
     ] = EVALUATION_COSTS_S
-    """What one design costs, such as 10 min, where optimizers are compared in wall time."""
+    """Cost of one design, such as 10 min, where optimizers are compared in wall time."""
     tuned_on: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """By optimizer, the campaigns on which its settings were chosen: kept out of the ranking."""
+    """Campaigns on which an optimizer's settings were chosen: kept out of the ranking."""
     exact_up_to: Annotated[int, Field(strict=True, ge=1, lt=2**63)] = 5_000_000
     """Spaces of at most so many designs are enumerated; of others the best known front is used."""
 
@@ -162,7 +162,7 @@ def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str
 
 
 def _problems_of(document: Document, definition: ComparisonDefinition, path: Path) -> Iterator[str]:
-    """What is wrong with the names in the file."""
+    """Mistakes in the names of the file."""
     if definition.name != path.stem:
         yield (
             f"{document.where('name')}: expected the name of the file, {path.stem!r}, "
@@ -186,7 +186,7 @@ def _problems_of(document: Document, definition: ComparisonDefinition, path: Pat
 def _kind_problems(
     document: Document, definition: ComparisonDefinition, stems: Sequence[str]
 ) -> Iterator[str]:
-    """What is wrong with the kinds: problems that are not compared, or are of two kinds."""
+    """Mistakes in the kinds: problems that are not compared, or are of two kinds."""
     kind_by_name: dict[str, str] = {}
     for kind, names in definition.kinds.items():
         for i, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Which optimizers cannot be told apart by their mean ranks.
+"""Optimizers whose mean ranks cannot be told apart.
 
 After Demšar (2006), section 3.2.2: Nemenyi's test calls two optimizers different if their mean
 ranks differ by the critical difference at least, ``q * sqrt(k * (k + 1) / (6 * n))`` for ``k``

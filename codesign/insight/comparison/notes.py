@@ -1,4 +1,4 @@
-"""What a reader must know before the numbers of a comparison, one sentence each."""
+"""Notes before the numbers of a comparison, one sentence each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from codesign.insight.comparison.ranking import ALPHA, Ranking, rank_optimizers
 def outcome_notes(
     definition: ComparisonDefinition, problems: Sequence[ProblemOutcome]
 ) -> tuple[str, ...]:
-    """What is partial, what cannot be concluded, and which shares flatter."""
+    """Notes on partial data, on conclusions that cannot be drawn, and on shares that flatter."""
     notes = [*_partial_notes(definition, problems)]
     if all(len(problem.seeds) < 2 for problem in problems):
         notes.append("one seed: no spread and no test within a problem can be given")
@@ -41,7 +41,7 @@ def _partial_notes(
 
 
 def _evidence_notes(outcome: Outcome) -> Iterator[str]:
-    """What so few problems, or kinds of them, cannot show."""
+    """Limits of so few problems, or kinds of them."""
     kinds = by_kind(outcome.ranked)
     if len(outcome.ranked) < 2:
         yield "one problem: nothing can be said of other problems"
@@ -55,7 +55,7 @@ def _evidence_notes(outcome: Outcome) -> Iterator[str]:
 
 
 def few_kinds_words(ranking: Ranking) -> str:
-    """What a test of pairs over so few kinds can show at most."""
+    """Strongest result of a test of pairs over so few kinds."""
     return (
         f"{len(ranking.blocks)} kinds of problems: Wilcoxon's test cannot give a p below "
         f"{ranking.least_p:.2g}, {ranking.least_holm_p:.2g} after Holm's correction, however large "

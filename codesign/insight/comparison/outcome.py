@@ -1,4 +1,4 @@
-"""What a comparison came to: every run measured against the best possible front.
+"""Outcome of a comparison: every run measured against the best possible front.
 
 Hypervolume is given as a share of the exact front's, so that problems can be compared. Epsilon
 and IGD+ mix objectives of different units, so they are taken after each objective is scaled by
@@ -75,7 +75,7 @@ class RunOutcome:
 
     @property
     def regret(self) -> float:
-        """What of the best front's hypervolume is missing at the end, as a share of it."""
+        """Share of the best front's hypervolume that is missing at the end."""
         return 1.0 - self.final_share
 
 

@@ -125,7 +125,7 @@ def _latest(name: str) -> ProblemRecord | None:
 
 
 def differences(record: ProblemRecord, folder: Path) -> list[str]:
-    """What is no longer as published, one line each, after the front was computed from scratch."""
+    """Differences from the published front, one line each, after it was computed from scratch."""
     definition = load_definition(CAMPAIGN + record.name)
     again, text = files_of(
         record.name, record.kind, record.version, definition, proven(definition, folder)

@@ -1,4 +1,4 @@
-"""Which optimizer is better, and whether that could be chance.
+"""Ranks of optimizers, and tests of whether they are chance.
 
 Ranks and tests follow Demšar (2006), "Statistical comparisons of classifiers over multiple data
 sets", JMLR 7. The blocks are the kinds of problems, each with the mean over its problems and their

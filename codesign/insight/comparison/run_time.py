@@ -1,4 +1,4 @@
-"""What a run cost in time, from the wall times that its campaign stored; never the same twice."""
+"""Cost of a run in time, from the wall times that its campaign stored; never the same twice."""
 
 from __future__ import annotations
 

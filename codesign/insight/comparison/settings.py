@@ -1,4 +1,4 @@
-"""What the optimizers of a comparison say of themselves: library, version, settings.
+"""Statements of a comparison's optimizers on themselves: library, version, settings.
 
 Kept beside the campaigns when these are run, for a report may be made where no library of a peer
 is installed, or another version. An optimizer says it by a class method ``provenance`` that takes
@@ -17,7 +17,8 @@ from codesign.base.files import write_text
 from codesign.search.campaign.campaign_definition import ConfiguredOptimizer
 
 Settings: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
-"""By label what an optimizer said; more than once if that changed before a comparison went on."""
+"""Statements of each optimizer by its label; several if they changed before a comparison went on.
+"""
 
 _FILE = "optimizers.json"
 
@@ -51,7 +52,7 @@ def note_settings(
 
 
 def read_settings(folder: Path) -> Settings:
-    """What was kept; nothing if no optimizer said anything."""
+    """The stored statements; empty if no optimizer made any."""
     path = folder / _FILE
     if not path.is_file():
         return {}

@@ -67,7 +67,7 @@ def solved_share(
 def target_record(
     problems: Sequence[ProblemOutcome], optimizer: str, target: float
 ) -> TargetRecord:
-    """How soon, and how often, an optimizer reached one target."""
+    """Speed and share with which an optimizer reached one target."""
     runs = [run for problem in problems for run in problem.of(optimizer)]
     times = runtimes(runs, target)
     reached = np.isfinite(times)

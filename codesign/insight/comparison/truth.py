@@ -1,4 +1,4 @@
-"""What the best possible result of a problem is: its exact front, or the best that is known."""
+"""Best possible result of a problem: its exact front, or the best that is known."""
 
 from __future__ import annotations
 

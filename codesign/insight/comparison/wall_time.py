@@ -38,7 +38,7 @@ class Lead:
 
 @dataclass(frozen=True)
 class RunCost:
-    """What the runs of one optimizer cost, on all problems and seeds.
+    """Cost of the runs of one optimizer, on all problems and seeds.
 
     Attributes:
         n_runs: Problems times seeds.
@@ -122,7 +122,7 @@ def _equal_time_shares(
 
 
 def leads(outcome: Outcome) -> tuple[Lead, ...]:
-    """Which optimizer is best at which cost of an evaluation, cheapest first."""
+    """Best optimizers by cost of an evaluation, cheapest first."""
     best = equal_time_shares(outcome, SCANNED_COSTS_S).argmax(axis=1)
     starts = np.flatnonzero(np.diff(best, prepend=-1))
     ends = np.append(starts[1:] - 1, len(best) - 1)

@@ -1,4 +1,4 @@
-"""What an exact front says about a problem."""
+"""Explanations of a problem by its exact front."""
 
 from codesign.insight.explanation.explained_front import STEP, FrontExplanation, explain_front
 from codesign.insight.explanation.variation import Fronts, FrontsProgress, Variation

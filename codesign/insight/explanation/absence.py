@@ -1,4 +1,4 @@
-"""Why values of parameters never occur on a front.
+"""Reasons for values of parameters that never occur on a front.
 
 For each such value the exact front of the part of the space that has it is found, as far as it
 comes near the front. If nothing there is feasible, the limits that stand in the way are named;
@@ -143,7 +143,7 @@ class Absences:
         return [choice.with_points(sharing.get(choice.name, {})) for choice in choices], absences
 
     def _places(self, choice: FrontChoice, value: Value) -> list[int]:
-        """Where designs of the space can have the value."""
+        """Columns in which designs of the space can have the value."""
         space = self._fronts.problem.space
         places = []
         for column in choice.columns.tolist():
@@ -208,7 +208,7 @@ class Absences:
     def _most_similar(
         self, objectives: FloatArray, rows: IntArray
     ) -> tuple[int, IntArray, IntArray]:
-        """Of the designs that dominate, the one that differs in the fewest parameters."""
+        """The dominating design that differs in the fewest parameters."""
         dominating = self._kept[self._measure.dominating(objectives)]
         candidates = np.flatnonzero(np.isin(self._front.point, dominating))
         differing = (rows[:, None, :] != self._front.rows[None, candidates, :]).sum(axis=2)
@@ -248,7 +248,7 @@ def _some(problem: Problem, part: DesignSpace) -> IntArray:
 
 
 def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
-    """Which limits designs break, the most broken first; ties by the larger least violation."""
+    """Limits that designs break, the most broken first; ties by the larger least violation."""
     observations = problem.evaluate(rows, problem.deciding_metrics)
     known: Mapping[str, FloatArray] = problem.known_violations(rows)
     after = observations.violations_by_name

@@ -1,4 +1,4 @@
-"""What the designs of a front have in common."""
+"""Common choices of the designs of a front."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class FrontChoice:
 
     @property
     def points(self) -> tuple[int, ...]:
-        """By position in ``values``: points of the whole front that have it."""
+        """Number of points of the whole front that have each of ``values``."""
         return tuple(int(mask.sum()) for mask in self.points_with)
 
     @property
     def kept_points(self) -> tuple[int, ...]:
-        """By position in ``values``: kept points that have it."""
+        """Number of kept points that have each of ``values``."""
         return tuple(int((mask & self.kept).sum()) for mask in self.points_with)
 
     @property
@@ -163,7 +163,7 @@ class DerivedRange:
 
 
 def derived_ranges(space: DesignSpace, rows: IntArray) -> list[DerivedRange]:
-    """Of every derived quantity."""
+    """Choices of every derived quantity."""
     values = space.derived(rows)
     return [
         DerivedRange(

@@ -1,4 +1,4 @@
-"""How far designs are from the front: what one gives up by choosing them.
+"""Distance of designs from the front: the loss of choosing them.
 
 The *regret* of a design is the largest factor by which a design of the front that is nowhere
 worse is better in some objective: 1 for a design that nothing dominates, above 1 elsewhere. By
@@ -58,7 +58,7 @@ class Measure:
 
     @classmethod
     def of(cls, front: FloatArray, senses: tuple[Sense, ...], tolerance: float = 0.0) -> Measure:
-        """By factors if every objective of the front is positive in its natural sign."""
+        """Measure by factors if every objective of the front is positive in its natural sign."""
         is_positive = bool((flipped_columns(front, senses) > 0).all())
         kind: Kind = "factor" if is_positive else "share of range"
         return cls(front, senses, kind, tolerance)

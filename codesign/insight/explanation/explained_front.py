@@ -27,7 +27,7 @@ from codesign.search.pareto import TOLERANCE, fold
 from codesign.search.problem import Problem, cost_column
 
 NOT_ASKED = "was not asked"
-"""Why a limit has no price, if fronts of variations were not asked for."""
+"""Reason for a limit without a price, if fronts of variations were not asked for."""
 STEP = 0.05
 """Share of a limit by which it is moved: 35 W of 700 W, 3.3 mm of 66 mm [ours]."""
 
@@ -50,7 +50,7 @@ class FoldedValue:
 
 @dataclass(frozen=True)
 class FrontExplanation:
-    """What an exact front says, ``p`` points and ``m`` objectives.
+    """Explanation of an exact front, ``p`` points and ``m`` objectives.
 
     Attributes:
         under: (p,) the cheaper point under which each is folded; itself if it is kept.

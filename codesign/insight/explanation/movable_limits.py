@@ -89,7 +89,7 @@ _OF_POOL = "bounds the machines of a pool; the front of the pool's own space pri
 
 @dataclass(frozen=True)
 class Limits:
-    """What can be priced, and what cannot.
+    """Limits that can be priced, and limits that cannot.
 
     Attributes:
         movable: Limits on one quantity, whose bound can be moved.
@@ -130,7 +130,7 @@ def limits_of(problem: Problem) -> Limits:
 
 
 def _limits_of_system(problem: Problem) -> Limits:
-    """Those of the campaign; what bounds machines of a pool is priced by that pool's own front."""
+    """Limits of the campaign; a pool's own front prices the bounds of its machines."""
     movable, others = [], []
     for source, condition in _conditions(problem):
         limit = _read(problem, source, condition) if source == "campaign" else _OF_POOL

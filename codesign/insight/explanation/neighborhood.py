@@ -1,4 +1,4 @@
-"""What is one move away from designs of a front: what a change costs, what nearly was chosen.
+"""Designs one move away from a front: the cost of a change, and near misses.
 
 A move is that of :meth:`codesign.space.DesignSpace.neighbors`: another value of a category, the
 next value of a number, one part more, less or replaced. Every move is evaluated, so that what is
@@ -209,7 +209,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What another reading says of one design.
+    """Verdict of another model on one design.
 
     Attributes:
         n_compared: Designs that it was compared with, itself included.
@@ -226,7 +226,7 @@ class Verdict:
 
 
 def verdicts(problem: Problem, reading: Reading, rows: IntArray, n_asked: int) -> list[Verdict]:
-    """What a reading says of the first ``n_asked`` of (n, d) designs that are compared in it."""
+    """Verdicts of a model on the first ``n_asked`` of (n, d) designs that are compared in it."""
     compared = rows[:n_asked] if reading.is_costly else rows
     names = problem.objective_names
     ours, theirs = (

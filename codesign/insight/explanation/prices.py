@@ -1,4 +1,4 @@
-"""What a constraint costs: its shadow price.
+"""Shadow prices of constraints.
 
 The exact front is found again with one limit looser and tighter by a stated step, everything
 else as it is. The price is the difference in hypervolume over the difference in the limit, the

@@ -36,7 +36,7 @@ _WORTH_PROCESSES = 1 << 25
 
 @dataclass(frozen=True)
 class Variation:
-    """What is different; must survive pickling.
+    """The variation; it must survive pickling.
 
     Attributes:
         fixed: Parameters with one value; None: absent.
@@ -130,7 +130,7 @@ class _Slackened(Evaluator):
         return self._inner.best_case(designs, undecided, metrics)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """Those of the evaluator, moved."""
+        """Limits of the evaluator, moved."""
         known = self._inner.known_violations(designs)
         own = [np.asarray(known[name]) for name in self._slack if name in known]
         if not (self._is_only_new and own):
@@ -147,11 +147,11 @@ class _Slackened(Evaluator):
         return with_slack(self._inner.within_limits(limits), self._slack, self._is_only_new)
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        """Those of the evaluator."""
+        """Metrics of the evaluator."""
         return self._inner.choosing_metrics(parameters)
 
     def provenance(self) -> Mapping[str, Any]:
-        """That of the evaluator, and what was moved."""
+        """Provenance of the evaluator, and the moved limits."""
         moved = {"slack": self._slack, "is_only_new": self._is_only_new}
         return {**self._inner.provenance(), **moved}
 
@@ -170,7 +170,7 @@ def with_slack(
 
 
 class FrontsProgress(Protocol):
-    """What is told of a row of enumerations."""
+    """Progress of a row of enumerations."""
 
     def expect(self, n: int) -> None:
         """``n`` more enumerations may come."""
@@ -257,7 +257,7 @@ class Fronts:
             self._executor = None
 
     def each(self, function: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-        """What a function that asks for fronts gives for every item, in their order.
+        """Results of a function that asks for fronts, for every item in order.
 
         Args:
             function: Called by several threads within :meth:`side_by_side`.
@@ -310,7 +310,7 @@ def _front(
 def _search(
     base: bytes, variation: Variation, folder: Path | None, wanted: WantedPart | None
 ) -> ExactFront | Refusal | None:
-    """What a worker does; None: no design is feasible."""
+    """Work of one worker; None if no design is feasible."""
     problem, working_folder = _base(base)
     try:
         with chdir(working_folder):

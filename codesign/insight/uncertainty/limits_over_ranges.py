@@ -21,7 +21,7 @@ NO_LIMIT = ""
 
 @dataclass(frozen=True)
 class WorstExcess:
-    """How far designs are beyond their limits where the ranges are worst for them.
+    """Excess of designs over their limits where the ranges are worst for them.
 
     Attributes:
         excess: (n,) largest relative excess over any limit; ``<= 0`` is within, infinite where a

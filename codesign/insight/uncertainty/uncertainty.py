@@ -1,4 +1,4 @@
-"""How far results depend on the ranges that the memory technologies' sources give.
+"""Dependence of results on the ranges that the memory technologies' sources give.
 
 MemExplorer [MemExplorer]_ Table 1 states some numbers as ranges, without a distribution. Here
 each is drawn on its own, below and above its typical value with equal probability, and densest
@@ -165,7 +165,7 @@ class _Corners:
         return {end: self.metrics[_alone(i, end, k)][metric] for end in (0, -1, 1)}
 
     def swings(self, metric: str) -> tuple[Swing, ...]:
-        """What each number alone does to a metric, the largest swing first."""
+        """Effect of each number alone on a metric, the largest swing first."""
         lines = [self._line(metric, i) for i in range(len(self.numbers))]
         return _swings(self.numbers, lines)
 
@@ -192,7 +192,7 @@ class _Corners:
 def _swings(
     numbers: Sequence[RangedNumber], lines: Sequence[Mapping[int, float]]
 ) -> tuple[Swing, ...]:
-    """What each number alone does, from the metric at its low (-1), typical (0) and high (1)."""
+    """Effect of each number alone, from the metric at its low (-1), typical (0) and high (1)."""
     swings = []
     for number, line in zip(numbers, lines, strict=True):
         swing = max(line.values()) - min(line.values())
@@ -290,7 +290,7 @@ def front_spread(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> FrontSpread:
-    """What the ranges do to designs of one problem, in the same draws for all of them.
+    """Effect of the ranges on designs of one problem, in the same draws for all of them.
 
     Args:
         problem: With an evaluator whose technologies can be replaced.
@@ -330,7 +330,7 @@ def metric_quantiles(
     levels: Sequence[float],
     samples: int = SAMPLES,
 ) -> dict[str, FloatArray]:
-    """How metrics of designs are spread over the ranges, in the draws of :func:`front_spread`.
+    """Spread of designs' metrics over the ranges, in the draws of :func:`front_spread`.
 
     Args:
         problem: With an evaluator whose technologies can be replaced.
@@ -368,7 +368,7 @@ def _quantiles(
 def robust_front(
     results: Results, samples: int = SAMPLES, seed: int = 0, most: int = MOST_DESIGNS
 ) -> RobustFront:
-    """Which designs of a campaign are on the front over the ranges of the technologies.
+    """Designs of a campaign that are on the front over the ranges of the technologies.
 
     In every draw all designs of the campaign that have a result are evaluated anew. Of more
     than ``most`` distinct ones, those are taken that are feasible and nearest to the front.

@@ -1,4 +1,4 @@
-"""What :mod:`codesign.insight.uncertainty.uncertainty` finds, as records."""
+"""Records of the results of :mod:`codesign.insight.uncertainty.uncertainty`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class MetricInterval:
 
 @dataclass(frozen=True)
 class Swing:
-    """What one number alone does to one metric, the others at their typical values.
+    """Effect of one number alone on one metric, the others at their typical values.
 
     Attributes:
         number: Such as ``background_power``.

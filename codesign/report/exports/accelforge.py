@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _STATIONARY = {"ws": "weight", "is": "input", "os": "output"}
 _REUSED = {"ws": ("output", "input"), "is": ("output", "weight"), "os": ("weight", "input")}
-"""What the rows and the columns of the array pass on, by what stays in it."""
+"""Data that rows and columns of the array pass on, by the stationary operand."""
 
 
 def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:

@@ -1,4 +1,4 @@
-"""What the exports of one design share: what they wrote, and what a format cannot say."""
+"""Parts shared by the exports of one design: written files, and limits of a format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """What an export of a design made.
+    """Files and notes of an export of a design.
 
     Attributes:
         notes: What the format cannot express, one sentence each; the files say it too.
@@ -92,7 +92,7 @@ def path_of_pool(path: Path, pool: str) -> Path:
 
 
 def flat_memory_notes(machine: Machine) -> list[str]:
-    """What a format with one off-chip memory loses of this machine."""
+    """Losses of this machine in a format with one off-chip memory."""
     notes = []
     if len(machine.tiers) > 1:
         listed = ", ".join(f"{level.title}: {level.words}" for level in machine.tiers)
@@ -111,7 +111,7 @@ def flat_memory_notes(machine: Machine) -> list[str]:
 
 
 def format_notes(machine: Machine, bits: int) -> list[str]:
-    """That elements of several widths are one width here."""
+    """Note that elements of several widths have one width here."""
     if len(set(machine.formats.values())) <= 1:
         return []
     listed = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())

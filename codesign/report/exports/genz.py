@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign
 
 _BITS = {4: "int4", 8: "int8", 16: "bf16"}
-"""What to pass as ``bits``; GenZ's numbers depend on the width only."""
+"""Value for ``bits``; GenZ's numbers depend on the width only."""
 _SLOWER = {"int4": 0.25, "int8": 0.5, "bf16": 1.0}
 """Time of an operation against bf16 (``System.compute_multiplier``)."""
 

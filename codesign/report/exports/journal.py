@@ -141,7 +141,7 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
 
 
 def _setting(value: Value) -> Any:
-    """What Optuna takes as a choice; (2048, 256) is "2048x256"."""
+    """A value that Optuna takes as a choice; (2048, 256) is "2048x256"."""
     return format_setting(value) if isinstance(value, tuple) else value
 
 
@@ -175,7 +175,7 @@ def _lines(file: IO[str]) -> Any:
 
 
 _BARE = ("op_code", "worker_id", "study_id", "state", "datetime_start", "datetime_complete")
-"""What Optuna must read back of a finished trial to number the next one."""
+"""Fields that Optuna must read back of a finished trial to number the next one."""
 
 
 @contextmanager

@@ -74,8 +74,7 @@ SparsitySupport = false
 InterfaceBandwidth = {interface}
 UseRamulatorTrace = False
 """
-"""What SCALE-Sim 3 reads, with its own defaults for offsets, request buffers and banks; the layout
-section is required and unused."""
+"""Settings of SCALE-Sim 3 at its defaults for offsets, request buffers and banks."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a spec sheet says besides a design: its budgets, what is assumed and what is left out."""
+"""Accounts of a spec sheet beside a design: budgets, assumptions, and parts left out."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _ends_words(values: Sequence[float | None]) -> str:
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], key: str, number: str) -> dict[str, float]:
-    """Of the parts that have some; NaN where nobody knows it."""
+    """Sum over the parts that have a value; NaN if none has."""
     values = {str(row[key]): row.get(number) for row in rows}
     return {name: float("nan") if x is None else x for name, x in values.items() if x != 0}
 

@@ -57,7 +57,7 @@ _LEAST = 0.01
 
 
 def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
-    """What to build, what it achieves and its budgets; beside it, where the numbers are from.
+    """Machine, results and budgets; beside it, the sources of the numbers.
 
     A design of an evaluator without an array gets its parameters instead of parts. A system gets a
     sheet of its own, and one for a machine of each pool.
@@ -152,7 +152,7 @@ def _main_metrics(chosen: ChosenDesign) -> Iterator[tuple[str, str, str]]:
 
 
 def _limits(chosen: ChosenDesign) -> Iterator[str]:
-    """Those that are broken, by how much, and those that are kept; each once."""
+    """Limits that are broken, by how much, and limits that are kept; each once."""
     violations = chosen.evaluated.violations
     for name, value in violations.items():
         if value > 0:
@@ -182,7 +182,7 @@ def _settings(design: Mapping[str, Any]) -> str:
 
 
 def _accounts(chosen: ChosenDesign) -> list[str]:
-    """Where time goes, budgets with their ranges, and what formats cost in accuracy."""
+    """Shares of time, budgets with their ranges, and the accuracy that formats cost."""
     operators = [row for row in chosen.evaluated.operators if row.get("time_share", 0) >= _LEAST]
     budgets = budget_table(chosen.evaluated)
     words = (

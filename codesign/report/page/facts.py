@@ -27,7 +27,7 @@ _MOST_REASONS = 5
 
 
 def state_text(results: Results, status: CampaignStatus) -> str:
-    """What a reader must know before believing the page; empty if the campaign is complete."""
+    """Warning before believing the page; empty if the campaign is complete."""
     done = f"{status.done:,} of {status.total:,} designs evaluated"
     if results.is_enumerated:
         return ""
@@ -40,7 +40,7 @@ def state_text(results: Results, status: CampaignStatus) -> str:
 
 
 def empty_text(results: Results) -> str:
-    """Why there is no front to show; empty if there is one."""
+    """Reason for a missing front; empty if there is one."""
     if not len(results):
         return "No design has been evaluated yet."
     if results.feasible.any():
@@ -54,7 +54,7 @@ def empty_text(results: Results) -> str:
 
 
 def question_text(results: Results) -> str:
-    """What the campaign asks, in one sentence."""
+    """The campaign's question, in one sentence."""
     definition, problem = results.definition, results.problem
     titles = [metric_title(item.metric) for item in problem.objectives]
     limits = [limit_words(problem, item) for item in problem.constraints]
@@ -207,7 +207,7 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
 
 
 def _thinning(carried: Carried) -> list[str]:
-    """What was left out of the page, in numbers."""
+    """Designs that the page leaves out, in numbers."""
     n_dominated = carried.n_feasible - carried.n_front
     parts = [
         ("designs on the front", carried.n_front, carried.of_front),
@@ -255,12 +255,12 @@ def front_html(results: Results, limit: int, tolerance: float) -> str:
 
 
 def folded_text(folded: FoldedFront) -> str:
-    """What the designs are that one does not choose from; empty if there is none."""
+    """Sentence on the folded designs; empty if there are none."""
     return f"{folded.summary[0].upper()}{folded.summary[1:]}." if folded.summary else ""
 
 
 def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str:
-    """How the front was found, in one sentence."""
+    """Origin of the front, in one sentence."""
     n = carried.of_front
     if not n:
         return ""

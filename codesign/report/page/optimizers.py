@@ -29,7 +29,7 @@ _CLEAR_P = 0.05
 
 
 def optimizers_html(results: Results, picture: FrontPicture) -> str:
-    """How the search went: curves, a table, and tests; empty if nothing was searched.
+    """Curves of the search, a table, and tests; empty if nothing was searched.
 
     Args:
         results: Results of the campaign as searched.

@@ -53,7 +53,7 @@ ASSUMPTIONS = {
     "off-chip bandwidth is usable, and the batch is the largest that fits",
     "simulation": "every chunk is moved through its ports, one event after the other",
 }
-"""What other readings of the hardware assume, by their names; of others nothing is said."""
+"""Assumptions of other models of the hardware, by their names."""
 SAMPLES = 200
 """[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
 _STEP = 0.05
@@ -67,7 +67,7 @@ _MOST_MISSES = 30
 
 @dataclass(frozen=True)
 class Judge:
-    """What is asked about the recommended designs beside the campaign's own numbers.
+    """Questions about the recommended designs beside the campaign's own numbers.
 
     Attributes:
         readings: Of the campaign's problem by other models.
@@ -177,7 +177,7 @@ def _close_limits(results: Results, position: int) -> list[dict[str, Any]]:
 def _judged(
     problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """How sure each recommended design is; ``rows`` has these first."""
+    """Confidence in each recommended design; ``rows`` has these first."""
     judged: list[dict[str, Any]] = [{"verdicts": []} for _ in range(n_picks)]
     for reading in judge.readings:
         for item, verdict in zip(judged, verdicts(problem, reading, rows, n_picks), strict=True):
@@ -314,7 +314,7 @@ def _misses(
 def _prices(
     results: Results, folded: FoldedFront, picks: Sequence[Pick], near: Neighborhood
 ) -> list[dict[str, Any]]:
-    """What 5 % more of a resource, or 5 K, would buy if a design's amount of it was the limit.
+    """Gain from 5 % more of a resource, or 5 K, if a design's amount of it was the limit.
 
     The best value of the objective that *fastest* maximizes, among designs that have at most as
     much of the resource as the recommended one, against those that have at most 5 % more; all
@@ -357,7 +357,7 @@ def _prices(
 def _price(
     gain: FloatArray, amounts: FloatArray, amount: float, unit: str = ""
 ) -> dict[str, float]:
-    """Of minimized ``gain`` against amounts of a resource, negative where less of it is worse."""
+    """Price of a resource from minimized ``gain``; amounts are negative where less is worse."""
     slack, step = 1e-9 * abs(amount), _STEPS.get(unit, _STEP * abs(amount))
     within = gain[amounts <= amount + slack].min()
     more = gain[amounts <= amount + step + slack].min()

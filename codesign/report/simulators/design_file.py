@@ -1,4 +1,4 @@
-"""What the ``command`` evaluator writes for our own wrappers: a design and its workload."""
+"""File that the ``command`` evaluator writes for our wrappers: a design and its workload."""
 
 from __future__ import annotations
 

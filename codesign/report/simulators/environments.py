@@ -1,4 +1,4 @@
-"""Where the simulators of others are installed: an environment each, in the user's cache folder.
+"""Environments of the simulators of others, one each, in the user's cache folder.
 
 They want other versions of libraries, or of Python, than we do.
 """
@@ -78,7 +78,7 @@ def interpreter_of(name: str) -> Path:
 
 
 def run_with(name: str, program: Path, *arguments: str, folder: Path | None = None) -> Any:
-    """What a program says, as JSON in the last line of its output, run by a simulator's Python.
+    """Answer of a program as JSON in the last line of its output, run by a simulator's Python.
 
     Args:
         folder: In which it runs; the working folder if None.

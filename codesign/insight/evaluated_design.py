@@ -106,7 +106,7 @@ class EvaluatedDesign(_LimitedDesign):
     @property
     def known_metrics(self) -> tuple[Metric, ...]:
         """Meanings of the evaluator's metrics and the derived ones."""
-        return (*self.evaluator.metrics, *(item.metric for item in self.derived_metrics))
+        return (*self.evaluator.metrics, *(metric.metric for metric in self.derived_metrics))
 
     @property
     def operators(self) -> Sequence[Mapping[str, Any]]:

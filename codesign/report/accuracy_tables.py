@@ -188,7 +188,7 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     """
     workload, options = evaluated.workload, evaluated.options
     kinds = ("weight", "activation", "kv")
-    weights, activations, kv_cache = (evaluated.design.get(f"{kind}_format") for kind in kinds)
+    weights, activations, kv_cache = (evaluated.design.get(f"{group}_format") for group in kinds)
     if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
         return []
     own = options.quantization_algorithm if isinstance(options, AccuracyOptions) else "rtn"

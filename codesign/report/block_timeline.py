@@ -40,7 +40,7 @@ class Timeline:
     @property
     def resources(self) -> list[str]:
         """Everything that was ever busy: the array, the on-chip port, then the tiers."""
-        names = {item.resource for item in self.transactions}
+        names = {transaction.resource for transaction in self.transactions}
         return sorted(names, key=lambda name: (name.startswith("tier"), name != "array", name))
 
 
@@ -80,7 +80,7 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
     for (name, _, run), n in zip(evaluator.timeline(designs), instances, strict=True):
         for _ in range(n):
             operators.append((name, now, now + run.time_s))
-            transactions += [_later(item, now) for item in run.transactions]
+            transactions += [_later(transaction, now) for transaction in run.transactions]
             now += run.time_s
     transactions.sort(key=lambda item: item.start_s)
     return Timeline(operators, transactions, now)
@@ -98,7 +98,9 @@ def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
     edges = np.linspace(0.0, timeline.time_s, n_intervals + 1)
     busy = {}
     for resource in timeline.resources:
-        mine = [item for item in timeline.transactions if item.resource == resource]
+        mine = [
+            transaction for transaction in timeline.transactions if transaction.resource == resource
+        ]
         starts = np.array([item.start_s for item in mine])
         lengths = np.array([item.end_s - item.start_s for item in mine])
         # A resource serves one at a time, so the busy time before an instant is what has ended
@@ -172,11 +174,11 @@ def trace_events(timeline: Timeline) -> dict[str, Any]:
         for name, start, end in timeline.operators
     ]  # fmt: skip
     events += [
-        {"name": item.activity, "cat": "transaction", "ph": "X", "pid": 0,
-         "tid": rows[item.resource], "ts": item.start_s * 1e6,
-         "dur": (item.end_s - item.start_s) * 1e6,
-         "args": {"step": item.step, "bytes": item.size_bytes}}
-        for item in timeline.transactions
+        {"name": transaction.activity, "cat": "transaction", "ph": "X", "pid": 0,
+         "tid": rows[transaction.resource], "ts": transaction.start_s * 1e6,
+         "dur": (transaction.end_s - transaction.start_s) * 1e6,
+         "args": {"step": transaction.step, "bytes": transaction.size_bytes}}
+        for transaction in timeline.transactions
     ]  # fmt: skip
     return {"displayTimeUnit": "ns", "traceEvents": events}
 

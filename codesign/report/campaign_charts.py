@@ -130,7 +130,7 @@ def _front_panel(
     picture: FrontPicture, x: Metric | None, y: Metric, is_narrow: bool, is_cloud: bool
 ) -> Panel:
     problem = picture.results.problem
-    senses = {item.metric.name: item.sense for item in problem.objectives}
+    senses = {objective.metric.name: objective.sense for objective in problem.objectives}
     limits = {line.metric: line for line in limit_lines(problem)}
     axes = [
         _front_axis(picture, metric, senses, limits, arrows, is_cloud)
@@ -339,7 +339,7 @@ def convergence_chart(results: Results) -> Chart:
         marks.append(Line(curve.evaluations, scale * curve.mean, hue, 2.0, dash, name=name))
         last = max(last, float(curve.evaluations[-1]))
         top = max(top, float(scale * curve.seeds.max()))
-    units = [item.metric.unit for item in results.problem.objectives]
+    units = [objective.metric.unit for objective in results.problem.objectives]
     title = "Hypervolume" + (f" ({' · '.join(units)})" if all(units) else "")
     if exact is not None:
         title, top = "Hypervolume (% of the exact front's)", 100.0

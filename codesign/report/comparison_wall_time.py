@@ -30,7 +30,7 @@ def suggestions_table(outcome: Outcome) -> TextTable:
     records = list(suggestion_times(outcome))
     rows = []
     for label in outcome.labels:
-        ours = [item for item in records if item["optimizer"] == label]
+        ours = [record for record in records if record["optimizer"] == label]
         if ours:
             medians = [item["median_s"] for item in ours]
             largest = max(item["largest_s"] for item in ours)
@@ -118,6 +118,6 @@ def write_wall_time(outcome: Outcome, folder: Path) -> list[Path]:
         "wall_time_balance": equal_time_rows(outcome),
     }
     return [
-        *(write_rows(folder / f"{name}.csv", part) for name, part in rows.items()),
+        *(write_rows(folder / f"{name}.csv", row) for name, row in rows.items()),
         *write_forms(wall_time_tables(outcome), folder, "wall_time", head),
     ]

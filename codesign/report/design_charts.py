@@ -306,7 +306,7 @@ def traffic_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
 def swing_chart(metric: Metric, value: float, swings: Sequence[Swing]) -> Chart:
     """Changes of a metric as single constants move over the ranges of their sources."""
     rows = np.arange(len(swings))
-    names = [f"{item.technology} {item.number.replace('_', ' ')}" for item in swings]
+    names = [f"{swing.technology} {swing.number.replace('_', ' ')}" for swing in swings]
     marks: list[Mark] = []
     for end, hue, hatch in (("low", "blue", ""), ("high", "vermilion", "/")):
         values = np.array([getattr(item, f"at_{end}") for item in swings])

@@ -13,25 +13,19 @@ the file cannot be written. Its own words say what is special.
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from codesign.answers.campaigns import progress_words
-from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.base.files import ending_of, replacing
 from codesign.base.units import SI_PREFIXES
 from codesign.report import palette
-from codesign.report.labels import axis_label, evaluator_words, takes_prefix
+from codesign.report.labels import axis_label, takes_prefix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from codesign.search.campaign import Results
     from codesign.search.problem import Objective
 
 FORMATS = ("png", "svg", "pdf")
@@ -109,30 +103,6 @@ def check_width(width_mm: float) -> None:
         )
 
 
-def new_figure(width_mm: float | None, height_mm: float, title: str, results: Results) -> Figure:
-    """An empty figure with a title, the evaluator below it; it says if a campaign has not ended.
-
-    Args:
-        width_mm: How wide it will be printed; both columns of a page if None.
-        title: Its lines are broken where they do not fit.
-        results: Of the campaign that it shows.
-    """
-    from matplotlib.figure import Figure
-
-    width = USUAL_WIDTH_MM if width_mm is None else width_mm
-    figure = Figure((width / MM_PER_INCH, height_mm / MM_PER_INCH), layout="constrained")
-    n_letters = letters_that_fit(width)
-    lines = [
-        line
-        for part in [*title.splitlines(), evaluator_words(results.reading)]
-        for line in textwrap.wrap(part, n_letters, break_on_hyphens=False)
-    ]
-    if results.is_partial:
-        lines += [f"NOT FINISHED: {progress_words(results)}"]
-    figure.suptitle("\n".join(lines), fontsize="medium")
-    return figure
-
-
 def letters_that_fit(width_mm: float) -> int:
     """Letters of the usual size in a line.
 
@@ -201,34 +171,9 @@ def scale_ticks(axis: Any, unit: str) -> str:
     return prefix + unit
 
 
-def plain_log_ticks(axis: Any) -> None:
-    """Number a logarithmic axis at 1, 2 and 5 of each decade, without powers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def _prefix(largest: float, most: float) -> tuple[float, str]:
     """The SI prefix that leaves 1 to 999 of ``largest``, at most ``most``: nobody reads ks."""
     for factor, prefix in SI_PREFIXES:
         if factor <= most and largest >= factor:
             return factor, prefix
     return 1.0, ""
-
-
-_CROWDED_SHARE = 0.1
-
-
-def is_crowded(values: FloatArray) -> bool:
-    """Whether a linear axis would press nine values of ten into a tenth of its length.
-
-    >>> is_crowded(np.array([1.0] * 19 + [100.0])), is_crowded(np.arange(1.0, 20.0))
-    (True, False)
-    """
-    finite = values[np.isfinite(values)]
-    if not len(finite) or finite.min() <= 0 or finite.max() <= finite.min():
-        return False
-    share = (np.quantile(finite, 0.9) - finite.min()) / (finite.max() - finite.min())
-    return bool(share < _CROWDED_SHARE)

@@ -45,8 +45,8 @@ def tables(
         facts["failed"] = f"{front.n_failed:,}"
     if kept is not None:
         names = ", ".join(
-            metric_title(item.metric) + (" in whole steps" if item.step else "")
-            for item in kept.limitable
+            metric_title(objective.metric) + (" in whole steps" if objective.step else "")
+            for objective in kept.limitable
         )
         facts["points for tighter limits"] = f"{len(kept):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"

@@ -26,7 +26,7 @@ def formats_table(results: Results) -> Table | None:
         results: One design per point of the front.
     """
     space = results.problem.space
-    open_names = {item.name for item in space.parameters if len(item.values) > 1}
+    open_names = {parameter.name for parameter in space.parameters if len(parameter.values) > 1}
     prefixes = [f"{name}_" for name in space.pools] or [""]
     if not open_names & {f"{prefix}{kind}" for prefix in prefixes for kind in _KINDS}:
         return None

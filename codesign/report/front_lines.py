@@ -58,7 +58,9 @@ def front_lines(
     columns = {
         "#": [str(place + 1) for place in places.tolist()],
         "pick": [picks.get(place, "") for place in places.tolist()],
-        **_numbers(results, positions, [item.metric for item in results.problem.objectives]),
+        **_numbers(
+            results, positions, [objective.metric for objective in results.problem.objectives]
+        ),
         "like it": [f"+{n:,}" if (n := len(folded.folded_under(x))) else "" for x in places],
         "designs": [f"{counts[int(x)]:,}" for x in positions] if counts else [],
     }

@@ -205,7 +205,9 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
         for key, value in reading.items()
         if key not in hidden and not _holds_mappings(value)
     }
-    words = [f"{key.replace('_', ' ')} {format_setting(item)}" for key, item in settings.items()]
+    words = [
+        f"{key.replace('_', ' ')} {format_setting(setting)}" for key, setting in settings.items()
+    ]
     return ", ".join([name, *words])
 
 
@@ -320,7 +322,11 @@ def spoken_designs(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> 
 
 
 def _spoken_machine(space: DesignSpace, design: Mapping[str, Any]) -> str:
-    varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
+    varying = {
+        parameter.name
+        for parameter in space.parameters
+        if len(parameter.values) > 1 or parameter.optional
+    }
     left = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
     words: list[str] = []
     if "pe_array" in left:

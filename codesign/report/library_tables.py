@@ -121,7 +121,7 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
     parts: list[RenderableType] = [pairs_table(space.name, facts)]
     if space.description.strip():
         parts.append(text_line(space.description.strip() + "\n"))
-    conditions = ([item.text] for item in space.constraints)
+    conditions = ([constraint.text] for constraint in space.constraints)
     named = ((name, _design_text(space, design)) for name, design in space.designs.items())
     rows = ((", ".join(item.names), f"{item.size:,}") for item in space.components)
     components_table = plain_table(

@@ -28,10 +28,10 @@ class LimitLine:
 def limit_lines(problem: Problem) -> list[LimitLine]:
     """Limits on single metrics, which charts draw."""
     return [
-        LimitLine(name, item.bound, limit_words(problem, item))
-        for item in problem.constraints
-        if item.bound is not None
-        for name in item.expression.names
+        LimitLine(name, constraint.bound, limit_words(problem, constraint))
+        for constraint in problem.constraints
+        if constraint.bound is not None
+        for name in constraint.expression.names
     ]
 
 

@@ -26,7 +26,7 @@ from codesign.report.machine_charts import die_chart
 from codesign.report.page.answer_html import bound_words, sure_words
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
-from codesign.report.paper import save_svg, sized
+from codesign.report.paper import height_of, save_svg, sized
 from codesign.report.svg import FONT, draw, wrap
 
 if TYPE_CHECKING:
@@ -80,14 +80,15 @@ def write_sheet(
         pieces.append((_texts(words, _COLUMN - 20.0), _MARGIN, top))
     left = _MARGIN + _COLUMN
     pieces.append((front, left, top))
-    pieces.append((_texts(list(_others(results, answer)), _COLUMN + 20.0), left + 8.0, top + 315.0))
+    below = top + height_of(front) + 6.0
+    pieces.append((_texts(list(_others(results, answer)), _COLUMN + 20.0), left + 8.0, below))
     if account is not None:
         right = left + _COLUMN + 40.0 + _GAP
         room = _WIDTH - right - _MARGIN
-        for chart, height in _charts(account):
+        for chart in _charts(account):
             drawing = sized(draw(chart, room / _SCALE))
             pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
-            top += _SCALE * height
+            top += _SCALE * height_of(drawing) + 4.0
         pieces.append((_texts(list(_materials(account)), room), right, top))
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
 
@@ -174,25 +175,27 @@ def _others(results: Results, answer: Mapping[str, Any]) -> Iterator[_Line]:
             continue
         position = pick["position"]
         values = ", ".join(
-            f"{metric_title(item.metric)} "
-            f"{format_metric(float(results.metrics[item.metric.name][position]), item.metric, 3)}"
-            for item in results.problem.objectives
+            f"{metric_title(metric)} {format_metric(float(values_of[position]), metric, 3)}"
+            for metric, values_of in (
+                (objective.metric, results.metrics[objective.metric.name])
+                for objective in results.problem.objectives
+            )
         )
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
         yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
 
 
-def _charts(account: Account) -> Iterator[tuple[Chart, float]]:
-    """Die, time and power, each with the height that it takes."""
+def _charts(account: Account) -> Iterator[Chart]:
+    """Die, time and power of the recommended design."""
     evaluated = account.evaluated
     die = die_chart(evaluated)
     if die is not None:
-        yield die, 250.0
+        yield die
     scales = scales_of([evaluated])
     for panel in (time_panel(evaluated, scales), power_panel(evaluated, scales)):
         if panel is not None:
-            yield Chart([panel], "Time and power"), panel.height + 62.0
+            yield Chart([panel], "Time and power")
 
 
 def _materials(account: Account) -> Iterator[_Line]:

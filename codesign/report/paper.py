@@ -71,7 +71,7 @@ def titled(chart: Chart, width: float, lines: Sequence[str], notes: Sequence[str
     room = width - 2 * _MARGIN
     header = wrap("\n".join(filter(None, lines)), room, 12.0).split("\n")
     body, top = draw(chart, room), 15.0 * len(header) + 12.0
-    bottom = top + _height(body) + 6.0
+    bottom = top + height_of(body) + 6.0
     footer = wrap("\n".join(notes), room, 10.0).split("\n") if notes else []
     texts = [
         *((width / 2, 16 + 15 * i, "middle", 12, line) for i, line in enumerate(header)),
@@ -101,7 +101,7 @@ def save_svg(
     """
     form = ending_of(path)
     check_format(form)
-    bottom = max([height, *(y + _height(text) for text, _, y in pieces)]) + 2.0
+    bottom = max([height, *(y + height_of(text) for text, _, y in pieces)]) + 2.0
     # Screens have 96 pixels an inch; a PDF has 72 points.
     unit = 72.0 / 96.0 if form == "pdf" else 1.0
     inside = "".join(
@@ -124,7 +124,7 @@ def save_svg(
         dpi = _PRINT_DPI if is_print else _USUAL_DPI
         unfinished.write_bytes(
             _ordered(vl_convert.svg_to_pdf(text)) if form == "pdf"
-            else vl_convert.svg_to_png(text, scale=dpi / 96.0, ppi=dpi)
+            else vl_convert.svg_to_png(text, scale=dpi / 96.0)
         )  # fmt: skip
     return path
 
@@ -144,7 +144,8 @@ def width_of(width_mm: float | None) -> tuple[float, bool]:
     return mm * PIXELS_PER_MM, is_column(mm)
 
 
-def _height(text: str) -> float:
+def height_of(text: str) -> float:
+    """Height of a drawing in pixels; 0 if it does not state one."""
     box = re.match(r'<svg [^>]*viewBox="0 0 [\d.]+ ([\d.]+)"', text)
     return float(box[1]) if box else 0.0
 
@@ -236,6 +237,6 @@ def save_sheet(
             chart, notes = make(is_narrow)
             drawing = titled(chart, width, _header(results, title), notes)
             pieces.append((drawing, left, top))
-            left, high = left + width, max(high, _height(drawing))
+            left, high = left + width, max(high, height_of(drawing))
         top += high + 12.0
     return save_svg(pieces, path, left, is_print=True)

@@ -40,7 +40,7 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
             f"{item.seconds:,.1f}",
             item.state,
         )
-    kinds = sum((Counter(item.failures) for item in status.runs), Counter[str]())
+    kinds = sum((Counter(run.failures) for run in status.runs), Counter[str]())
     if set(kinds) - {"failed"}:
         facts["without a result"] = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
     return spaced(pairs_table(status.name, facts), table)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.report.drawing import COLORS, drawing_style, plain_log_ticks, save_figure
+from codesign.report import palette
+from codesign.report.chart import Axis, Chart, Label, Line, Mark, Panel, Points, log_padded
+from codesign.report.paper import save_svg, titled, width_of
 
-_MARKERS = ("o", "s", "^", "D")
+_SHAPES = ("circle", "square", "triangle", "diamond")
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,10 @@ class RatioPoint:
     """A workload.
 
     Attributes:
-        name: Of the workload.
+        name: Name of the workload.
         token_ratio: Prompt tokens to generated tokens.
         values: Ratio of prefill to decode by the words of the legend; the same for all points.
-        expected: Likewise, the ratio that the closed form has; for some of them.
+        expected: Ratio of the closed form by the same words, for some of them.
     """
 
     name: str
@@ -36,37 +38,32 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
     Args:
         points: At least one.
     """
-    listed = sorted(points, key=lambda item: item.token_ratio)
-    across = np.array([item.token_ratio for item in listed])
-    with drawing_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
-        axes = figure.subplots()
-        for number, name in enumerate(listed[0].values):
-            color, marker = COLORS[number % len(COLORS)], _MARKERS[number % len(_MARKERS)]
-            up = np.array([item.values[name] for item in listed])
-            axes.plot(across, up, marker, color=color, label=name)
-            if all(name in item.expected for item in listed):
-                expected = [item.expected[name] for item in listed]
-                label = f"{name}, closed form"
-                axes.plot(across, expected, marker, color=color, fillstyle="none", markersize=10,
-                          label=label)  # fmt: skip
-        every = [value for item in listed for value in item.values.values()]
-        middle = float(np.exp(np.mean(np.log(every)) - np.mean(np.log(across))))
-        axes.plot(across, middle * across, color="#999999", linestyle="--", linewidth=1.0,
-                  label="in proportion")  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for axis in (axes.xaxis, axes.yaxis):
-            plain_log_ticks(axis)
-        lowest, highest = axes.get_ylim()
-        axes.set_ylim(lowest / 1.5, highest)
-        for item in listed:
-            axes.annotate(item.name, (item.token_ratio, 0.0), xycoords=("data", "axes fraction"),
-                          xytext=(0, 4), textcoords="offset points", ha="center")  # fmt: skip
-        axes.set_xlabel("Prompt tokens / generated tokens")
-        axes.set_ylabel("Prefill / decode; closed form (prompt / rate) / (generated / rate)")
-        axes.set_title(title, fontsize=11)
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8)
-        return save_figure(figure, path)
+    listed = sorted(points, key=lambda point: point.token_ratio)
+    across = np.array([point.token_ratio for point in listed])
+    marks: list[Mark] = []
+    ratios: list[float] = []
+    for number, name in enumerate(listed[0].values):
+        hue, shape = palette.SERIES[number], _SHAPES[number % len(_SHAPES)]
+        up = [point.values[name] for point in listed]
+        ratios += up
+        marks.append(Points(across, up, hue, shape, 7.0, name=name))
+        if all(name in point.expected for point in listed):
+            expected = [point.expected[name] for point in listed]
+            ratios += expected
+            marks.append(
+                Points(across, expected, hue, shape, 11.0, True, name=f"{name}, closed form")
+            )
+    middle = float(np.exp(np.mean(np.log(ratios)) - np.mean(np.log(across))))
+    ends = log_padded(ratios, 2.0)
+    marks.append(Line(across, middle * across, "gray", 1.0, "dash", name="in proportion"))
+    marks += [
+        Label(point.token_ratio, ends[0] * 1.2, point.name, anchor="middle") for point in listed
+    ]
+    panel = Panel(
+        Axis(log_padded(across, 1.6), "Prompt tokens / generated tokens", is_log=True),
+        Axis(ends, "Prefill / decode", is_log=True), marks, height=360.0,
+    )  # fmt: skip
+    width, _ = width_of(None)
+    note = "Closed form: (prompt / rate) / (generated / rate)."
+    drawing = titled(Chart([panel], title), width, [title], [note])
+    return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)

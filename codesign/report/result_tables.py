@@ -117,7 +117,7 @@ def reference_text(results: Results) -> str:
     """The bound of the hypervolume in one line, with a warning where it tells nothing."""
     from codesign.search.campaign.reference_range import reference_warnings
 
-    known = {item.metric.name: item.metric for item in results.problem.objectives}
+    known = {objective.metric.name: objective.metric for objective in results.problem.objectives}
     bounds = [
         f"{metric_title(known[name])} {format_metric(value, known[name])}"
         for name, value in results.reference_point.items()

@@ -133,9 +133,9 @@ def _off_roof(
     """
     whole_s = one_pass["pass_s"] if one_pass else sum(item.get("time_s", 0.0) for item in operators)
     rows = [
-        {"operator": item["name"], "time_share": item["time_s"] / whole_s}
-        for item in operators
-        if item["name"] not in drawn and item.get("time_s", 0.0) > _OFF_ROOF * whole_s
+        {"operator": operator["name"], "time_share": operator["time_s"] / whole_s}
+        for operator in operators
+        if operator["name"] not in drawn and operator.get("time_s", 0.0) > _OFF_ROOF * whole_s
     ]
     return sorted(rows, key=lambda row: -row["time_share"])
 

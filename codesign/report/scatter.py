@@ -9,62 +9,53 @@ from typing import Any
 
 import numpy as np
 
-from codesign.report.drawing import COLORS, drawing_style, save_figure
+from codesign.report import palette
+from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points, log_padded
+from codesign.report.paper import save_svg, titled, width_of
+
+_FARTHEST = 1.0
+_BINS = np.linspace(-_FARTHEST, _FARTHEST, 81)
 
 
 def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
     """Draw rows with ``reference`` and ``ours``; those without a positive pair are left out.
 
     Args:
-        rows: Of a study; ``group`` or ``kind``, where there is one, gives the color.
-        path: Of a PNG or SVG file.
+        rows: Rows of a study; ``group`` or ``kind``, where there is one, gives the color.
+        path: File that ends in ``.png``, ``.svg`` or ``.pdf``.
     """
-    pairs = [
-        (
-            str(row.get("group") or row.get("kind") or ""),
-            float(row["reference"]),
-            float(row["ours"]),
-        )
-        for row in rows
-        if _is_positive(row.get("reference")) and _is_positive(row.get("ours"))
-    ]
-    pairs = _with_few_groups(pairs)
-    groups = list(dict.fromkeys(group for group, _, _ in pairs))
-    with drawing_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(10.0, 4.4), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        figure.suptitle(title, fontsize=10, wrap=True)
-        for number, group in enumerate(groups):
-            reference = np.array([r for name, r, _ in pairs if name == group])
-            ours = np.array([o for name, _, o in pairs if name == group])
-            color = COLORS[number % len(COLORS)]
-            left.scatter(reference, ours, s=10, alpha=0.6, color=color, label=group or "case")
-            errors = np.clip(ours / reference - 1.0, -_FARTHEST, _FARTHEST)
-            right.hist(errors, bins=_BINS, histtype="step", color=color, linewidth=1.5)
-        if pairs:
-            ends = [min(min(r, o) for _, r, o in pairs), max(max(r, o) for _, r, o in pairs)]
-            left.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
-            left.set(xscale="log", yscale="log")
-        left.set(xlabel="Reference", ylabel="Ours")
-        right.set(xlabel="Relative error (beyond ±1 drawn at ±1)", ylabel="Cases")
-        if len(groups) > 1:
-            left.legend(fontsize=9)
-        return save_figure(figure, path)
-
-
-_FARTHEST = 1.0
-_BINS = np.linspace(-_FARTHEST, _FARTHEST, 81)
-
-
-def _with_few_groups(pairs: list[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
-    """The same with the smallest groups as one, so that every group has its own color."""
-    largest = [group for group, _ in Counter(group for group, _, _ in pairs).most_common()]
-    if len(largest) <= len(COLORS):
-        return pairs
-    kept_groups = set(largest[: len(COLORS) - 1])
-    return [(group if group in kept_groups else "others", r, o) for group, r, o in pairs]
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        reference, ours = row.get("reference"), row.get("ours")
+        if _is_positive(reference) and _is_positive(ours):
+            group = str(row.get("group") or row.get("kind") or "")
+            groups.setdefault(group, []).append((float(row["reference"]), float(row["ours"])))
+    largest = [name for name, _ in Counter({k: len(v) for k, v in groups.items()}).most_common()]
+    merged: dict[str, list[tuple[float, float]]] = {}
+    for name, pairs in groups.items():
+        n = len(palette.SERIES)
+        is_small = len(largest) > n and name not in largest[: n - 1]
+        merged.setdefault("others" if is_small else name, []).extend(pairs)
+    left: list[Mark] = []
+    right: list[Mark] = []
+    for (name, pairs), hue in zip(merged.items(), palette.SERIES, strict=False):
+        reference, ours = np.array(pairs).T
+        label = (name or "case") if len(merged) > 1 else ""
+        left.append(Points(reference, ours, hue, size=4.0, opacity=0.6, name=label))
+        counts, _ = np.histogram(np.clip(ours / reference - 1.0, -_FARTHEST, _FARTHEST), _BINS)
+        right.append(Line(_BINS[:-1], counts, hue, 1.5, step="hv"))
+    values = [value for pairs in merged.values() for pair in pairs for value in pair] or [1.0]
+    ends, most = log_padded(values, 1.3), max([1.0, *(float(np.max(line.y)) for line in right
+                                                      if isinstance(line, Line))])  # fmt: skip
+    left.insert(0, Line(list(ends), list(ends), width=0.8))
+    panels = [
+        Panel(Axis(ends, "Reference", is_log=True), Axis(ends, "Ours", is_log=True), left),
+        Panel(Axis((-1.0, 1.0), "Relative error (beyond ±1 drawn at ±1)"),
+              Axis((0.0, 1.05 * most), "Cases"), right),
+    ]  # fmt: skip
+    width, _ = width_of(None)
+    drawing = titled(Chart(panels, title, columns=2), width, [title])
+    return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
 
 
 def _is_positive(value: object) -> bool:

@@ -153,7 +153,7 @@ def _worst_words(item: RobustDesign) -> str:
 
 def _kept_words(robust_front: RobustFront) -> str:
     """Designs of the front that keep every limit over all ranges, and limits that others break."""
-    front = [item for item in robust_front.designs if item.front_number is not None]
+    front = [design for design in robust_front.designs if design.front_number is not None]
     kept = sorted(
         item.front_number - 1
         for item in robust_front.designs

@@ -91,7 +91,7 @@ class Session:
     def start(self) -> dict[str, Any]:
         """Data that the page needs once: parameters, the front, designs to begin with."""
         problem = self._prepared.problem
-        limits = ", ".join(limit_words(problem, item) for item in problem.constraints)
+        limits = ", ".join(limit_words(problem, constraint) for constraint in problem.constraints)
         within = f", within {limits}" if limits else ""
         return {
             "name": self._title,
@@ -145,7 +145,7 @@ class Session:
 
     def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
         metrics, known = evaluated.metrics, self._prepared.problem.metrics
-        axes = {item.metric.name: item for item in self._axes}
+        axes = {axis.metric.name: axis for axis in self._axes}
         names = [
             name
             for name in dict.fromkeys([*axes, *_MORE])
@@ -369,9 +369,9 @@ def _differences(row: IntArray, rows: IntArray) -> FloatArray:
 
 def _gains(axes: Sequence[Objective], own: FloatArray, better: FloatArray) -> str:
     words = []
-    for item, mine, theirs in zip(axes, own.tolist(), better.tolist(), strict=True):
+    for axis, mine, theirs in zip(axes, own.tolist(), better.tolist(), strict=True):
         change = abs(theirs - mine) / abs(mine) if mine else 0.0
         if change:
-            side = "more" if item.sense == "maximize" else "less"
-            words.append(f"{100.0 * change:.2g} % {side} {metric_title(item.metric)}")
+            side = "more" if axis.sense == "maximize" else "less"
+            words.append(f"{100.0 * change:.2g} % {side} {metric_title(axis.metric)}")
     return ", ".join(words)

@@ -104,6 +104,20 @@ def test_writing_again_gives_the_same_bytes_and_says_meanwhile_how_far_it_is(
         assert f"s: {loop}" in said
 
 
+def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folder):
+    for name in ("sheet.svg", "again.svg"):
+        assert main(["report", "small", "--samples", "8", "--output", name, "--json"]) == 0
+    text = (folder / "sheet.svg").read_text(encoding="utf-8")
+    assert text == (folder / "again.svg").read_text(encoding="utf-8")
+    for words in ("Which designs trade throughput against TDP best", "Knee: the best value for its",
+                  "Limited by", "How sure", "Bill of materials", "TDP at most 300 W", ">array<",
+                  "Frugal: lowest TDP", "5 mm"):  # fmt: skip
+        assert words in text, words
+    assert main(["report", "small", "--samples", "0", "--output", "sheet.pdf"]) == 0
+    box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+) ([\d.]+)", (folder / "sheet.pdf").read_bytes())
+    assert [float(x) / 72 * 25.4 for x in box.groups()] == pytest.approx([297, 210], abs=1.0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -227,7 +227,7 @@ class Comparison:
         )
 
     def _finished(self, number: int, status: CampaignStatus) -> Finished | None:
-        missing = {item.run.seed for item in status.runs if item.state not in _ENDED}
+        missing = {run.run.seed for run in status.runs if run.state not in _ENDED}
         seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
         campaign = self.campaigns[number]
         return Finished(campaign, campaign.results(), number, seeds) if seeds else None

@@ -19,7 +19,7 @@ from codesign.insight.comparison.outcome import ProblemOutcome
 def by_kind(problems: Sequence[ProblemOutcome]) -> dict[str, tuple[ProblemOutcome, ...]]:
     """The problems of each kind, in the order in which the kinds appear."""
     kinds = dict.fromkeys(problem.kind for problem in problems)
-    return {kind: tuple(item for item in problems if item.kind == kind) for kind in kinds}
+    return {group: tuple(item for item in problems if item.kind == group) for group in kinds}
 
 
 def kind_means(

@@ -34,7 +34,7 @@ def note_settings(
     Raises:
         InputError: The file cannot be written.
     """
-    settings = {label: list(items) for label, items in read_settings(folder).items()}
+    settings = {label: list(setting) for label, setting in read_settings(folder).items()}
     for optimizer in optimizers:
         if not hasattr(optimizer.factory, "provenance"):
             continue

@@ -165,8 +165,8 @@ def _scale(limit: Limit) -> float:
 
 
 def _conditions(problem: Problem) -> Iterator[tuple[Source, Expression]]:
-    for item in problem.constraints:
-        yield "campaign", item.expression
+    for constraint in problem.constraints:
+        yield "campaign", constraint.expression
     for rule in problem.space.constraints:
         if rule.description != "fixed":
             yield "space", rule.expression
@@ -188,14 +188,14 @@ def _read(problem: Problem, source: Source, condition: Expression) -> Limit | st
 
 
 def _metric_unit(problem: Problem, name: str) -> str:
-    return next(item.unit for item in problem.metrics if item.name == name)
+    return next(metric.unit for metric in problem.metrics if metric.name == name)
 
 
 def _evaluator_limits(
     problem: Problem, rows: IntArray, observed: Observations
 ) -> dict[str, FloatArray]:
     """(n,) relative excess by limit of the evaluator."""
-    written = {item.text for item in problem.constraints}
+    written = {constraint.text for constraint in problem.constraints}
     known = problem.known_violations(rows)
     after = observed.violations_by_name
     return {name: values for name, values in {**after, **known}.items() if name not in written}

@@ -65,7 +65,9 @@ class Variation:
             return replace(problem, space=space, evaluator=evaluator)
         evaluator = evaluator.within_limits({})  # those that stay are told again
         changed = dict(self.constraints)
-        texts = [changed.get(item.text, item.text) for item in problem.constraints]
+        texts = [
+            changed.get(constraint.text, constraint.text) for constraint in problem.constraints
+        ]
         return build_problem(
             space,
             evaluator,

@@ -120,7 +120,7 @@ class Sweep:
         self.numbers = ranged_numbers(technologies, constants)
         self.metrics = list(metrics)
         self._technologies = technologies
-        self._settled = {key: _at_typical(item) for key, item in technologies.items()}
+        self._settled = {key: _at_typical(technology) for key, technology in technologies.items()}
         # (3, k): the ends of every range, and the middle in which nothing varies.
         self.low, self.typical, self.high = (
             np.array([getattr(number, level) for number in self.numbers])

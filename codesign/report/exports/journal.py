@@ -53,7 +53,7 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
             study = optuna.create_study(
                 storage=storage,
                 study_name=name,
-                directions=[item.sense for item in results.problem.objectives],
+                directions=[objective.sense for objective in results.problem.objectives],
             )
             study.set_metric_names(results.problem.objective_names)
             study.set_user_attr("codesign", note)
@@ -75,7 +75,7 @@ def _studies(results: Results, scope: str) -> Iterator[tuple[str, IntArray]]:
 
 def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
     parameters = results.problem.space.parameters
-    distributions = {item.name: _distribution(item) for item in parameters}
+    distributions = {parameter.name: _distribution(parameter) for parameter in parameters}
     objectives = results.problem.objective_names
     for start in range(0, len(positions), CHUNK):
         part = positions[start : start + CHUNK]

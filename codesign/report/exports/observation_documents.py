@@ -42,8 +42,10 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         for key, make in (("designs", _design_entry), ("results", _outcome)):
             file.write(f"{key}:\n" if len(positions) else f"{key}: {{}}\n")
-            for number, item in zip(numbers, observations(results, positions), strict=True):
-                file.write(f"  {prefix}-{number}:\n{yaml_lines(make(results, item), level=2)}")
+            for number, observation in zip(numbers, observations(results, positions), strict=True):
+                file.write(
+                    f"  {prefix}-{number}:\n{yaml_lines(make(results, observation), level=2)}"
+                )
         file.write(yaml_lines(to_plain(Provenance.describe(results, scope))))
     return path
 

@@ -159,7 +159,7 @@ def _limits(chosen: ChosenDesign) -> Iterator[str]:
             yield f"BROKEN by {value:.1%}: {name}"
     kept = [name for name, value in violations.items() if value <= 0]
     # A space and its evaluator may state the same limit, one of them with its bound.
-    of_campaign = (item.expression for item in chosen.results.problem.constraints)
+    of_campaign = (constraint.expression for constraint in chosen.results.problem.constraints)
     of_space = (item.expression for item in chosen.evaluated.space.constraints)
     limits = [item.limit for item in (*of_campaign, *of_space) if item.text in kept]
     bounded = {limit.quantity for limit in limits if limit is not None}

@@ -289,7 +289,7 @@ def changes_html(results: Results, document: Mapping[str, Any]) -> str:
                     "energy_joules_per_token")
     ]  # fmt: skip
     metrics = [_metric(results, name) for name in names]
-    objectives = [item.metric for item in results.problem.objectives]
+    objectives = [objective.metric for objective in results.problem.objectives]
 
     def loss(change: Mapping[str, Any]) -> float:
         losses = [
@@ -383,7 +383,7 @@ def _price_cell(item: Mapping[str, float], metric: Metric, speed: Metric, is_exa
 
 def misses_html(results: Results, document: Mapping[str, Any]) -> str:
     """Named designs and values that are not on the front, each against what to choose instead."""
-    objectives = [item.metric for item in results.problem.objectives]
+    objectives = [objective.metric for objective in results.problem.objectives]
     head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "change"]
     blocks = []
     if document.get("named_rows"):

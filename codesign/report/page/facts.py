@@ -56,8 +56,8 @@ def empty_text(results: Results) -> str:
 def question_text(results: Results) -> str:
     """The campaign's question, in one sentence."""
     definition, problem = results.definition, results.problem
-    titles = [metric_title(item.metric) for item in problem.objectives]
-    limits = [limit_words(problem, item) for item in problem.constraints]
+    titles = [metric_title(objective.metric) for objective in problem.objectives]
+    limits = [limit_words(problem, constraint) for constraint in problem.constraints]
     if len(titles) > 1:
         question = f"Which designs trade {titles[0]} against {_listed(titles[1:])} best"
     else:
@@ -140,7 +140,8 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
         "evaluator": evaluator_words(results.reading),
         "workload": _settings_text(definition.workload),
         "objectives": ", ".join(
-            f"{item.sense} {metric_title(item.metric)}" for item in results.problem.objectives
+            f"{objective.sense} {metric_title(objective.metric)}"
+            for objective in results.problem.objectives
         ),
         "constraints": ", ".join([*definition.constraints, *_space_limits(results)]) or "none",
         "fixed": _settings_text(definition.fixed) or "nothing",
@@ -172,7 +173,9 @@ def digest(results: Results) -> str:
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
     """Keys with their values, as a reader would say them."""
-    return ", ".join(f"{key.replace('_', ' ')} {_plain(item)}" for key, item in settings.items())
+    return ", ".join(
+        f"{key.replace('_', ' ')} {_plain(setting)}" for key, setting in settings.items()
+    )
 
 
 def _plain(value: Any) -> str:

@@ -160,7 +160,7 @@ def _picks_first(folded: FoldedFront, picks: Sequence[Pick]) -> IntArray:
 
 def _limit_names(problem: Problem) -> dict[str, str]:
     """Words for the limits that the campaign sets, by the names of their violations."""
-    return {item.text: limit_words(problem, item) for item in problem.constraints}
+    return {constraint.text: limit_words(problem, constraint) for constraint in problem.constraints}
 
 
 def _close_limits(results: Results, position: int) -> list[dict[str, Any]]:

@@ -137,8 +137,8 @@ def _sliders(results: Results, kept: KeptFront) -> list[Slider]:
     """A slider for every metric that can be limited and that varies."""
     names = kept.problem.objective_names
     varying = [
-        item for item in kept.limitable
-        if np.ptp(kept.front.objectives[:, names.index(item.metric.name)]) > 0
+        objective for objective in kept.limitable
+        if np.ptp(kept.front.objectives[:, names.index(objective.metric.name)]) > 0
     ]  # fmt: skip
     pairs = len(varying) * (len(varying) - 1) // 2
     steps = min(_MOST_STEPS, int((_MOST_PAIRS / pairs) ** 0.5)) if pairs else _MOST_STEPS

@@ -58,6 +58,7 @@ class PublishedPrice(Record):
         parts["package"] = (footprint + beside) * per_mm2
         parts["assembly"] = constants.assembly_usd
         good = (1.0 - constants.attach_loss) ** (len(areas_mm2) + self.stacks)
+        good *= 1.0 - constants.interposer_loss
         return parts | {"total": sum(parts.values()) / good}
 
 

@@ -229,7 +229,7 @@ def _fill_least_usd(n_dies: float, plans: Any, constants: Any, least_usd: FloatA
     fatal_per_mm2 = fatal_per_mm2 if constants.defect_clustering >= 1.0 else 0.0
     own_links, part = 1.0 + constants.die_to_die_share, 1.0 / n_dies
     package_usd = price.INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
-    dies_keep = plans.assembly_keeps[int(n_dies)]
+    dies_keep = plans.assembly_keeps[int(n_dies)] * (1.0 - constants.interposer_loss)
     for i in range(len(least_usd)):
         base_mm2, layer_mm2 = plans.whole_mm2[i] * own_links, plans.layer_mm2[i]
         die_mm2 = base_mm2 * part

@@ -82,6 +82,8 @@ class Constants:
     test_usd_per_mm2: float = _number("USD/mm^2")
     attach_loss: float = _number()
     """Part of the packages lost with each die or memory that is attached."""
+    interposer_loss: float = _number()
+    """Part of the packages with an interposer lost as it is bonded with all that stands on it."""
     interposer_usd_per_mm2: float = _number("USD/mm^2")
     """Of interposer, substrate and their assembly."""
     substrate_usd_per_mm2: float = _number("USD/mm^2")

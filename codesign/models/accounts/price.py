@@ -76,7 +76,8 @@ def cheapest_unit(
     """The accelerators, cut into the numbers of dies with which they cost least.
 
     Memories beside the die, or several dies, stand on an interposer; any other design has an
-    organic substrate. A part that fails as it is attached loses all that is on the package.
+    organic substrate. A part that fails as it is attached, or an interposer that does, loses all that
+    is on the package.
     """
     units = units_by_count(plan, levels, constants, plan.base_mm2 > LARGE_MM2)
     best, best_usd = next(units)
@@ -164,7 +165,7 @@ def assembled(
         n_dies: Base dies of one accelerator.
         beside_mm2: Area of the memories that stand on the package.
         beside_usd: See ``at_stake_usd`` of :class:`Bill`.
-        kept_share: Part of the packages on which no part fails.
+        kept_share: Part of the packages on which no die and no memory fails.
     """
     die_mm2 = n_dies * stacks.base_mm2
     per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
@@ -174,8 +175,9 @@ def assembled(
     made_usd = stacks_usd(stacks) + package_usd
     at_stake = made_usd + beside_usd
     is_priced = beside_usd == beside_usd  # NaN differs from itself
-    decided = where(is_priced, at_stake, made_usd) / kept_share
-    return package_usd, at_stake / kept_share - at_stake, decided
+    good_share = kept_share * where(needs_interposer, 1.0 - constants.interposer_loss, 1.0)
+    decided = where(is_priced, at_stake, made_usd) / good_share
+    return package_usd, at_stake / good_share - at_stake, decided
 
 
 def _chosen(

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from codesign.base.schema import Record, read_records
 from codesign.models.accounts.account_constants import Process, constants_at
-from codesign.models.accounts.area import mac_mtransistors, sram_mm2
+from codesign.models.accounts.area import edge_mm, mac_mtransistors, outline_mm2, sram_mm2
 from codesign.models.memtech import Level, load_library
 from validation.studies.study import Study, all_within, ranged_row, summarize
 
@@ -51,10 +51,12 @@ class PublishedDie(Record):
         sram = float(sram_mm2(np.array(self.sram_megabytes * 1e6), constants))
         if self.is_macro:
             return sram
-        area = load_library()[self.memory].interface_area if self.memory else None
-        phys = self.stacks * area.value_at(level) * 1e6 if area else 0.0
+        memory = load_library()[self.memory] if self.memory else None
+        phys = self.stacks * memory.value_at("interface_area", level) * 1e6 if memory else 0.0
+        memory_edge_m = self.stacks * memory.value_at("shoreline", level) if memory else 0.0
         links = self.link_gigabytes_per_s * constants.link_mm2_per_gigabyte_per_s
-        beside = phys + links + self.hosts * constants.host_interface_mm2
+        ports = links + self.hosts * constants.host_interface_mm2
+        beside = phys + ports
         sixteen = np.array(16.0)
         blocks = (
             self.macs_16_bit * float(mac_mtransistors(sixteen, sixteen, constants))
@@ -64,7 +66,8 @@ class PublishedDie(Record):
         ) * constants.logic_mm2_per_mtransistor
         uncore = 1.0 + constants.uncore_share
         covered = self.stacked_mm2 + beside * uncore if self.stacked_mm2 else 0.0
-        return max((blocks + sram + beside) * uncore, covered)
+        outline = float(outline_mm2(edge_mm(np.array(memory_edge_m), ports, constants)))
+        return max((blocks + sram + beside) * uncore, covered, outline)
 
 
 def run() -> Study:

@@ -22,7 +22,14 @@ from codesign.models.hardware import formula_operations
 from codesign.models.hardware.accelerator import AcceleratorBatch
 from codesign.models.machines.npu.machine_code import compile_loop, functions_of
 
-_LEVELS = ("interface_area_mm2", "price_usd", "package_area_mm2", "packaged_units")
+_LEVELS = (
+    "interface_area_mm2",
+    "price_usd",
+    "package_area_mm2",
+    "packaged_units",
+    "shoreline_m",
+    "uncharged_shoreline_m",
+)
 _ROUNDING = 1.0 - 1e-9
 """A lower bound is this much lower: more than its rounding, and that of a price."""
 _N_FIELDS = len(dies.Stacks._fields) + 2
@@ -160,6 +167,8 @@ def _fill_plans(
             _of_tiers(tiers, table[0], kinds, i),
             layer_mm2,
             link_bytes_per_s,
+            formula_operations.sum_of(_of_tiers(tiers, table[4], kinds, i))
+            + formula_operations.sum_of(_of_tiers(tiers, table[5], kinds, i)),
             constants,
         )
         usd = formula_operations.products(_of_tiers(tiers, table[1], kinds, i), factor)

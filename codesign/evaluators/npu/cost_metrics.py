@@ -247,7 +247,7 @@ class SiliconMetrics:
 _TINY = float(np.finfo(float).tiny)
 _ROWS = {
     "array": "array", "vector": "vector", "sram": "on_chip", "links": "links",
-    "host": "host interface", "uncore": "uncore", "filler": "filler below layers",
+    "host": "host interface", "uncore": "uncore", "filler": "filler",
 }  # fmt: skip
 """How the blocks of a floor plan are called in the account of a design, tiers apart."""
 
@@ -314,11 +314,14 @@ def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
     prices = "of their own files"
     if options.prices is not None:
         prices = f"of {price_list(options.prices).quarter}"
+    plan = silicon.plan
+    sides = f"{plan.edge_mm[0]:.0f} of {plan.outline_mm[0]:.0f} mm"
     share = f", shared by {options.units_made:,.0f} units" if options.units_made else ", apart"
     sentences = [
         f"area, price, heat and carbon are of process {options.process}, with constants "
         f"{options.technology_level}{cut}; cooled by {options.cooling}; prices of memories are "
         f"{prices}",
+        f"interfaces and a reserve take {sides} of the sides of the compute silicon",
         f"design and masks cost {constants.design_usd / 1e6:,.0f} million USD once{share}",
     ]
     return [] if np.isnan(silicon.area_mm2[0]) else sentences

@@ -68,6 +68,10 @@ class Constants:
     host_interface_mm2: float = _number("mm^2")
     link_mm2_per_gigabyte_per_s: float = _number("mm^2")
     """Of links to other devices, for each GB/s one way."""
+    edge_mm_per_interface_mm2: float = _number()
+    """Die side that a link or the host takes, for each mm2 of its interface."""
+    edge_reserve_share: float = _number()
+    """Sides kept for corners, power and test, over what interfaces take."""
     uncore_share: float = _number()
     """Control, network on chip, clocks and gaps, over the area of the other blocks."""
     die_to_die_share: float = _number()

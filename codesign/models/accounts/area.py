@@ -1,10 +1,14 @@
 """Area of every block of a compute die, and of the layers stacked on it.
 
+The floorplan is a square base with all interfaces along its four sides: PHYs of memories, links and
+host, and a reserve for corners and other pads. Where the sides are full, the base grows until they
+are not. A base of several dies is cut from this square, so that its outline stays.
+
 Limiting assumptions: logic has one density for all blocks; interfaces keep their area in any
-process; the whole of a 3D layer is one SRAM macro; interfaces and
-their share of the uncore stand beside what is stacked, as on the base dies of AMD's MI300, so a
-base die is at least as large as one layer and these. A MAC grows with the product of its operands'
-widths, as in :func:`codesign.models.hardware.power.mac_energy_joules`.
+process; the whole of a 3D layer is one SRAM macro; interfaces and their share of the uncore stand
+beside what is stacked, as on the base dies of AMD's MI300, so a base die is at least as large as
+one layer and these. A MAC grows with the product of its operands' widths, as in
+:func:`codesign.models.hardware.power.mac_energy_joules`.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class Blocks(NamedTuple):
         links: To other devices.
         host: Its interface.
         uncore: Control, network, clocks and gaps.
-        filler: Where a layer is larger than all else.
+        filler: Room where a layer, or the interfaces along the sides, need more than all else.
     """
 
     array: FloatArray
@@ -55,16 +59,23 @@ class Floorplan:
         blocks: Of the base.
         layer_mm2: Of one stacked layer; 0 without.
         n_layers: Stacked layers.
+        edge_mm: Sides that interfaces take, with the reserve.
     """
 
     blocks: Blocks
     layer_mm2: FloatArray
     n_layers: FloatArray
+    edge_mm: FloatArray
 
     @property
     def base_mm2(self) -> FloatArray:
         """(n,) area of the base: all that stands beside one another."""
         return np.asarray(base_mm2_of(self.blocks))
+
+    @property
+    def outline_mm(self) -> FloatArray:
+        """(n,) length of the four sides of the base."""
+        return np.asarray(4.0 * np.sqrt(self.base_mm2))
 
 
 def mac_mtransistors(
@@ -93,12 +104,31 @@ def base_mm2_of(blocks: Blocks) -> FloatArray:
     return known + blocks.links + blocks.host + blocks.uncore + blocks.filler
 
 
+def edge_mm(
+    memory_edge_m: FloatArray, link_and_host_mm2: FloatArray | float, constants: Constants
+) -> FloatArray:
+    """Length of the sides that interfaces take, with the reserve."""
+    beside = link_and_host_mm2 * constants.edge_mm_per_interface_mm2
+    return (memory_edge_m * 1e3 + beside) * (1.0 + constants.edge_reserve_share)
+
+
+def outline_mm2(edge: FloatArray) -> FloatArray:
+    """Area of the square whose four sides are as long as an edge.
+
+    Examples:
+        >>> outline_mm2(80.0)
+        400.0
+    """
+    return (edge / 4.0) * (edge / 4.0)
+
+
 def blocks_of(
     hardware: tuple[FloatArray, FloatArray, FloatArray],
     bits: tuple[FloatArray, FloatArray],
     interfaces: Places,
     layer_mm2: FloatArray,
     link_bytes_per_s: float,
+    memory_edge_m: FloatArray,
     constants: Constants,
 ) -> Blocks:
     """The blocks of a base; the arguments broadcast.
@@ -110,6 +140,7 @@ def blocks_of(
         interfaces: Area in mm2 of the PHYs of each tier.
         layer_mm2: Of one stacked layer; 0 without.
         link_bytes_per_s: To other devices, one way; 0 without.
+        memory_edge_m: Sides that the PHYs of all memories take.
     """
     logic = constants.logic_mm2_per_mtransistor
     macs, lanes, planar_bytes = hardware
@@ -123,7 +154,8 @@ def blocks_of(
     beside = sum_of(interfaces) + links + host
     covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
     covered = where(layer_mm2 > 0, covered, 0.0)
-    filler = larger(covered - known - uncore, 0.0)
+    outline = outline_mm2(edge_mm(memory_edge_m, links + host, constants))
+    filler = larger(larger(covered, outline) - known - uncore, 0.0)
     return Blocks(array, vector, sram, interfaces, links, host, uncore, filler)
 
 
@@ -151,6 +183,9 @@ def floorplan(
         tuple(hardware.levels.interface_area_mm2[1:]),
         layer_mm2,
         link_bytes_per_s,
+        hardware.levels.die_edge_m,
         constants,
     )
-    return Floorplan(blocks, layer_mm2, hardware.n_layers)
+    beside = np.asarray(blocks.links + blocks.host)
+    edge = np.asarray(edge_mm(hardware.levels.die_edge_m, beside, constants))
+    return Floorplan(blocks, layer_mm2, hardware.n_layers, edge)

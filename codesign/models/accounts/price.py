@@ -76,8 +76,8 @@ def cheapest_unit(
     """The accelerators, cut into the numbers of dies with which they cost least.
 
     Memories beside the die, or several dies, stand on an interposer; any other design has an
-    organic substrate. A part that fails as it is attached, or an interposer that does, loses all that
-    is on the package.
+    organic substrate. A part or an interposer that fails as it is attached loses all that is on the
+    package.
     """
     units = units_by_count(plan, levels, constants, plan.base_mm2 > LARGE_MM2)
     best, best_usd = next(units)

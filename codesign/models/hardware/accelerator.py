@@ -24,6 +24,7 @@ from codesign.base.columns import (
     distinct,
 )
 from codesign.base.errors import UnknownNameError, check_known
+from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
 from codesign.models.memtech import Level, MemoryTechnology
 
@@ -107,6 +108,12 @@ class MemoryLevels:
     packaged_units: FloatArray
     wear_per_byte: FloatArray
     embodied_kgco2e: FloatArray
+
+    @property
+    def die_edge_m(self) -> FloatArray:
+        """(n,) die sides that all interfaces take, charged by the space or not."""
+        charged, uncharged = self.shoreline_m[1:], self.uncharged_shoreline_m[1:]
+        return sum_of(tuple(charged)) + sum_of(tuple(uncharged))
 
     @property
     def exists(self) -> BoolArray:

@@ -99,8 +99,7 @@ def _base_die(
     blocks += [
         (name, name, "")
         for name in areas
-        if name in ("links", "uncore", "die to die", "filler below layers")
-        or name.endswith("interface")
+        if name in ("links", "uncore", "die to die", "filler") or name.endswith("interface")
     ]
     height = _ROW + len(blocks) * (_ROW - 12 + _GAP)
     many = "compute die" if n_dies in (None, 1.0) else f"{n_dies:g} compute dies side by side"

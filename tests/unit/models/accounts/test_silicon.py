@@ -66,6 +66,26 @@ def test_a_base_die_is_as_large_as_a_layer_and_the_interfaces_beside_it() -> Non
     assert plan.base_mm2[0] == pytest.approx(536 + 1.4 * (60 + 11.2))
 
 
+def test_a_die_grows_when_its_sides_are_full() -> None:
+    """Eight stacks of 11 mm and a host of 8.176 mm, a tenth more, on four sides."""
+    small = {"pe_array": (128, 128), "vector_length": 128, "sram_dies": 1, "tier1_stacks": 8}
+    plan = floorplan(build(**small), bits(8), bits(8), N7)
+    assert plan.edge_mm[0] == pytest.approx(1.1 * (88 + 0.73 * 11.2))
+    assert plan.base_mm2[0] == pytest.approx((plan.edge_mm[0] / 4) ** 2)
+    assert plan.blocks.filler[0] > 0
+
+
+def test_no_die_has_more_interfaces_than_sides() -> None:
+    space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
+    hardware = build_accelerators(
+        space.columns(space.sample(np.random.default_rng(0), 2000)), LIBRARY
+    )
+    widths = np.full(2000, 4.0)
+    plan = floorplan(hardware, widths, widths, N7, link_bytes_per_s=4.5e11)
+    assert (plan.outline_mm >= plan.edge_mm * (1 - 1e-12)).all()
+    assert 0.02 < np.mean(plan.outline_mm <= plan.edge_mm * (1 + 1e-12)) < 0.9
+
+
 def test_a_layer_has_the_density_of_amds_stacked_cache() -> None:
     per_megabyte = [constants_at("n7", end).sram_mm2_per_megabyte for end in ("low", "high")]
     published = [36 / 67.108864, 41 / 67.108864]  # 64 MiB on 36 mm2 and 41 mm2

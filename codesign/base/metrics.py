@@ -282,6 +282,11 @@ _SYSTEM = (
     Metric("time_to_second_token_s", "minimize", "s",
            "time to the second token of a request: prefill, the hand-over that it does not hide, "
            "and a decode step"),
+    Metric("queue_wait_s", "minimize", "s",
+           "mean wait of a request for a machine that prefills, at the workload's requests_per_s"),
+    Metric("time_to_first_token_p90_s", "minimize", "s",
+           "time to the first token that 90 % of requests keep at the workload's requests_per_s, "
+           "the wait for a machine included"),
     PLATFORM_METRICS["request_latency_s"],
     Metric("energy_joules_per_request", "minimize", "J",
            "energy of all pools and links per request, pools that wait for others included"),

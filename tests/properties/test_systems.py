@@ -193,6 +193,32 @@ def test_the_same_with_three_pools(seed, roles):
     assert_composition_is_exact(seed, roles)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("is_limit", [True, False], ids=["as a limit", "as an objective"])
+def test_the_same_with_queues_at_a_stated_rate(seed, is_limit):
+    space = random_system(np.random.default_rng(seed))
+    rates = build_problem(space, evaluator(), OBJECTIVES[0], (), "system")
+    rows = every_system(rates)
+    names = [*rates.deciding_metrics, "requests_per_s"]
+    rate = np.median(rates.evaluate(rows, names).metrics["requests_per_s"])
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld", requests_per_s=0.7 * rate)
+    queued = SystemEvaluator(workload)
+    first = "time_to_first_token_p90_s"
+    goals = [TDP, THROUGHPUT if is_limit else f"minimize {first}"]
+    problem = build_problem(space, queued, goals, (), "system")
+    names = [*problem.deciding_metrics, first, "time_to_first_token_s", "queue_wait_s"]
+    metrics = problem.evaluate(rows, names).metrics
+    keeps_up = np.isfinite(metrics[first])
+    assert (metrics[first] >= metrics["time_to_first_token_s"])[keeps_up].all()
+    assert 0 < keeps_up.sum() < len(rows)
+    if is_limit:
+        limit = float(np.median(metrics[first][keeps_up]))
+        problem = build_problem(space, queued, goals, [f"{first} <= {limit!r}"], "system")
+    expected = brute_force_front(problem)
+    assert expected
+    assert {tuple(point) for point in composed_front(problem).objectives.tolist()} == expected
+
+
 FORMATS = ("weight_format", "activation_format", "kv_format")
 
 

@@ -13,9 +13,14 @@ SUMS = ("n_devices", "area_mm2", "unit_cost_usd", "embodied_kgco2e")
 OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
 _OF_BUSY = frozenset({"tokens_per_joule", "average_power_watts"})
 _ENERGY = frozenset({"energy_joules_per_request", "energy_joules_per_token"}) | _OF_BUSY
-_RATES = frozenset(
-    {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp", "average_power_watts"}
-)
+QUEUED = frozenset({"queue_wait_s", "time_to_first_token_p90_s"})
+"""Metrics at a stated rate of arrivals."""
+_RATES = QUEUED | {
+    "throughput_tokens_per_s",
+    "requests_per_s",
+    "tokens_per_joule_tdp",
+    "average_power_watts",
+}
 _PRICE, _CARBON = "usd_per_million_tokens", "kgco2e_per_million_tokens"
 _LIFE = "lifetime_years"
 
@@ -26,7 +31,7 @@ def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
     Args:
         wanted: Metrics of the system.
     """
-    names = set(wanted)
+    names = _with_sources(wanted)
     own_time = TIME_METRIC[task.stage.phase]
     waits = {"request_latency_s", own_time}
     rules = [
@@ -49,9 +54,7 @@ def metrics_of_pool(
         is_sender: Whether it sends KV caches.
         is_first_token_late: Whether the decode pool gives the first token.
     """
-    names = set(wanted)
-    if "average_power_watts" in names:  # at most the TDP
-        names.add("tdp_watts")
+    names = _with_sources(wanted)
     is_split = task.layers != "all"
     is_energy = bool(names & (_ENERGY | {_PRICE, _CARBON}))
     is_rate = is_energy or bool(names & (_RATES | {_LIFE})) or _has_utilization(names)
@@ -81,6 +84,16 @@ def metrics_of_pool(
         ("exchange_bytes_per_token", is_split and is_rate),
     ]
     return [name for name, is_needed in rules if is_needed]
+
+
+def _with_sources(wanted: Collection[str]) -> set[str]:
+    """Metrics of a system, and those of the system that they are computed from."""
+    names = set(wanted)
+    if "average_power_watts" in names:  # at most the TDP
+        names.add("tdp_watts")
+    if "time_to_first_token_p90_s" in names:
+        names.add("time_to_first_token_s")
+    return names
 
 
 def _has_utilization(names: set[str]) -> bool:

@@ -8,9 +8,10 @@ Machines with the attention and machines with the rest of every layer take turns
 each layer cross an exchange link twice. As many groups of requests are on their way as keep the
 slower side busy, and as their KV caches fit (Little's law).
 
-Limiting assumptions: requests are all alike and there are always enough of them; queues cost
-nothing, as the slowest pool or link sets the rate of all. Accuracy in several formats lies between
-those of the model in each of them; the worst counts.
+Limiting assumptions: requests are all alike; without a stated rate of arrivals there are always
+enough of them and queues cost nothing, as the slowest pool or link sets the rate of all. With one,
+requests wait for a machine that prefills, and nowhere else. Accuracy in several formats lies
+between those of the model in each of them; the worst counts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
+from codesign.models.deployments.queueing.steady_wait import mean_wait_s, wait_quantile_s
 
 
 class SystemFlow:
@@ -34,6 +36,7 @@ class SystemFlow:
         stages: In the order in which a request passes them.
         links: Between them, in the same order.
         first_token_from_decode: Whether the decode stage gives the first token.
+        arrivals_per_s: Rate of requests that arrive at random; None: there are always enough.
     """
 
     def __init__(
@@ -41,12 +44,14 @@ class SystemFlow:
         stages: Sequence[StageFlow],
         links: Sequence[HandOverFlow],
         first_token_from_decode: bool = False,
+        arrivals_per_s: float | None = None,
     ) -> None:
         self.stages = stages
         self.links = links
         self.pools = [pool for stage in stages for pool in stage.pools]
         self.exchanges = [stage.exchange for stage in stages if stage.exchange is not None]
         self._first_token_from_decode = first_token_from_decode
+        self._arrivals_per_s = arrivals_per_s or 0.0
         self._alone = self.pools[0] if len(self.pools) == 1 else None
 
     @property
@@ -90,6 +95,25 @@ class SystemFlow:
         if self._first_token_from_decode and self._decodes:
             return self._prefill.step_s + self.links[0].exposed_s + self._decodes[0].step_s
         return self._prefill.step_s
+
+    @property
+    def queue_wait_s(self) -> FloatArray:
+        return self._waiting(mean_wait_s(*self._queue))
+
+    @property
+    def time_to_first_token_p90_s(self) -> FloatArray:
+        return self.time_to_first_token_s + self._waiting(wait_quantile_s(0.9, *self._queue))
+
+    @property
+    def _queue(self) -> tuple[float, FloatArray, FloatArray]:
+        """Arrivals, and the rate and the machines of the stage that prefills."""
+        assert self._prefill is not None  # no metric of systems without a prefill
+        rates = [pool.requests_per_s for pool in self._prefill.pools]
+        return self._arrivals_per_s, np.minimum.reduce(rates), self._prefill.first.machines
+
+    def _waiting(self, wait_s: FloatArray) -> FloatArray:
+        """The wait of systems whose slowest part keeps up with the arrivals, else infinite."""
+        return np.where(self._arrivals_per_s < self.requests_per_s, wait_s, np.inf)
 
     @property
     def time_per_output_token_s(self) -> FloatArray:

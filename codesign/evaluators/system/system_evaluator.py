@@ -27,6 +27,7 @@ from codesign.base.schema import Record
 from codesign.evaluators.system import ranges
 from codesign.evaluators.system.decisive_metrics import (
     OF_HAND_OVER,
+    QUEUED,
     SUMS,
     metrics_of_alone,
     metrics_of_pool,
@@ -52,7 +53,7 @@ from codesign.models.memtech import MemoryTechnology, Range
 
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""
-_NEEDS_PREFILL = frozenset({"time_to_first_token_s", "time_to_second_token_s"})
+_NEEDS_PREFILL = QUEUED | {"time_to_first_token_s", "time_to_second_token_s"}
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
 _NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s", "lifetime_years"})
 """A faster pool draws more power and wears the others out sooner, and a faster prefill hides less
@@ -119,6 +120,7 @@ class SystemEvaluator(Evaluator):
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else set(OF_HAND_OVER)
+        absent |= set() if self.workload.requests_per_s else QUEUED
         possible = SYSTEM_METRICS | FORMAT_METRICS
         absent |= {metric for pool in self._tasks for metric in self.unreported(pool, possible)}
         self.metrics = (
@@ -315,7 +317,12 @@ class SystemEvaluator(Evaluator):
             )
             for link in self._links
         ]
-        return SystemFlow(list(stages.values()), links, self.options.first_token == "decode")
+        return SystemFlow(
+            list(stages.values()),
+            links,
+            self.options.first_token == "decode",
+            self.workload.requests_per_s,
+        )
 
     def compose(
         self,

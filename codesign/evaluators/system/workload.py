@@ -1,4 +1,4 @@
-"""What is asked of a system: a model, the tokens of a request, and which phases it serves."""
+"""Workload of a system: a model, the tokens and the rate of requests, and the phases served."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from codesign.base.errors import KeyedValueError
-from codesign.base.schema import Positive, Record
+from codesign.base.schema import Positive, Record, unstored_at
 from codesign.models.workload import LanguageModel, load_model
 from codesign.models.workload.request import BOTH_COUNTS, TOKEN_KEYS, ModelName, TraceName
 from codesign.models.workload.traces import Trace, load_trace
@@ -32,6 +32,12 @@ class SystemWorkload(Record):
     """The phases that the system serves; with one of them, its pool stands for itself."""
     early_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the generated tokens that a pool ``early`` generates, where there is one."""
+    requests_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False), unstored_at(None)] = (
+        None
+    )
+    """Requests that arrive per second, at random times (Poisson); adds the metrics
+    ``queue_wait_s`` and ``time_to_first_token_p90_s``, which are infinite for systems that do not
+    keep up."""
     max_batch: Positive = 128
     """The largest batch that a pool of NPUs chooses."""
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError, JobError, UnattainableError
 from codesign.base.evaluator import Evaluator
 from codesign.search.enumeration.front import Archive, ExactFront, dominated_by
@@ -369,7 +369,7 @@ class SystemSearch:
 
     def evaluate(
         self, shared: IntArray, values: Sequence[FloatArray]
-    ) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    ) -> tuple[FloatArray, BoolArray]:
         """(n, m) minimized objectives, and (n,) whether the limits are kept.
 
         A derived metric that is undefined has a value that no finite one beats.
@@ -385,10 +385,12 @@ class SystemSearch:
         objectives = [
             item.minimized(metrics[item.metric.name]) for item in self._problem.objectives
         ]
-        feasible = np.ones(len(shared), dtype=bool)
+        table = np.column_stack(objectives)
+        # A system that does not keep up with its arrivals waits for ever.
+        feasible: BoolArray = np.asarray(np.isfinite(table).all(axis=1))
         for item in self._limits:
             feasible &= item.expression.violation(metrics) <= 0
-        return np.column_stack(objectives), feasible
+        return table, feasible
 
     def _descend(self, depth: int, shared: IntArray, parts: list[IntArray]) -> None:
         """Search combinations of parts at a depth, chunk by chunk."""

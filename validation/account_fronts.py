@@ -302,9 +302,9 @@ def study_report(fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any
     for phase, table in front_tables.items():
         page += [f"## {phase.capitalize()}", table]
     for phase in _DESIGNS:
-        own = [row for row in designs if row["phase"] == phase]
-        if own:
-            page += [f"## MemExplorer's designs, {phase}", _design_table(own)]
+        own_designs = [row for row in designs if row["phase"] == phase]
+        if own_designs:
+            page += [f"## MemExplorer's designs, {phase}", _design_table(own_designs)]
     return StudyReport(
         title="What the accounts change",
         introduction=(

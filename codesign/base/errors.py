@@ -90,7 +90,8 @@ class InputError(CodesignError):
         listed = [mistakes] if isinstance(mistakes, str | Mistake) else mistakes
         records = (Mistake(item, key) if isinstance(item, str) else item for item in listed)
         self.mistakes: tuple[Mistake, ...] = tuple(
-            replace(item, place=": ".join(filter(None, (where, item.place)))) for item in records
+            replace(record, place=": ".join(filter(None, (where, record.place))))
+            for record in records
         )
         self.problems: tuple[str, ...] = tuple(map(str, self.mistakes))
         super().__init__("\n".join(self.problems))

@@ -76,11 +76,11 @@ def find(kind: Kind, name: str, where: str | None = None) -> Path:
             raise InputError(f"no such file: {name}", where)
         _check_kind(kind, path.stem, where)
         return path
-    known = listed(kind)
+    known_listed = listed(kind)
     if kind == "runs" or (kind == "comparisons" and name in listed("runs")):
         _check_kind(kind, name, where)
-    check_known(_LABELS[kind], name, known, where)
-    return known[name]
+    check_known(_LABELS[kind], name, known_listed, where)
+    return known_listed[name]
 
 
 def _check_kind(kind: Kind, name: str, where: str | None) -> None:

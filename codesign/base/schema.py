@@ -510,9 +510,9 @@ def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
     kind, got = item["type"], item.get("input")
     if kind == "extra_forbidden":
         model, key = _model_at(record, location[:-1]), str(location[-1])
-        known = [] if model is None else list(_by_alias(model))
+        known_by_alias = [] if model is None else list(_by_alias(model))
         meant = getattr(model, "other_words", {}).get(key)
-        return describe_unknown("key", key, known, meant=meant)
+        return describe_unknown("key", key, known_by_alias, meant=meant)
     if kind == "missing":
         return "the key is required"
     message = sentence_of(item)

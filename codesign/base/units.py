@@ -195,8 +195,8 @@ def parse_quantity(value: object, expected: str) -> float:
     Raises:
         InputError: No unit, an unknown unit, another dimension, or not a finite number.
     """
-    wanted = parse_unit(expected)
-    is_plain = wanted == DIMENSIONLESS
+    wanted_parse_unit = parse_unit(expected)
+    is_plain = wanted_parse_unit == DIMENSIONLESS
     valid = "a plain number" if is_plain else f"a quantity in {expected}"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"expected {valid}, got {value!r}")
@@ -210,7 +210,7 @@ def parse_quantity(value: object, expected: str) -> float:
             raise InputError(f"{error}; expected {valid}") from None
     else:
         number, unit, text = _as_float(value), DIMENSIONLESS, ""
-    if unit.exponents != wanted.exponents:
+    if unit.exponents != wanted_parse_unit.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
         raise InputError(f"expected {valid}, got {got}")
     if not math.isfinite(number):

@@ -69,10 +69,10 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
     """
     rates = evaluator_rates(effort)
     model = effort.model_names[0]
-    own = [row for row in rates if (row["model"], row["cores"]) == (model, 1)]
+    own_rates = [row for row in rates if (row["model"], row["cores"]) == (model, 1)]
     ratios: list[Row] = []
     for phase in ("prefill", "decode"):
-        batches = [row for row in own if row["phase"] == phase]
+        batches = [row for row in own_rates if row["phase"] == phase]
         best = max(
             row["designs_per_s"]
             for row in batches

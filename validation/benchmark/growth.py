@@ -75,10 +75,10 @@ def _tiers(effort: Effort) -> Iterator[Point]:
     names = [f"tier{tier}_technology" for tier in (1, 2, 3)]
     present = np.stack([rows[:, space.names.index(name)] >= 0 for name in names])
     for n_tiers in (1, 2, 3):
-        chosen = rows[present.sum(axis=0) == n_tiers]
-        chosen = np.resize(chosen, (effort.n_designs // 4, rows.shape[1]))
-        call = partial(npu.evaluate, space.columns(chosen), OBJECTIVES)
-        yield "off-chip tiers", n_tiers, len(chosen), best_seconds(call, effort.repeats)
+        chosen_rows = rows[present.sum(axis=0) == n_tiers]
+        chosen_rows = np.resize(chosen_rows, (effort.n_designs // 4, rows.shape[1]))
+        call = partial(npu.evaluate, space.columns(chosen_rows), OBJECTIVES)
+        yield "off-chip tiers", n_tiers, len(chosen_rows), best_seconds(call, effort.repeats)
 
 
 def _metrics(effort: Effort) -> Iterator[Point]:

@@ -146,8 +146,10 @@ def chosen(
             "batch": 1,  # so that both know as much as they can at every proposal
         }
     )
-    kept = tuple(item for item in resolved.optimizers if item.label in optimizers)
-    return replace(resolved, definition=definition, optimizers=kept)
+    kept_optimizers = tuple(
+        optimizer for optimizer in resolved.optimizers if optimizer.label in optimizers
+    )
+    return replace(resolved, definition=definition, optimizers=kept_optimizers)
 
 
 def shortened(resolved: ResolvedDefinition, budget: int) -> ResolvedDefinition:

@@ -27,7 +27,7 @@ def costs(
     check_output(output)
     for name in phases or ():
         check_known("phase", name, account_fronts.PHASES)
-    chosen = [phase for phase in account_fronts.PHASES if not phases or phase in phases]
-    fronts = account_fronts.account_fronts(chosen, progress=say)
+    chosen_phases = [phase for phase in account_fronts.PHASES if not phases or phase in phases]
+    fronts = account_fronts.account_fronts(chosen_phases, progress=say)
     study = account_fronts.study_report(fronts, account_fronts.priced_designs())
     report_study(study, ["costs", *(phases or [])], output)

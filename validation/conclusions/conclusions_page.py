@@ -91,11 +91,11 @@ def _facts(answer: Answer) -> Iterator[str]:
     if answer.points is not None:
         n, n_with = answer.points
         yield f"{n_with} of the {n} points of the front up to {CAP_WATTS:,.0f} W have it."
-    for item in answer.designs:
-        near = _NEAR if item.role.startswith("best") else ""
+    for design in answer.designs:
+        near = _NEAR if design.role.startswith("best") else ""
         yield (
-            f"{item.role[0].upper()}{item.role[1:]}{near}: {item.words}; "
-            f"{format_value(item.tokens_per_s, digits=4)} token/s at {item.tdp_watts:.0f} W"
+            f"{design.role[0].upper()}{design.role[1:]}{near}: {design.words}; "
+            f"{format_value(design.tokens_per_s, digits=4)} token/s at {design.tdp_watts:.0f} W"
         )
     if answer.arithmetic:
         yield f"On paper: {answer.arithmetic}"

@@ -91,20 +91,20 @@ class Sharing:
         order = np.argsort(total, kind="stable")
         best = Shared(float("inf"), {}, self._n_memories, 0)
         for start in range(0, self._n_memories, _MEMORIES):
-            chosen = order[start : start + _MEMORIES]
-            chosen = chosen[total[chosen] < best.cost]
-            if not len(chosen):
+            chosen_order = order[start : start + _MEMORIES]
+            chosen_order = chosen_order[total[chosen_order] < best.cost]
+            if not len(chosen_order):
                 break
             exact: dict[Phase, FloatArray] = dict(least)
             rows: dict[Phase, IntArray] = {}
             for phase, designs in self._phases.items():
                 others = np.sum([exact[item] for item in exact if item != phase], axis=0)
                 may_win = bounds[phase] + others[self._memory] < best.cost
-                roots = np.flatnonzero(np.isin(self._memory, chosen) & may_win)
+                roots = np.flatnonzero(np.isin(self._memory, chosen_order) & may_win)
                 exact[phase], rows[phase] = designs.cheapest(
                     roots, self._memory, self._n_memories, measure, cap_watts
                 )
-            best = _better(best, exact, rows, len(chosen))
+            best = _better(best, exact, rows, len(chosen_order))
         if not best.rows:
             raise InfeasibleError(f"no memory system serves both phases within {cap_watts:g} W")
         return best

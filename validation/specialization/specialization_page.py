@@ -130,7 +130,7 @@ def reading(answers: Sequence[TraceAnswer]) -> list[str]:
 
 
 def _range_words(answers: Sequence[TraceAnswer], kind: Kind) -> str:
-    gains = {item.setting.trace: item.gains[kind] for item in answers if kind in item.gains}
+    gains = {answer.setting.trace: answer.gains[kind] for answer in answers if kind in answer.gains}
     if not gains:
         return ""
     low, high = min(gains, key=gains.__getitem__), max(gains, key=gains.__getitem__)
@@ -141,7 +141,9 @@ def _range_words(answers: Sequence[TraceAnswer], kind: Kind) -> str:
 
 def _gain_words(answers: Sequence[TraceAnswer]) -> str:
     gains = _range_words(answers, "one-machine")
-    shares = [item.watt_shares["one-machine"] for item in answers if "one-machine" in item.gains]
+    shares = [
+        answer.watt_shares["one-machine"] for answer in answers if "one-machine" in answer.gains
+    ]
     if not gains:
         return "No single machine serves both phases within the limit."
     least, most = 1.0 - max(shares), 1.0 - min(shares)
@@ -191,7 +193,9 @@ def _ratio_words(answers: Sequence[TraceAnswer]) -> str:
 
 def _joules(answers: Sequence[TraceAnswer], role: str) -> str:
     """TDP over rate of a role's machines, the least and the most."""
-    parts = {item.setting.trace: getattr(item.systems["specialized"], role) for item in answers}
+    parts = {
+        answer.setting.trace: getattr(answer.systems["specialized"], role) for answer in answers
+    }
     joules = {trace: part.tdp_watts / part.tokens_per_s for trace, part in parts.items()}
     low, high = min(joules, key=joules.__getitem__), max(joules, key=joules.__getitem__)
     least, most = (format_value(joules[trace], "J", digits=3) for trace in (low, high))
@@ -201,7 +205,7 @@ def _joules(answers: Sequence[TraceAnswer], role: str) -> str:
 def _peak_words(answers: Sequence[TraceAnswer]) -> str:
     words = []
     for role, peak in (("prefill", "peak compute"), ("decode", "the bandwidth of all its tiers")):
-        parts = [getattr(item.systems["specialized"], role) for item in answers]
+        parts = [getattr(answer.systems["specialized"], role) for answer in answers]
         shares = [part.least_request_s / part.request_s for part in parts]
         words.append(f"{role} reaches {min(shares):.0%} to {max(shares):.0%} of {peak}")
     return (
@@ -224,8 +228,8 @@ def _memory_words(answers: Sequence[TraceAnswer]) -> str:
     for role in ("prefill", "decode"):
         families = Counter(
             family
-            for item in answers
-            for family in sorted(_families(getattr(item.systems["specialized"], role)))
+            for answer in answers
+            for family in sorted(_families(getattr(answer.systems["specialized"], role)))
         )
         listed = ", ".join(f"{name} in {n}" for name, n in sorted(families.items()))
         words.append(f"{role} machines have {listed} of {len(answers)}")
@@ -234,9 +238,9 @@ def _memory_words(answers: Sequence[TraceAnswer]) -> str:
 
 def _edge_words(answers: Sequence[TraceAnswer]) -> str:
     edges = [
-        f"{item.setting.trace} ({KINDS[kind]})"
-        for item in answers
-        for kind, system in item.systems.items()
+        f"{answer.setting.trace} ({KINDS[kind]})"
+        for answer in answers
+        for kind, system in answer.systems.items()
         if system.is_at_edge
     ]
     most = max(item.systems["specialized"].most_machines for item in answers)
@@ -252,7 +256,7 @@ def _notes(answers: Sequence[TraceAnswer]) -> list[str]:
     first = answers[0].setting
     formats = ", ".join(f"{name} {value}" for name, value in first.fixed)
     held = f"Formats are held ({formats})" if formats else "All formats are open"
-    n_systems = sum(system.n_systems for item in answers for system in item.systems.values())
+    n_systems = sum(system.n_systems for answer in answers for system in answer.systems.values())
     return [
         f"{held}. Nothing here limits what a format costs in accuracy, so that of open formats "
         "the narrowest would win; formats for each phase under such a limit are what the campaign "
@@ -333,7 +337,7 @@ def _design_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
     return [
         {
             "trace": answer.setting.trace,
-            "kind": KINDS[kind],
+            "kind": KINDS[with_machine],
             "role": part.role,
             "design": f"{part.machines:.3g} × ({part.words})",
             "watts": f"{part.tdp_watts:.0f}",
@@ -341,7 +345,7 @@ def _design_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
             "batch": f"{part.batch_size:.0f}",
         }
         for answer in answers
-        for kind in _WITH_MACHINES
-        if kind in answer.systems
-        for part in (answer.systems[kind].prefill, answer.systems[kind].decode)
+        for with_machine in _WITH_MACHINES
+        if with_machine in answer.systems
+        for part in (answer.systems[with_machine].prefill, answer.systems[with_machine].decode)
     ]

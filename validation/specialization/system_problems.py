@@ -100,7 +100,7 @@ def _of_one(
     setting: SystemSetting, kind: Kind, space: DesignSpace, evaluator: SystemEvaluator
 ) -> tuple[DesignSpace, UniformSystem]:
     """Systems of machines that are all alike, of the same machines, numbers and links."""
-    levels = {item.name: item.values for item in space.parameters}
+    levels = {parameter.name: parameter.values for parameter in space.parameters}
     machine_space = _space_data(setting)["pools"][POOLS[0]]["space"]
     most = max(int(str(value)) for value in levels[f"{POOLS[0]}_machines"])
     least = 1 if kind == "turns" else len(POOLS)

@@ -183,7 +183,7 @@ def answer_traces(
     """
     watcher = progress or QuietFronts()
     watcher.expect(len(settings) * len(KINDS))
-    answers = [_Comparison(item, folder, workers, watcher).answer() for item in settings]
+    answers = [_Comparison(setting, folder, workers, watcher).answer() for setting in settings]
     watcher.finish()
     return answers
 
@@ -212,7 +212,7 @@ class _Comparison:
             finally:
                 self.progress.end()
         trace = load_trace(self.setting.trace)
-        best = {kind: self._best(kind) for kind in self._fronts}
+        best = {front: self._best(front) for front in self._fronts}
         return TraceAnswer(
             self.setting,
             trace.prompt_tokens,
@@ -247,7 +247,10 @@ class _Comparison:
         rate, tdp_watts = -front.objectives[first, 0], front.objectives[first, 1]
         row = front.representatives()[first][None, :]
         parts = self._pool_parts(problem, row)
-        levels = {item.name: item.values for item in self._problems["specialized"].space.parameters}
+        levels = {
+            parameter.name: parameter.values
+            for parameter in self._problems["specialized"].space.parameters
+        }
         return BestSystem(
             kind,
             float(rate),

@@ -127,7 +127,7 @@ class _Block:
         residence = Residence(read_s, read_s, offloaded_share=nothing)
         work = list_work(rules.sharding(model, platform), [self.stream(platform.batch)], rules)
         times = rules.timing(model, platform, residence).times(work)
-        return np.asarray(sum((item.time_s for item in times), nothing))
+        return np.asarray(sum((time.time_s for time in times), nothing))
 
 
 def _blocks(table: KernelTable) -> Iterator[tuple[_Block, IntArray]]:

@@ -216,8 +216,8 @@ def _groups(rows: Sequence[Mapping[str, Any]], quantity: str) -> list[str]:
 def _errors(rows: Sequence[Mapping[str, Any]], group: str, quantity: str) -> FloatArray:
     """Relative errors of a quantity: of all experiments, or of the one that the group names."""
     name = group.removeprefix(quantity).removeprefix(", ")
-    chosen = [row for row in rows if row["group"] == quantity]
-    return np.array([row["error"] for row in chosen if name in ("", row["experiment"])])
+    chosen_rows = [row for row in rows if row["group"] == quantity]
+    return np.array([row["error"] for row in chosen_rows if name in ("", row["experiment"])])
 
 
 def _targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -115,7 +115,7 @@ class LossFit:
     def __init__(self, scores: Sequence[FittedScore]) -> None:
         self.scores = scores
         self._is_fitted = np.array([item.is_fitted for item in scores])
-        parts = [loss_rule.noise_parts(item.formats) for item in scores]
+        parts = [loss_rule.noise_parts(score.formats) for score in scores]
         self.factors = sorted({key for of_score in parts for key, _ in of_score})
         self.models = sorted({(item.score.measure, item.model) for item in scores})
         self._noise = np.zeros((len(scores), len(self.factors)))
@@ -242,7 +242,7 @@ class LossFit:
                 "models": _rounded(of_models),
                 "errors": _rounded(errors),
             }
-        fitted = [item for item in self.scores if item.is_fitted]
+        fitted = [score for score in self.scores if score.is_fitted]
         combinations = {loss_rule.combination(item.formats) for item in fitted}
         document["fitted_formats"] = sorted(combinations)
         document["source"] = (

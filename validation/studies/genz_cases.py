@@ -112,9 +112,13 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     serving = PlatformServing(request, options, RequestPasses(request, options), platform)
     broken = describe_limits(serving)
     is_prefill = case["stage"] == "prefill"
-    kept = serving.prefill_footprint if is_prefill else serving.decode_footprint
+    kept_prefill_footprint = serving.prefill_footprint if is_prefill else serving.decode_footprint
     stages = float(serving.platform.pp[0])
-    if not case.get("offload") and float(kept.need_bytes[0] / kept.room_bytes[0]) > stages:
+    if (
+        not case.get("offload")
+        and float(kept_prefill_footprint.need_bytes[0] / kept_prefill_footprint.room_bytes[0])
+        > stages
+    ):
         raise InputError(broken)
     timed_pass = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
     seconds = float(timed_pass.total_s[0])
@@ -122,11 +126,11 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "latency_ms": seconds * 1e3,
         "throughput": case["batch"] / seconds,
-        "offloaded": bool(serving.residence(kept).offloaded_share[0] > 0),
-        "weights_MiB_per_tp_rank": float(kept.weight_bytes[0]) / _MIB,
-        "kv_MiB_per_tp_rank": float(kept.kv_bytes[0]) / _MIB,
+        "offloaded": bool(serving.residence(kept_prefill_footprint).offloaded_share[0] > 0),
+        "weights_MiB_per_tp_rank": float(kept_prefill_footprint.weight_bytes[0]) / _MIB,
+        "kv_MiB_per_tp_rank": float(kept_prefill_footprint.kv_bytes[0]) / _MIB,
         # The tool prints operations, two per multiply-accumulate, under this name.
-        "macs_M": 2.0 * sum(float(item.mac[0]) for item in timed_pass.operators) / 1e6,
+        "macs_M": 2.0 * sum(float(operator.mac[0]) for operator in timed_pass.operators) / 1e6,
         "attn_ms": float(timed_pass.part_s("attention")[0]) * 1e3,
         "linear_ms": float(timed_pass.part_s("linear")[0]) * 1e3,
         "comm_ms": float(timed_pass.part_s("collective", "send")[0]) * 1e3,
@@ -187,7 +191,7 @@ def _design(case: Mapping[str, Any]) -> Columns:
 
 def _breakdown(timed_pass: TimedPass) -> dict[str, float]:
     """Seconds by the tool's blocks, which overlap: a block counts its collectives too."""
-    seconds = {item.name: float(item.time_s[0]) for item in timed_pass.operators}
+    seconds = {operator.name: float(operator.time_s[0]) for operator in timed_pass.operators}
 
     def added(*names: str) -> float:
         return sum(seconds.get(name, 0.0) for name in names)

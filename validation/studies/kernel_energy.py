@@ -60,13 +60,17 @@ def run() -> Study:
         "held_out": np.full(len(rows), np.nan),
     }
     for is_tested, constants in of_geometry:
-        own = rows.take(is_tested)
-        errors["measured_time_geometry"][is_tested] = _errors(own, own["latency_s"], constants)
-        errors["error"][is_tested] = _errors_of_users(own, corrected_s[is_tested], constants)
+        own_take = rows.take(is_tested)
+        errors["measured_time_geometry"][is_tested] = _errors(
+            own_take, own_take["latency_s"], constants
+        )
+        errors["error"][is_tested] = _errors_of_users(own_take, corrected_s[is_tested], constants)
     for is_tested, constants in of_device:
-        own = rows.take(is_tested)
-        errors["measured_time_device"][is_tested] = _errors(own, own["latency_s"], constants)
-        errors["held_out"][is_tested] = _errors_of_users(own, held_out_s[is_tested], constants)
+        own_take = rows.take(is_tested)
+        errors["measured_time_device"][is_tested] = _errors(
+            own_take, own_take["latency_s"], constants
+        )
+        errors["held_out"][is_tested] = _errors_of_users(own_take, held_out_s[is_tested], constants)
     return Study(
         name="energy",
         question="How far is the energy of kernels from what boards were measured to draw?",

@@ -98,8 +98,8 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
             targets += _targets(name, limit, own, predictions)
     targets += _roofline_targets(rows)
     covered = [family_of(name).operators for name in FAMILIES]
-    known = set(chain(*covered, *attention_blocks.OPERATORS.values()))
-    for operator in sorted({*table.words("operator").tolist()} - known):
+    known_chain = set(chain(*covered, *attention_blocks.OPERATORS.values()))
+    for operator in sorted({*table.words("operator").tolist()} - known_chain):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
     left = [f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()]
@@ -137,11 +137,11 @@ def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: 
 def _of_blocks(table: KernelTable, reasons: Counter[str]) -> Iterator[_Predicted]:
     """Whole blocks of attention, to which nothing is fitted."""
     for name, operators in attention_blocks.OPERATORS.items():
-        own = table.of(operators)
-        left = attention_blocks.left_out(own)
+        own_take = table.of(operators)
+        left = attention_blocks.left_out(own_take)
         reasons.update(reason for reason in left.tolist() if reason)
-        own = own.take(left == "")
-        yield name, attention_blocks.TARGET, own, attention_blocks.predict(own)
+        own_take = own_take.take(left == "")
+        yield name, attention_blocks.TARGET, own_take, attention_blocks.predict(own_take)
 
 
 def _without(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
@@ -273,10 +273,10 @@ def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     targets = []
     for column, words in _BESIDE_ROOFLINES.items():
         judged = [_is_nearer_than_roofline(group, column) for group in groups.values()]
-        known = [is_nearer for is_nearer in judged if is_nearer is not None]
-        if known:
+        known_judged = [is_nearer for is_nearer in judged if is_nearer is not None]
+        if known_judged:
             subject = f"kernels by device and formats, {words} at least as near as a bare roofline"
-            targets.append(count_promise(subject, "all", sum(known), len(known)))
+            targets.append(count_promise(subject, "all", sum(known_judged), len(known_judged)))
     return targets
 
 

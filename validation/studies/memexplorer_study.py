@@ -133,7 +133,9 @@ def log_error(cells: Sequence[PublishedCell], profile: Profile) -> float:
 
 def ratios() -> list[PublishedCell]:
     """Every printed number that is relative to another design or strategy."""
-    return [cell for part in load_cells().values() for cell in part if cell.base is not None]
+    return [
+        cell for load_cell in load_cells().values() for cell in load_cell if cell.base is not None
+    ]
 
 
 def _metric(

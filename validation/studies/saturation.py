@@ -308,9 +308,9 @@ def _errors(rows: Rows, prefix: str = "") -> FloatArray:
 
 def _targets(rows: Rows) -> list[dict[str, Any]]:
     targets = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        chosen = [row for row in rows if row["kind"] == kind]
-        targets.append(median_promise(kind, TARGET, _errors(chosen)))
+    for fromkey in dict.fromkeys(row["kind"] for row in rows):
+        chosen_rows = [row for row in rows if row["kind"] == fromkey]
+        targets.append(median_promise(fromkey, TARGET, _errors(chosen_rows)))
     for degree in sorted({_by_tensor_parallel(row) for row in _dense(rows)}):
         errors = _errors([row for row in _dense(rows) if _by_tensor_parallel(row) == degree])
         bias = float(np.median(errors))

@@ -112,10 +112,10 @@ def tdp_watts(chip: str) -> float:
     """Watts of a chip whose die has the power density of the H100's."""
     silicon, reference = claims()["spad"]["silicon"], claims()["spad"]["reference"]
     h100 = silicon["chips"][reference]
-    kept = 1.0 - silicon["losses"]
-    die = (h100["tdp"] * kept - _memory_watts(reference)) / h100["area_mm2"]
+    kept_silicon = 1.0 - silicon["losses"]
+    die = (h100["tdp"] * kept_silicon - _memory_watts(reference)) / h100["area_mm2"]
     watts = die * silicon["chips"][chip]["area_mm2"] + _memory_watts(chip)
-    return float(watts / kept)
+    return float(watts / kept_silicon)
 
 
 def _memory_watts(chip: str) -> float:

@@ -203,8 +203,8 @@ class LifeCount(PlainCount):
     def dispatches(self) -> FloatArray:
         is_latent, fused = self.model.is_latent, self.variant.fused
         scaling = np.where(self.is_qk & (not fused) & (not is_latent), 1.0, 0.0)
-        kept = self.is_softmax() | self.is_pv
-        inside = np.where(kept & fused, 0.0, self._factor("kernels"))
+        kept_is_pv = self.is_softmax() | self.is_pv
+        inside = np.where(kept_is_pv & fused, 0.0, self._factor("kernels"))
         return inside + scaling
 
 

@@ -190,8 +190,8 @@ def _suitable_systems(
             suits &= np.mod(batch, columns["pipeline"]) == 0
             for name, value in vars(fixed).items():
                 if value is not None:
-                    chosen = np.broadcast_to(value, load.n_devices.shape)[rows]
-                    suits &= np.isnan(chosen) | (chosen == columns[name])
+                    chosen_broadcast_to = np.broadcast_to(value, load.n_devices.shape)[rows]
+                    suits &= np.isnan(chosen_broadcast_to) | (chosen_broadcast_to == columns[name])
             yield rows, block, suits
 
 
@@ -231,8 +231,8 @@ def buildable_point(
     """
     every = _kept(buildable_systems(decoding.target.shape, 2 * n_devices), decoding)
     systems = [system for system in every if batch % system.pipeline == 0]
-    own = [system for system in systems if system.n_devices == n_devices]
-    if not own:
+    own_systems = [system for system in systems if system.n_devices == n_devices]
+    if not own_systems:
         sizes = sorted({system.n_devices for system in systems}, key=lambda n: abs(n - n_devices))
         near = " or ".join(str(size) for size in sorted(sizes[:2])) or "no number"
         raise InputError(
@@ -240,7 +240,7 @@ def buildable_point(
             f"of {batch} evenly; {near} would (--continuous divides what is whole)"
         )
     requests = np.array([float(batch)])
-    parts = [_solve(decoding, block, requests, context_tokens) for block in _blocks(own)]
+    parts = [_solve(decoding, block, requests, context_tokens) for block in _blocks(own_systems)]
     columns = np.concatenate([columns for columns, _ in parts], axis=1)
     split = np.concatenate([split for _, split in parts])
     points = priced(columns, usd_per_hour, split=split)
@@ -254,11 +254,13 @@ def _parts_words(shape: ModelShape) -> str:
 
 def _kept(systems: list[System], decoding: Decoding) -> list[System]:
     """The systems that have what the decoding fixes."""
-    wanted = vars(decoding.target.fixed)
+    wanted_vars = vars(decoding.target.fixed)
     return [
         system
         for system in systems
-        if all(value is None or getattr(system, name) == value for name, value in wanted.items())
+        if all(
+            value is None or getattr(system, name) == value for name, value in wanted_vars.items()
+        )
     ]
 
 
@@ -276,7 +278,8 @@ def _solve(
 ) -> tuple[FloatArray, FloatArray]:
     """(5, k) columns, as :func:`.frontier.priced` takes them, and (k, 4) splits, of what fits."""
     split = np.array(
-        [(item.layout, item.pipeline, item.attention, item.experts) for item in systems], np.float64
+        [(system.layout, system.pipeline, system.attention, system.experts) for system in systems],
+        np.float64,
     )
     n_devices = np.array([[float(item.n_devices)] for item in systems])
     load = Load(n_devices, requests[None, :], context_tokens)
@@ -286,7 +289,7 @@ def _solve(
     time, length, first = cut.request_times(load, float(systems[0].pipeline))
     columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
     rows = np.broadcast_to(np.arange(len(systems))[:, None], fits.shape)[fits]
-    return np.stack([np.asarray(item[fits], np.float64) for item in columns]), split[rows]
+    return np.stack([np.asarray(column[fits], np.float64) for column in columns]), split[rows]
 
 
 def _cut(decoding: Decoding, systems: list[System]) -> Decoding:
@@ -306,7 +309,7 @@ def _are_busy(shape: ModelShape, experts: FloatArray, micro_batch: FloatArray) -
 
 def _fixed(passes: ForwardPass, systems: list[System]) -> ForwardPass:
     """Passes whose split is that of the systems, (k, 1) against batches; all of one layout."""
-    attention = np.array([[float(item.attention)] for item in systems])
+    attention = np.array([[float(system.attention)] for system in systems])
     experts = np.array([[float(item.experts)] for item in systems])
     fixed = Fixed(systems[0].layout, float(systems[0].pipeline), experts, attention)
     return ForwardPass(passes.shape, passes.machine, passes.precision, fixed)
@@ -319,7 +322,7 @@ class _WholeDraft(ForwardPass):
         """Times for every number of queries: (k, b) of (k, 1) instances, or (n,) of designs."""
         every = buildable_systems(self.shape, float(load.n_devices.max()))
         systems = sorted((item for item in every if item.pipeline == 1), key=_n_devices)
-        sizes = np.array([[float(item.n_devices)] for item in systems])
+        sizes = np.array([[float(system.n_devices)] for system in systems])
         batch = np.atleast_2d(load.batch)
         tables = [np.full((len(systems), batch.shape[1]), np.inf) for _ in load.queries]
         for layout in range(1, len(LAYOUTS) + 1):

@@ -112,14 +112,14 @@ class Decoding:
         time, length = self.token_times(load)
         if self.tokens is None:
             return time, length, np.full_like(time, np.nan)
-        own = self._prefill_s(self.target, load.n_devices, stages)
+        own_prefill_s = self._prefill_s(self.target, load.n_devices, stages)
         share = load.batch / stages / self.tokens.generated_tokens
         if self.speculation is None:
-            return time + own * share, length, own + time
-        with_draft = own + self._prefill_s(self.speculation.draft, load.n_devices, stages)
+            return time + own_prefill_s * share, length, own_prefill_s + time
+        with_draft = own_prefill_s + self._prefill_s(self.speculation.draft, load.n_devices, stages)
         (plain,) = self.target.best_times(replace(load, queries=(1,)))
-        drafts = (length > 0) & (time + with_draft * share < plain + own * share)
-        time, prefill = np.where(drafts, time, plain), np.where(drafts, with_draft, own)
+        drafts = (length > 0) & (time + with_draft * share < plain + own_prefill_s * share)
+        time, prefill = np.where(drafts, time, plain), np.where(drafts, with_draft, own_prefill_s)
         return time + prefill * share, np.where(drafts, length, 0), prefill + time
 
     def _prefill_s(self, passes: ForwardPass, n_devices: FloatArray, stages: float) -> FloatArray:

@@ -212,7 +212,7 @@ class EconomicsEvaluator(Evaluator):
             ]
             codes = column.codes[where]
             for name, table in tables.items():
-                owners = machines if name in _RATES else [item.fabric for item in machines]
+                owners = machines if name in _RATES else [machine.fabric for machine in machines]
                 values = np.array([getattr(owner, name) for owner in owners], dtype=np.float64)
                 table[where] = values[codes]
         return SustainedDevice(

@@ -64,9 +64,9 @@ class _Best:
                 self.choice[position] = np.full(time.shape, candidate)
             return
         if self.keeps_choice:
-            chosen = self.choice[position]
-            assert chosen is not None
-            chosen[time < best] = candidate
+            chosen_choice = self.choice[position]
+            assert chosen_choice is not None
+            chosen_choice[time < best] = candidate
         np.minimum(best, time, out=best)
 
 
@@ -182,8 +182,10 @@ class ForwardPass:
         return best
 
     def _wants(self, layout: int) -> bool:
-        wanted = self.fixed.layout
-        return wanted is None or bool(np.any(np.isnan(wanted) | (np.asarray(wanted) == layout + 1)))
+        wanted_layout = self.fixed.layout
+        return wanted_layout is None or bool(
+            np.any(np.isnan(wanted_layout) | (np.asarray(wanted_layout) == layout + 1))
+        )
 
     def _try_layout(
         self,
@@ -208,8 +210,12 @@ class ForwardPass:
 
     def _refused(self, layout: int) -> BoolArray | None:
         """Designs that fix the other layout."""
-        wanted = self.fixed.layout
-        return None if wanted is None else ~np.isnan(wanted) & (np.asarray(wanted) != layout + 1)
+        wanted_layout = self.fixed.layout
+        return (
+            None
+            if wanted_layout is None
+            else ~np.isnan(wanted_layout) & (np.asarray(wanted_layout) != layout + 1)
+        )
 
     def _total(self, attention: Parts, block: Parts) -> FloatArray:
         """Seconds of a pass from the seconds of a layer, :meth:`_with_rest` in its block."""

@@ -112,9 +112,9 @@ def collective(
     # One rank alone has no further rank, no second node and nothing to move; only the base is left.
     several = np.asarray(ranks > 1.0, dtype=np.float64)
     latency, seconds = [], []
-    for item in PROTOCOLS:
-        steps = further * (passes * item.within_s)
-        steps = steps + doublings * (passes * item.between_s)
-        latency.append(np.asarray(steps + several * item.base_s))
-        seconds.append(np.asarray(per_byte * (1.0 / item.bandwidth_share)))
+    for protocol in PROTOCOLS:
+        steps = further * (passes * protocol.within_s)
+        steps = steps + doublings * (passes * protocol.between_s)
+        latency.append(np.asarray(steps + several * protocol.base_s))
+        seconds.append(np.asarray(per_byte * (1.0 / protocol.bandwidth_share)))
     return Collective(latency, seconds)

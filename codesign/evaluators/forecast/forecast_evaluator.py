@@ -186,8 +186,10 @@ class ForecastEvaluator(Evaluator):
         forecasts = []
         for row in first.tolist():
             codes = {name: int(designs[name].codes[row]) for name in present}
-            chosen = {name: designs[name].values[code] for name, code in codes.items() if code >= 0}
-            forecasts.append(self.forecast(chosen))
+            chosen_codes = {
+                name: designs[name].values[code] for name, code in codes.items() if code >= 0
+            }
+            forecasts.append(self.forecast(chosen_codes))
         return forecasts, np.asarray(position, dtype=np.int64).reshape(-1)
 
     def _gather(self, designs: Columns, value: Callable[[Forecast], float]) -> FloatArray:

@@ -36,11 +36,11 @@ class Efficiencies:
         Raises:
             InputError: One problem for each.
         """
-        known = set(CLASSES) | set(names)
+        known_classes = set(CLASSES) | set(names)
         for resource, shares in (("compute", self.compute), ("memory", self.memory)):
             where = f"{resource}_efficiency"
             for name, share in shares.items():
-                check_known("operator", name, known, where)
+                check_known("operator", name, known_classes, where)
                 if not 0.0 < share <= 1.0:
                     raise InputError(f"expected more than 0 and at most 1, got {share}", where)
 

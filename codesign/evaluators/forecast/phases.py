@@ -63,8 +63,8 @@ class Inference:
                 it.
         """
         rules_of(profile).check(model)
-        own = with_attention(model, variant)
-        return cls(own, variant, profile, is_causal, logits, tile)
+        own_with_attention = with_attention(model, variant)
+        return cls(own_with_attention, variant, profile, is_causal, logits, tile)
 
     @property
     def rules(self) -> type[PlainCount]:

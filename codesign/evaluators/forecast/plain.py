@@ -231,9 +231,11 @@ class PlainCount:
 
     def weights(self) -> FloatArray:
         read = self.table.weights_read(np.array(self.batch))
-        own = weight_bytes_per_element(self.variant) * self.projection_elements()
+        own_projection_elements = (
+            weight_bytes_per_element(self.variant) * self.projection_elements()
+        )
         others = np.where(self.is_gemm, 0.0, read) + self.adapter_elements() + self.constants()
-        return own + others * self.activation_bytes
+        return own_projection_elements + others * self.activation_bytes
 
     def constants(self) -> FloatArray:
         """Elements of the tables of approximated functions."""

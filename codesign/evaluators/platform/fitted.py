@@ -152,10 +152,14 @@ class FittedRules(ServingRules):
         self, device: str, metrics: Mapping[str, float]
     ) -> dict[str, tuple[float, float]]:
         """Ranges of energies, from the errors of kernels whose watts were measured."""
-        known = {name: value for name, value in metrics.items() if value == value}
-        ranges = {name: energy_range(device, known[name]) for name in _ENERGIES if name in known}
-        if "tokens_per_joule" in known:
-            low, high = energy_range(device, 1.0 / known["tokens_per_joule"])
+        known_metrics = {name: value for name, value in metrics.items() if value == value}
+        ranges = {
+            name: energy_range(device, known_metrics[name])
+            for name in _ENERGIES
+            if name in known_metrics
+        }
+        if "tokens_per_joule" in known_metrics:
+            low, high = energy_range(device, 1.0 / known_metrics["tokens_per_joule"])
             ranges["tokens_per_joule"] = 1.0 / high, 1.0 / low
         return ranges
 
@@ -228,7 +232,7 @@ class FittedKernels(Rooflines):
         """(n,) time in which a host starts the kernels of the layers, where it starts each."""
         if self.options.engine != "eager":
             return super().host_starts_s(operators)
-        n_kernels = sum(item.count for item in operators if item.is_in_layers)
+        n_kernels = sum(operator.count for operator in operators if operator.is_in_layers)
         bandwidth = self.platform.rates.host_bandwidth_bytes_per_s
         return self.by_class(
             "engine", EngineConstants,

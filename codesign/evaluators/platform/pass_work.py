@@ -130,9 +130,9 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     moved = table.input_elements_per_request[i] * tokens * share.input
     moved = moved + written_elements(table, i) * tokens * share.output
     scores = table.score_read_elements_per_request[i] + table.score_written_elements_per_request[i]
-    kept = scores * requests / platform.sp * share.work
+    kept_sp = scores * requests / platform.sp * share.work
     if rules.keeps_on_chip(table.rules[i], stream):
-        moved, kept = np.zeros_like(moved), kept + moved
+        moved, kept_sp = np.zeros_like(moved), kept_sp + moved
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
     kept_elements = table.kv_read_elements_per_request[i] * sharding.parts["kv_heads"]
@@ -155,5 +155,5 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         weight_bytes=np.zeros_like(moved),
         kv_bytes=cached * (kept_elements * platform.kv_bytes + keys_bytes),
         activation_bytes=moved * platform.activation_bytes,
-        onchip_bytes=kept * platform.activation_bytes,
+        onchip_bytes=kept_sp * platform.activation_bytes,
     )

@@ -118,8 +118,8 @@ class _Chosen:
 
     def or_own(self, stated: Floats, override: str) -> FloatArray:
         """Numbers that the devices' files state, or those that the designs set instead."""
-        own = _number(self.designs, override, np.nan, self.n)
-        return np.where(np.isnan(own), stated, own)
+        own_number = _number(self.designs, override, np.nan, self.n)
+        return np.where(np.isnan(own_number), stated, own_number)
 
 
 def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
@@ -148,8 +148,13 @@ def _products(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> Pr
     products = product_columns(chosen.column, chosen.find, weights, activations)
     peak = chosen.lookup(lambda device: device.peak_flop_per_s("bf16"))
     products = rules_of(options).products(products, weights, activations, peak)
-    own = _number(designs, "compute_flop_per_s", np.nan, chosen.n) * 16.0 / products.multiply_bits
-    return replace(products, peak_flop_per_s=np.where(np.isnan(own), products.peak_flop_per_s, own))
+    own_number = (
+        _number(designs, "compute_flop_per_s", np.nan, chosen.n) * 16.0 / products.multiply_bits
+    )
+    return replace(
+        products,
+        peak_flop_per_s=np.where(np.isnan(own_number), products.peak_flop_per_s, own_number),
+    )
 
 
 def _rates(chosen: _Chosen) -> DeviceRates:

@@ -98,8 +98,11 @@ def _memory_mistake(serving: PlatformServing) -> Mistake:
     at_hand = room
     if serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
         at_hand += float(platform.slow_capacity[0])
-    kept = serving.decode_footprint
-    parts = [float((part / kept.stages)[0]) for part in (kept.weight_bytes, kept.kv_bytes)]
+    kept_decode_footprint = serving.decode_footprint
+    parts = [
+        float((part / kept_decode_footprint.stages)[0])
+        for part in (kept_decode_footprint.weight_bytes, kept_decode_footprint.kv_bytes)
+    ]
     weights, cache = (format_engineering(part, "B") for part in parts)
     fits = ", ".join(_ways_to_fit(serving, need, at_hand, parts))
     return Mistake(

@@ -128,8 +128,8 @@ class PlatformOptions(AccuracyOptions):
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""
         defaults = PROFILES.rules_class(self.profile).defaults
-        chosen = {name: defaults[name] for name in defaults if getattr(self, name) is None}
-        return self.model_copy(update=chosen)
+        chosen_defaults = {name: defaults[name] for name in defaults if getattr(self, name) is None}
+        return self.model_copy(update=chosen_defaults)
 
     @property
     def has_data_attention(self) -> bool:

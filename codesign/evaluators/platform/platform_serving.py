@@ -177,8 +177,10 @@ class PlatformServing:
     def _energy_joules(self, timed_pass: TimedPass, time_s: FloatArray) -> FloatArray:
         """Energy of all devices from one pass of every micro-batch to the next."""
         platform = self.platform
-        own = timed_pass.energy_joules(platform.stage_devices, platform.pp, time_s / self._waits)
-        return own * self._waits * platform.dp
+        own_energy_joules = timed_pass.energy_joules(
+            platform.stage_devices, platform.pp, time_s / self._waits
+        )
+        return own_energy_joules * self._waits * platform.dp
 
     @cached_property
     def energy_joules_per_token(self) -> FloatArray:
@@ -229,7 +231,7 @@ class PlatformServing:
     def memory_used_per_device_bytes(self) -> FloatArray:
         """Bytes that the fullest device keeps in fast and slow memory."""
         footprints = (self.prefill_footprint, self.decode_footprint)
-        return np.maximum(*(kept.need_bytes / kept.stages for kept in footprints))
+        return np.maximum(*(footprint.need_bytes / footprint.stages for footprint in footprints))
 
     @property
     def offloaded_share(self) -> FloatArray:

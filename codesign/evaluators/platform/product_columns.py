@@ -94,10 +94,10 @@ def _kernel(
     device, weight, activation = (
         str(column.values[column.codes[i]]) for column in (devices, weights, activations)
     )
-    wanted = product_format(weight, activation)
-    kernel = format_on(find(device), wanted)
+    wanted_product_format = product_format(weight, activation)
+    kernel = format_on(find(device), wanted_product_format)
     rate = find(device).multiply_format(kernel.multiply)
-    return wanted.multiply, find(device).peak[rate], rate, kernel
+    return wanted_product_format.multiply, find(device).peak[rate], rate, kernel
 
 
 _WIDTHS = {

@@ -80,11 +80,14 @@ def size_requirements(
     design = design_columns({**others, "device": device})
     serving = evaluator.serving(design)
     flop = sum(
-        n * 2.0 * float(sum(item.mac[0] for item in timed_pass.operators))
+        n * 2.0 * float(sum(operator.mac[0] for operator in timed_pass.operators))
         for n, timed_pass in serving.prefill_passes
     )
-    kept = serving.decode_footprint
-    weights, kv = float(kept.weight_bytes[0]), float(kept.kv_bytes[0])
+    kept_decode_footprint = serving.decode_footprint
+    weights, kv = (
+        float(kept_decode_footprint.weight_bytes[0]),
+        float(kept_decode_footprint.kv_bytes[0]),
+    )
     step = _weights_read(serving) + kv
     return Requirements(
         flop=flop,
@@ -115,7 +118,7 @@ def size_steady_state(
     device = next(iter(evaluator.devices))
     design = {**formats, "device": device, "batch_size": users}
     serving = evaluator.serving(design_columns(design))
-    step_flop = 2.0 * float(sum(item.mac[0] for item in serving.decode_pass.operators))
+    step_flop = 2.0 * float(sum(operator.mac[0] for operator in serving.decode_pass.operators))
     prompt_flop = needed.flop / users
     rate = (step_flop + needed.flop / generated) / limits.time_per_output_token_s
     least = prompt_flop / limits.time_to_first_token_s

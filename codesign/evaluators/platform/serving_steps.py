@@ -133,8 +133,8 @@ class DeviceStepTimes:
     def _own_s(self, stream: Stream, n: int) -> FloatArray:
         """(n,) seconds of the operators that belong to the requests of a stream alone."""
         work = self._serving(n).work([stream])
-        own = self._timing_of(n).times([item for item in work if item.rule.scope == "phase"])
-        return np.asarray(sum((item.time_s for item in own), np.zeros(n)))
+        own_times = self._timing_of(n).times([item for item in work if item.rule.scope == "phase"])
+        return np.asarray(sum((own_time.time_s for own_time in own_times), np.zeros(n)))
 
     def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:
         """A pass of each number of tokens of each of some groups, as if all were decoding."""
@@ -144,12 +144,15 @@ class DeviceStepTimes:
 
     def _sum_shared(self, n_groups: int, *, is_routed: bool) -> list[float]:
         """Seconds of shared kernels by tokens: the routed products, or the others."""
-        chosen = [
-            item.time_s
-            for item in self._all_tokens(n_groups)
-            if item.scope == "tokens" and (item.kernel == "experts") == is_routed
+        chosen_time_s = [
+            all_token.time_s
+            for all_token in self._all_tokens(n_groups)
+            if all_token.scope == "tokens" and (all_token.kernel == "experts") == is_routed
         ]
-        return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen], axis=0).tolist()]
+        return [
+            0.0,
+            *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen_time_s], axis=0).tolist(),
+        ]
 
     @cached_property
     def _tokens_s(self) -> list[float]:
@@ -165,8 +168,8 @@ class DeviceStepTimes:
     def _requests_s(self) -> list[float]:
         """Seconds of the logits by requests of a step."""
         operators = self._all_tokens(1)
-        chosen = [item.time_s for item in operators if item.scope == "logits"]
-        return [0.0, *np.sum(chosen, axis=0).tolist()]
+        chosen_time_s = [operator.time_s for operator in operators if operator.scope == "logits"]
+        return [0.0, *np.sum(chosen_time_s, axis=0).tolist()]
 
     @cached_property
     def _starts_s(self) -> tuple[float, float, float]:
@@ -175,7 +178,9 @@ class DeviceStepTimes:
         for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
             operators = self._time(stream, 1).operators
             for is_shared in (True, False):
-                started = [item for item in operators if (item.scope != "phase") == is_shared]
+                started = [
+                    operator for operator in operators if (operator.scope != "phase") == is_shared
+                ]
                 seconds.append(float(self._timing_of(1).host_starts_s(started)[0]))
         return seconds[0], seconds[1], seconds[3]
 

@@ -42,14 +42,14 @@ class TimedPass:
             time_s: (n,) time from one pass to the next.
         """
         zero = np.zeros_like(self.total_s)
-        busy = sum((np.nan_to_num(item.joules) for item in self.operators), zero)
+        busy = sum((np.nan_to_num(operator.joules) for operator in self.operators), zero)
         waiting_s = np.maximum(time_s * stages - self.total_s, 0.0) + self.host_s
         return devices * (busy + self.idle_watts * waiting_s)
 
     def part_s(self, *parts: str) -> FloatArray:
         """Time of the operators of some parts."""
         zero = np.zeros_like(self.total_s)
-        return sum((item.time_s for item in self.operators if item.part in parts), zero)
+        return sum((operator.time_s for operator in self.operators if operator.part in parts), zero)
 
 
 def time_pass(
@@ -107,7 +107,9 @@ def _joint(
     While messages occupy a share of the cores, operators lose that share of the time.
     """
     zero = np.zeros_like(times.total_s)
-    chosen = [item for item in times.operators if item.is_in_layers == in_layers]
-    busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
-    talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
+    chosen_operators = [
+        operator for operator in times.operators if operator.is_in_layers == in_layers
+    ]
+    busy = sum((i.time_s for i in chosen_operators if i.part in ("linear", "attention")), zero)
+    talking = sum((i.time_s for i in chosen_operators if i.part == "collective"), zero)
     return np.maximum(busy + occupied_s, talking) if has_overlap else busy + talking

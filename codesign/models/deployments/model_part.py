@@ -214,7 +214,7 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
         )
         n_exchanges = model.n_moe_layers * layers
         exchanged = np.array([item.elements for item in steps if item.is_between_groups])
-        within = [item.elements for item in steps if not item.is_between_groups]
+        within = [step.elements for step in steps if not step.is_between_groups]
         if parallelism.tensor > 1:
             gathered = np.concatenate([gathered, within])
             gathered_count = np.concatenate([gathered_count, [n_exchanges] * len(within)])

@@ -95,15 +95,15 @@ def measure_table(
     )
     table = _begun(settings, decoder, output)
     rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
-    wanted = {_key(choice): choice for choice in choices}
-    n_done = sum(key in rows for key in wanted)
-    start(len(wanted) * settings.n_evaluation, n_done * settings.n_evaluation)
-    for key, choice in wanted.items():
+    wanted_choices = {_key(choice): choice for choice in choices}
+    n_done = sum(key in rows for key in wanted_choices)
+    start(len(wanted_choices) * settings.n_evaluation, n_done * settings.n_evaluation)
+    for key, choice in wanted_choices.items():
         if key not in rows:
             rows[key] = _row(decoder, choice, sequences, settings, advance)
             table["rows"] = list(rows.values())
             write_table(table, output)
-    return {**table, "rows": [rows[key] for key in wanted]}
+    return {**table, "rows": [rows[key] for key in wanted_choices]}
 
 
 def _key(choice: FormatChoice) -> tuple[str, ...]:

@@ -60,7 +60,9 @@ class Mixture:
 def products(decoder: Decoder) -> list[str]:
     """Every product with weights but that of the output layer, in the order of a pass."""
     layers = range(decoder.shape.num_hidden_layers)
-    return [f"{layer_prefix(layer)}{part}" for layer in layers for part in LINEAR_NAMES]
+    return [
+        f"{layer_prefix(layer)}{linear_name}" for layer in layers for linear_name in LINEAR_NAMES
+    ]
 
 
 def in_mixture(

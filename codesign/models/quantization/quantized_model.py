@@ -69,9 +69,9 @@ def quantized(
     kind = cast(Rounding, next((step for step in steps if step in _ROUNDINGS), "rtn"))
     mixed = formats_of_products or {}
     of_weights = {
-        f"{layer_prefix(layer)}{part}": formats.weights
+        f"{layer_prefix(layer)}{linear_name}": formats.weights
         for layer in range(decoder.shape.num_hidden_layers)
-        for part in LINEAR_NAMES
+        for linear_name in LINEAR_NAMES
     }
     rounded_decoder = _with_rounded_weights(decoder, {**of_weights, **mixed}, kind, calibration)
     in_flight = replace(
@@ -99,8 +99,8 @@ def _with_rounded_weights(
         hidden = [decoder.embedded(item[None]) for item in calibration] if needs_inputs else []
         for layer in range(decoder.shape.num_hidden_layers):
             moments = _moments(changed, layer, hidden)
-            for part in LINEAR_NAMES:
-                key = f"{layer_prefix(layer)}{part}"
+            for linear_name in LINEAR_NAMES:
+                key = f"{layer_prefix(layer)}{linear_name}"
                 weight, block_format = weights[f"{key}.weight"], find_block_format(names[key])
                 weights[f"{key}.weight"] = _rounded(weight, moments.get(key), block_format, kind)
             hidden = [changed.after_layer(layer, item) for item in hidden]

@@ -66,8 +66,8 @@ def _choice_of(*keys: str) -> BeforeValidator:
         if not isinstance(value, Mapping):
             raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
         options = {key: item for key, item in value.items() if key not in keys}
-        own = {key: item for key, item in value.items() if key in keys}
-        return own | {"options": options}
+        own_value = {key: item for key, item in value.items() if key in keys}
+        return own_value | {"options": options}
 
     return BeforeValidator(read)
 
@@ -239,7 +239,7 @@ class ResolvedDefinition:
 
     def optimizer_of(self, run: Run) -> ConfiguredOptimizer:
         """The optimizer that a run uses."""
-        return next(item for item in self.optimizers if item.label == run.optimizer)
+        return next(optimizer for optimizer in self.optimizers if optimizer.label == run.optimizer)
 
     def with_execution(self, execution: Execution | None) -> ResolvedDefinition:
         """The same campaign, evaluated in another way; None: as its file says."""
@@ -259,7 +259,7 @@ class ResolvedDefinition:
         definition = self.definition
         data = {
             "problem": self.problem.provenance(),
-            "optimizers": {item.label: item.identity for item in self.optimizers},
+            "optimizers": {optimizer.label: optimizer.identity for optimizer in self.optimizers},
             "initial": definition.initial,
             "budget": definition.budget,
             "seeds": definition.seeds,

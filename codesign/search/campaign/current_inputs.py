@@ -82,7 +82,7 @@ class CurrentInputs:
         """``key: stored -> now`` of the inputs that differ, one line each."""
         if self.error is not None:
             return list(self.error.problems)
-        return [str(item) for item in self._differences(store)]
+        return [str(difference) for difference in self._differences(store)]
 
     def _differences(self, store: Store) -> list[Difference]:
         items = differences(store.inputs.get("identity", {}), self.resolved.identity())

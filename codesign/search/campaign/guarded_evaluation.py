@@ -106,7 +106,7 @@ def enumerated_problem(resolved: ResolvedDefinition) -> Problem:
     """A campaign's problem to be enumerated: with the cache of results, if the campaign has it."""
     if not _is_cached(resolved):
         return resolved.problem
-    parts = {item.name: getattr(resolved.problem, item.name) for item in fields(Problem)}
+    parts = {field.name: getattr(resolved.problem, field.name) for field in fields(Problem)}
     return RememberedProblem(**parts, cache_folder=_cache_folder(resolved))
 
 

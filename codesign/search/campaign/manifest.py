@@ -129,8 +129,8 @@ def list_files(folder: Path, campaign: str, files: Iterable[Path], origin: Origi
         except StoreError as error:
             _logger.warning("%s; it is begun anew", error)
             manifest = None
-        known = manifest.files if manifest is not None else {}
-        listed = Manifest(campaign=campaign, files=dict(sorted((known | entries).items())))
+        known_files = manifest.files if manifest is not None else {}
+        listed = Manifest(campaign=campaign, files=dict(sorted((known_files | entries).items())))
         write_text(folder / MANIFEST, listed.model_dump_json(indent=1) + "\n")
 
 

@@ -97,14 +97,14 @@ def find_reference(
         )
     if stated_point is not None:
         return Reference(stated_point, stated_point, False, True, observations)
-    kept = observations.objectives[observations.feasible]
-    if len(kept) < ENOUGH and searches:
-        kept = feasible_objectives(problem, observations, evaluate, ENOUGH)
-    is_of_feasible = len(kept) > 0
-    scale = kept if is_of_feasible else observations.objectives[~observations.failed]
+    kept_objectives = observations.objectives[observations.feasible]
+    if len(kept_objectives) < ENOUGH and searches:
+        kept_objectives = feasible_objectives(problem, observations, evaluate, ENOUGH)
+    is_of_feasible = len(kept_objectives) > 0
+    scale = kept_objectives if is_of_feasible else observations.objectives[~observations.failed]
     bounds = _bounds(problem)
     point = worst_point(problem, scale) | bounds
-    return Reference(point, bounds, len(kept) < ENOUGH, is_of_feasible, observations)
+    return Reference(point, bounds, len(kept_objectives) < ENOUGH, is_of_feasible, observations)
 
 
 def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
@@ -219,4 +219,6 @@ def _bound(constraint: Constraint, objective: Objective) -> float | None:
 
 def minimized(problem: Problem, point: Mapping[str, float]) -> FloatArray:
     """(m,) the reference point as the search sees it."""
-    return np.array([item.flipped(point[item.metric.name]) for item in problem.objectives])
+    return np.array(
+        [objective.flipped(point[objective.metric.name]) for objective in problem.objectives]
+    )

@@ -91,10 +91,10 @@ def screening_problem(
         target.space,
         evaluator,
         [
-            f"{item.sense} {names.get(item.metric.name, item.metric.name)}"
-            for item in target.objectives
+            f"{objective.sense} {names.get(objective.metric.name, objective.metric.name)}"
+            for objective in target.objectives
         ],
-        [item.expression.renamed(names) for item in target.constraints],
+        [constraint.expression.renamed(names) for constraint in target.constraints],
         screening.name,
         where,
         _metrics_of(target, names),

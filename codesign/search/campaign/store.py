@@ -180,9 +180,9 @@ class Store:
             JobError: The disk is full or fails; what was stored before is intact.
         """
         with explained(self.path), transaction(self._connection):
-            for item in proposals:
-                design = np.ascontiguousarray(item.row, dtype="<i4").tobytes()
-                row = (item.run, item.number, item.batch, item.n_told, design)
+            for proposal in proposals:
+                design = np.ascontiguousarray(proposal.row, dtype="<i4").tobytes()
+                row = (proposal.run, proposal.number, proposal.batch, proposal.n_told, design)
                 self._connection.execute(
                     "INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?)",
                     (*row, row_checksum(row)),

@@ -70,7 +70,7 @@ def stored_problem(store: Store, current: Problem | None) -> Problem:
 
 def _metrics(store: Store, current: Problem | None) -> dict[str, Metric]:
     stated = {item["name"]: Metric(**item) for item in store.meta.get("metrics", ())}
-    today = {} if current is None else {item.name: item for item in current.metrics}
+    today = {} if current is None else {metric.name: metric for metric in current.metrics}
     known = ALL_METRICS | today | stated
     return {
         name: known.get(name, Metric(name, "minimize", "", "")) for name in store.layout.metrics

@@ -201,20 +201,20 @@ def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationA
     way are dominated by feasible ones, so they count as excluded.
     """
     evaluator = problem.evaluator
-    limits = [item for item in problem.constraints if not item.is_known]
+    limits = [constraint for constraint in problem.constraints if not constraint.is_known]
     mentioned = _mentioned(problem)
     is_alone = len(axis.columns) == 1 and not mentioned & set(axis.columns.tolist())
     if not (problem.has_bounds and evaluator.offers("superseded") and is_alone):
         return axis
     decides_derived = {item.metric.name for item in problem.derived} & {*problem.deciding_metrics}
-    if not all(item.is_limit for item in limits) or decides_derived:
+    if not all(limit.is_limit for limit in limits) or decides_derived:
         return axis  # a derived metric may get worse where those of the evaluator get better
     if any(item.sense != item.metric.sense for item in problem.objectives):
         return axis  # what is better in every metric is worse in this objective
-    wanted = [item.metric.name for item in problem.objectives]
+    wanted_names = [objective.metric.name for objective in problem.objectives]
     parameters = problem.space.parameters
-    values = {item.name: item.values for item in parameters}
-    beaten = evaluator.superseded(values, wanted).get(parameters[int(axis.columns[0])].name)
+    values = {parameter.name: parameter.values for parameter in parameters}
+    beaten = evaluator.superseded(values, wanted_names).get(parameters[int(axis.columns[0])].name)
     if beaten is None:
         return axis
     kept = np.flatnonzero(~np.array([*beaten, False])[axis.rows[axis.first, 0]])
@@ -225,7 +225,9 @@ def _mentioned(problem: Problem) -> set[int]:
     """Columns of the parameters that a constraint of the problem mentions."""
     structure = problem.space.structure
     return {
-        place for item in problem.constraints for place in structure.roots(item.expression.names)
+        place
+        for constraint in problem.constraints
+        for place in structure.roots(constraint.expression.names)
     }
 
 

@@ -220,8 +220,8 @@ def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> 
         dominated[here] = reached
     for number, value in enumerate(values):
         here = np.flatnonzero((points[:, column] == value) & is_number & ~dominated)
-        own = corners[layer == number]
-        dominated[here] = _dominated_by_staircase(own, pairs[here])
+        own_corners = corners[layer == number]
+        dominated[here] = _dominated_by_staircase(own_corners, pairs[here])
     return dominated
 
 

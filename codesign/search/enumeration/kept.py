@@ -57,7 +57,9 @@ class KeptFront:
     @property
     def kept(self) -> tuple[str, ...]:
         """The kept metrics by name."""
-        return tuple(item.metric.name for item in self.problem.objectives[self.n_objectives :])
+        return tuple(
+            objective.metric.name for objective in self.problem.objectives[self.n_objectives :]
+        )
 
     @property
     def limitable(self) -> tuple[Objective, ...]:
@@ -101,7 +103,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
         InputError: An unknown metric, one that some designs do not have, one whose limit decides
             what a design chooses, or nothing to keep.
     """
-    metrics = {item.name: item for item in problem.metrics}
+    metrics = {metric.name: metric for metric in problem.metrics}
     for name in names:
         check_known("metric", name, metrics, where)
     choosing = _choosing_metrics(problem)

@@ -23,7 +23,9 @@ def nearest_miss(
         The message, and the place of the limit.
     """
     if not composition.n_shared:
-        (place, *_) = [item.where for item in problem.constraints if item.is_known]
+        (place, *_) = [
+            constraint.where for constraint in problem.constraints if constraint.is_known
+        ]
         return "no numbers of machines and links keep the constraints on them", place
     n = composition.n_shared
     ideal = [np.repeat(pool.values.min(axis=0)[None], n, axis=0) for pool in pools]

@@ -78,7 +78,7 @@ class Walk:
         has_table = barriers.shape[1] > 3 and len(barriers) > 0
         self._table = DominanceTable(barriers) if has_table else None
         self._metrics = problem.deciding_metrics
-        self._limits = [item for item in problem.constraints if item.is_limit]
+        self._limits = [constraint for constraint in problem.constraints if constraint.is_limit]
 
     def search(self, start: int, stop: int) -> PartialFront:
         """The front of the designs that come from these roots; see ``Decomposition.roots``."""
@@ -112,9 +112,9 @@ class Walk:
         columns, undecided = self.decomposition.columns(part, level)
         best = self.problem.best_case(columns, undecided, self._metrics)
         excluded = np.zeros(len(part), dtype=bool)
-        for item in self._limits:
-            if item.expression.names <= set(best):
-                excluded |= ~(item.expression.violation(best) <= 0)
+        for limit in self._limits:
+            if limit.expression.names <= set(best):
+                excluded |= ~(limit.expression.violation(best) <= 0)
         bounds = np.full((len(part), len(self.problem.objectives)), -np.inf)
         for j, objective in enumerate(self.problem.objectives):
             name = objective.metric.name

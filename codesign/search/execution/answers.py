@@ -23,10 +23,10 @@ EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]
 
 def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
     """Answer of the evaluator for each design."""
-    ours = {item.text for item in problem.constraints}
+    ours = {constraint.text for constraint in problem.constraints}
     limits = [item for item in observations.violations_by_name.items() if item[0] not in ours]
-    own = {metric.name for metric in problem.evaluator.metrics}
-    metrics = [item for item in observations.metrics.items() if item[0] in own]
+    own_names = {metric.name for metric in problem.evaluator.metrics}
+    metrics = [item for item in observations.metrics.items() if item[0] in own_names]
     return [
         observations.failures.get(i)
         or {
@@ -57,6 +57,6 @@ def read_answer(plain: Mapping[str, Any]) -> Answer | Failure:
 
 
 def _columns(part: str, answers: Sequence[Answer | Failure]) -> dict[str, FloatArray]:
-    parts = [{} if isinstance(item, Failure) else item[part] for item in answers]
+    parts = [{} if isinstance(answer, Failure) else answer[part] for answer in answers]
     names = dict.fromkeys(name for values in parts for name in values)
     return {name: np.array([v.get(name, np.nan) for v in parts], dtype=float) for name in names}

@@ -82,12 +82,12 @@ class ResultCache:
         return observed_answers(self._problem, rows, in_order)
 
     def _keep(self, answers: Mapping[str, Answer | Failure]) -> None:
-        kept = {
+        kept_answers = {
             design: item
             for design, item in answers.items()
             if not isinstance(item, Failure) or item.kind == "infeasible"
         }
-        self._store.store(self.source, kept)
+        self._store.store(self.source, kept_answers)
 
     @contextmanager
     def _held(self, owner: str) -> Iterator[None]:
@@ -139,7 +139,7 @@ def source_of(problem: Problem) -> Source:
     the package that registers it and of NumPy, and the limits if it chooses within them.
     """
     evaluator = problem.evaluator
-    limits = sorted(item.text for item in problem.evaluator_limits)
+    limits = sorted(evaluator_limit.text for evaluator_limit in problem.evaluator_limits)
     return Source(
         problem.evaluator_name,
         canonical(

@@ -97,10 +97,14 @@ def _enumerated(
 def _reduced(problem: Problem, evaluator: BenchmarkFunctions, folder: Path) -> ProvenFront:
     """The front of the designs whose unused parameters have their first value."""
     unused = evaluator.unused_parameters & set(problem.space.names)
-    values = {item.name: item.values for item in problem.space.parameters if item.name in unused}
+    values = {
+        parameter.name: parameter.values
+        for parameter in problem.space.parameters
+        if parameter.name in unused
+    }
     space = problem.space.fix({name: levels[0] for name, levels in values.items()})
     factor = math.prod(len(levels) for levels in values.values())
-    named = any(item.expression.names & unused for item in problem.constraints)
+    named = any(constraint.expression.names & unused for constraint in problem.constraints)
     if named or space.size * factor != problem.space.size:
         raise JobError(f"a constraint of space {space.name!r} or of the problem names unused ones")
     front = _enumerated(replace(problem, space=space), folder)
@@ -119,19 +123,19 @@ def _closed_form(problem: Problem, evaluator: BenchmarkFunctions) -> ProvenFront
     first, *distances = space.parameters
     if name not in CLOSED_FORM or name == "dtlz2" or any(0 not in x.values for x in distances):
         raise JobError(f"no front in closed form of {name} on space {space.name!r}")
-    optimum = {item.name: 0 for item in distances}
+    optimum = {distance.name: 0 for distance in distances}
     rows = np.concatenate([space.encode({first.name: x, **optimum}) for x in first.values])
     objectives = problem.evaluate(rows).objectives
     positions = np.array(first.values, dtype=np.float64)[:, None] / evaluator.options.steps
     points = front_in_closed_form(name, positions)
-    kept = non_dominated(objectives)
-    order = np.lexsort(objectives[kept].T[::-1])
-    if not np.allclose(objectives[kept][order], points, rtol=1e-12, atol=1e-12):
+    kept_non_dominated = non_dominated(objectives)
+    order = np.lexsort(objectives[kept_non_dominated].T[::-1])
+    if not np.allclose(objectives[kept_non_dominated][order], points, rtol=1e-12, atol=1e-12):
         raise JobError(f"the designs of {name}'s front do not have the points of its closed form")
     return ProvenFront(
         "closed form",
-        objectives[kept][order],
-        rows[kept][order],
+        objectives[kept_non_dominated][order],
+        rows[kept_non_dominated][order],
         (1,) * len(points),
         space.size,
         1.0,
@@ -156,7 +160,7 @@ def limits_of(problem: Problem) -> tuple[str, ...]:
     """The problem's constraints, and the evaluator's limits that a sampled design breaks."""
     rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE_OF_LIMITS)
     observed = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
-    own = [item.text for item in problem.constraints]
+    own = [constraint.text for constraint in problem.constraints]
     others = [name for name in observed.violation_names if name not in own]
     columns = observed.violations_by_name
     return (*own, *(name for name in others if (columns[name] > 0).any()))

@@ -93,14 +93,16 @@ class PublicProblem:
     def parameters(self) -> dict[str, tuple[Value, ...]]:
         """The values of every parameter; None among them if it may be absent."""
         return {
-            item.name: (None, *item.values) if item.optional or item.when else item.values
-            for item in self.problem.space.parameters
+            parameter.name: (None, *parameter.values)
+            if parameter.optional or parameter.when
+            else parameter.values
+            for parameter in self.problem.space.parameters
         }
 
     @property
     def objectives(self) -> dict[str, str]:
         """``minimize`` or ``maximize`` by objective."""
-        return {item.metric.name: item.sense for item in self.problem.objectives}
+        return {objective.metric.name: objective.sense for objective in self.problem.objectives}
 
     @property
     def reference_point(self) -> dict[str, float]:

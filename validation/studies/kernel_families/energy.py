@@ -264,8 +264,8 @@ def _read_work(table: KernelTable) -> KernelWork:
 def _bits(table: KernelTable, column: str) -> FloatArray:
     """Stored bits of a column's formats; NaN where a format is not known."""
     words = table.words(column).tolist()
-    known = {name: _bits_or_nan(name) for name in set(words)}
-    return np.array([known[name] for name in words])
+    known_words = {name: _bits_or_nan(name) for name in set(words)}
+    return np.array([known_words[name] for name in words])
 
 
 def _bits_or_nan(name: str) -> float:

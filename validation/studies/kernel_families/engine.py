@@ -118,12 +118,14 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]
     them."""
     serving = _queued(case)
     timed = serving.decode_pass if case.quantity == "TPOT" else serving.prefill_passes[0][1]
-    in_layers = [item for item in timed.operators if item.is_in_layers]
-    layers_s = sum(float(item.time_s[0]) for item in in_layers)
+    in_layers = [operator for operator in timed.operators if operator.is_in_layers]
+    layers_s = sum(float(layer.time_s[0]) for layer in in_layers)
     kernels = sum(float(item.count[0]) for item in in_layers)
     bandwidth = float(np.ravel(serving.platform.rates.host_bandwidth_bytes_per_s)[0])
-    messages = [item for item in in_layers if item.part == "collective" and item.count[0]]
-    message_bytes = max(float(item.bytes[0] / item.count[0]) for item in messages)
+    messages = [
+        in_layer for in_layer in in_layers if in_layer.part == "collective" and in_layer.count[0]
+    ]
+    message_bytes = max(float(message.bytes[0] / message.count[0]) for message in messages)
     held = sum(float(item.bytes[0]) for item in messages)
     sent, _ = wire_bytes("all_reduce", held, float(case.tensor_parallel), 1.0)
     ends_s = float(timed.total_s[0]) - layers_s
@@ -133,7 +135,9 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]
 def _rank_deviation_s(case: RequestCase) -> float:
     """Time of a measured step beyond its kernels, for each collective and deviation."""
     operators = _queued(case).decode_pass.operators
-    collectives = sum(float(item.count[0]) for item in operators if item.part == "collective")
+    collectives = sum(
+        float(operator.count[0]) for operator in operators if operator.part == "collective"
+    )
     per_deviation = _START.model_copy(update={"rank_deviation": 1.0})
     waits = collectives * float(rank_wait_s(case.tensor_parallel, per_deviation))
     shipped = load_constants("engine", EngineConstants, "gpu")

@@ -135,8 +135,8 @@ def _case(
     # SGLang's int8 products find a scale for every row of their input.
     scales_rows = True if (activation, framework) == ("int8", "SGLang") else None
     try:
-        wanted = product_format(weight, activation, is_input_quantized=scales_rows)
-        kernel = format_on(device, wanted)
+        wanted_product_format = product_format(weight, activation, is_input_quantized=scales_rows)
+        kernel = format_on(device, wanted_product_format)
     except UnknownNameError as error:
         return _ProductCase(None, np.nan, f"its formats are not known: {error}")
     return _ProductCase(kernel, device.peak_flop_per_s(kernel.multiply), "")

@@ -20,12 +20,12 @@ Reasons: TypeAlias = NDArray[np.str_]
 
 def device_numbers(table: KernelTable, number: Callable[[Device], float]) -> FloatArray:
     """(q,) a number of every row's device; NaN where the device is unknown."""
-    return np.array([np.nan if item is None else number(item) for item in table.devices])
+    return np.array([np.nan if device is None else number(device) for device in table.devices])
 
 
 def device_texts(table: KernelTable, text: Callable[[Device], str]) -> NDArray[np.str_]:
     """(q,) a text of every row's device; empty where the device is unknown."""
-    texts = ["" if item is None else text(item) for item in table.devices]
+    texts = ["" if device is None else text(device) for device in table.devices]
     return np.array(texts, dtype=np.str_)
 
 
@@ -57,7 +57,7 @@ def find_reasons(
     reasons = {
         "the operator is not of this family": ~np.isin(table.words("operator"), operators),
         "no file describes the device": np.array(
-            [item is None for item in table.devices], dtype=np.bool_
+            [device is None for device in table.devices], dtype=np.bool_
         ),
     }
     for name in sizes:

@@ -16,7 +16,8 @@ class Catalog:
 
     Attributes:
         units: Unit of each attribute, as ``units.py`` reads it (gives its dimension).
-        entries: For each name, its attributes in coherent SI units; the same keys as ``units``.
+        entries: For each name, its attributes in coherent SI units, keys of ``units``. A parameter
+            has an attribute that all of its values state.
         words: For each attribute that is no number, such as ``family``, the word of each name.
     """
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from codesign.answers.answer import Answer
 
 T = TypeVar("T")
+
+
+class Status(StrEnum):
+    """How far a memory technology is."""
+
+    SHIPS = "ships"
+    SAMPLES = "samples"
+    ANNOUNCED = "announced"
+    TARGET = "target"
+
+
 Report: TypeAlias = "tuple[Answer, Callable[[], Iterable[RenderableType]]]"
 """An answer, and its tables."""
 
@@ -37,6 +49,12 @@ def list_(
         bool,
         typer.Option("--all", help="campaigns: also problems of comparisons that have not begun."),
     ] = False,
+    status: Annotated[
+        list[Status] | None, typer.Option(help="memories: only of this status; repeatable.")
+    ] = None,
+    year: Annotated[
+        int | None, typer.Option(help="memories: only those that can be bought by this year.")
+    ] = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,10 +62,14 @@ def list_(
     if kind is None:
         raise InputError(f"expected one of {', '.join(_LISTED)}", "list")
     check_known("kind", kind, _LISTED, "list")
+    if kind != "memories" and (status or year is not None):
+        raise InputError(f"expected no --status and no --year: {kind} have none", f"list {kind}")
     if kind == "campaigns":
         answer, tables = _campaigns(show_all, folder)
     elif show_all or folder is not None:
         raise InputError(f"expected no --all and no --folder: {kind} have none", f"list {kind}")
+    elif kind == "memories":
+        answer, tables = _memories(None, [each.value for each in status or ()], year)
     else:
         answer, tables = KINDS[kind](None)
     report(as_json, lambda: answer, tables)
@@ -135,13 +157,14 @@ def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
     return records
 
 
-def _memories(name: str | None) -> Report:
+def _memories(name: str | None, status: Sequence[str] = (), year: int | None = None) -> Report:
     from codesign.answers.library import TechnologiesAnswer, TechnologyAnswer
-    from codesign.models.memtech import load_technology
+    from codesign.models.memtech import TechnologyLibrary, load_technology
     from codesign.report import library_tables as tables
 
     if name is None:
-        technologies = _usable("memtech", load_technology)
+        library = TechnologyLibrary(_usable("memtech", load_technology))
+        technologies = dict(library.filtered(status, year))
         answer = TechnologiesAnswer(technologies=technologies)
         return answer, lambda: [tables.technologies_table(technologies)]
     technology = load_technology(name)

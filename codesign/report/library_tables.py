@@ -36,8 +36,12 @@ _TECHNOLOGY_COLUMNS = {
     "write_energy": "pJ/bit",
 }
 """The units in which technologies are compared, those of MemExplorer's Table 1."""
-_ACCOUNT_UNITS = {"price": "USD/GB", "interface_area": "mm^2", "embodied_carbon": "g/GB"}
-"""Fields of a technology that costs and area need, where its file states them."""
+_OPTIONAL_UNITS = {
+    "streamed_efficiency": "1", "paged_efficiency": "1",
+    "gathered_efficiency": "1", "written_efficiency": "1",
+    "price": "USD/GB", "interface_area": "mm^2", "embodied_carbon": "g/GB",
+}  # fmt: skip
+"""Units of what a technology's file may leave out."""
 _SHORT = {
     "shoreline": "edge",
     "background_power": "idle",
@@ -52,14 +56,15 @@ def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
     headers = {
         name: f"{_SHORT.get(name, name)} {unit}" for name, unit in _TECHNOLOGY_COLUMNS.items()
     }
-    columns = ["name", "one", *headers.values()]
+    columns = ["name", "one", "status", *headers.values()]
     table = plain_table("Memory technologies: typical values of one", columns, headers.values())
     for name, technology in library.items():
         cells = [
             _in_unit(getattr(technology, attribute).typical, unit)
             for attribute, unit in _TECHNOLOGY_COLUMNS.items()
         ]
-        table.add_row(name, technology.unit, *cells)
+        years = f" {technology.available}" if technology.available else ""
+        table.add_row(name, technology.unit, f"{technology.status or ''}{years}", *cells)
     return table
 
 
@@ -70,7 +75,7 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         ["", "low", "typical", "high", "unit", "source"],
         ["low", "typical", "high"],
     )
-    for name, unit in (_TECHNOLOGY_COLUMNS | _ACCOUNT_UNITS).items():
+    for name, unit in (_TECHNOLOGY_COLUMNS | _OPTIONAL_UNITS).items():
         values = getattr(technology, name)
         if values is None:
             continue

@@ -477,9 +477,9 @@ def located_error(error: UnusableValueError, space: DesignSpace) -> InputError:
 
 
 def _without_unused(described: Any, space: str) -> Any:
-    """Description of an evaluator without the off-chip memories that its space never names.
+    """Provenance of an evaluator without off-chip memories and banks that its space never names.
 
-    So a new file in the library changes no problem but those that may use it.
+    Adding a memory file does not change problems that cannot use it.
     """
     if not isinstance(described, Mapping):
         return described
@@ -487,7 +487,8 @@ def _without_unused(described: Any, space: str) -> Any:
         key: {
             name: item
             for name, item in value.items()
-            if item.get("place") != "off-chip" or json.dumps(name) in space
+            if (item.get("place") != "off-chip" and item.get("unit") != "bank")
+            or json.dumps(name) in space
         }
         if key == "memtech"
         else _without_unused(value, space)

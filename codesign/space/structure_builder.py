@@ -223,7 +223,10 @@ class StructureBuilder:
                 continue
             catalog = self.catalogs[parameter.catalog]
             for attribute, unit in catalog.units.items():
-                numbers = [catalog.entries[str(name)][attribute] for name in parameter.values]
+                entries = [catalog.entries[str(name)] for name in parameter.values]
+                if not all(attribute in entry for entry in entries):
+                    continue  # one of them does not state it
+                numbers = [entry[attribute] for entry in entries]
                 key = f"{parameter.name}.{attribute}"
                 self.symbols.add_attribute(key, column, numbers, _coherent(unit))
             for attribute, by_name in catalog.words.items():

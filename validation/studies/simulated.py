@@ -314,7 +314,7 @@ def _compare_array(
     columns = space.columns(design)
     closed_s = _closed(evaluator, columns).times.compute_s[0]
     simulator = evaluator.simulator(columns)
-    clock_hz, tiling = simulator.machine(0).clock_hz, simulator.tiling(0)
+    clock_hz, tiling = float(simulator.designs.accelerators.clock_hz[0]), simulator.tiling(0)
     (choices,) = space.decode(design)
     rows = []
     for operator in np.flatnonzero(evaluator.pass_.table.m_per_request > 0).tolist():
@@ -347,7 +347,7 @@ def _explain(
 ) -> str:
     """The name of the effect without which the simulation comes closest to the closed form."""
     steps = simulator.steps(design, operator)
-    machine = simulator.machine(design)
+    machine = simulator.machine(design, operator)
     n_levels = len(machine.bandwidth_bytes_per_s)
     even = {key: np.full(len(value), value.mean()) for key, value in vars(steps).items()}
     without: dict[str, tuple[Any, SimulatedNpu]] = {

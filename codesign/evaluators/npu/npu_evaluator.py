@@ -74,7 +74,7 @@ POWER_METRICS = frozenset(
 )
 """Metrics that depend on what an operation takes, besides what designs cost."""
 
-_NO_CONSEQUENCE = {"name", "note", "sources", "data_pins"}
+_NO_CONSEQUENCE = {"name", "note", "sources", "data_pins", "status", "available", "date", "edition"}
 """What a technology's file says that changes no metric."""
 
 

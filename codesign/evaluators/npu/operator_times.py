@@ -164,6 +164,7 @@ class Pass:
             n=table.n,
             has_rows=table.m_per_request > 0,
             is_attention=table.is_attention,
+            is_gathered=table.is_routed,
             inputs=table.input_elements_per_request * self.moves_activations,
             outputs=table.output_elements_per_request * self.moves_activations,
             kv_read=table.kv_read_elements_per_request,

@@ -366,6 +366,9 @@ class PreparedDesigns:
             tier_bandwidth_bytes_per_s=tuple(of.reshape(shape) for of in bandwidth),
             tier_latency_s=tuple(of.reshape(shape) for of in levels.latency_s[1:]),
             tier_write_ratio=tuple(of.reshape(shape) for of in levels.write_energy_ratio[1:]),
+            tier_paged=tuple(of.reshape(shape) for of in levels.paged_slowdown[1:]),
+            tier_gathered=tuple(of.reshape(shape) for of in levels.gathered_slowdown[1:]),
+            tier_written=tuple(of.reshape(shape) for of in levels.written_slowdown[1:]),
         )
 
     @cached_property

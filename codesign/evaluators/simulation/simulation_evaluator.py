@@ -106,7 +106,7 @@ class Simulator:
         """Simulates one instance of an operator; design and operator are positions."""
         return simulate(
             self.steps(design, operator),
-            self.machine(design),
+            self.machine(design, operator),
             is_transfer_only,
             keeps_transactions,
         )
@@ -240,8 +240,8 @@ class Simulator:
             is_paced=options.demand == "paced",
         )
 
-    def machine(self, design: int) -> SimulatedNpu:
-        """The array and the memory ports of the design."""
+    def machine(self, design: int, operator: int) -> SimulatedNpu:
+        """The array and the memory ports of the design, as an operator meets them."""
         designs, options = self.designs, self.options
         levels = designs.accelerators.levels
         n_levels = int(levels.exists[:, design].sum())
@@ -260,8 +260,17 @@ class Simulator:
             has_one_port=is_shared,
             is_staged=designs.preparation.modelling.is_staged,
             own=tails - np.concatenate([tails[:, 1:], np.zeros((len(tails), 1))], axis=1),
+            slowdowns=self._slowdowns(design, operator)[:, : n_levels - 1],
             landing_steps=options.landing_steps,
         )
+
+    def _slowdowns(self, design: int, operator: int) -> FloatArray:
+        """(3, t) time of a byte over that of a streamed one: weights, KV cache read, written."""
+        levels = self.designs.accelerators.levels
+        paged, written = levels.paged_slowdown[1:, design], levels.written_slowdown[1:, design]
+        is_gathered = bool(self.pass_.table.is_routed[operator])
+        weights = levels.gathered_slowdown[1:, design] if is_gathered else np.ones_like(paged)
+        return np.stack([weights, paged, written])
 
     def _usable(self, design: int, bandwidth: float, latency: float) -> float:
         """Bandwidth that a tier's port sustains: a request stays for latency and transfer."""

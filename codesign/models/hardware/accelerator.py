@@ -70,7 +70,7 @@ class MemoryLevels:
     bandwidths add (bytes spread over them in proportion to bandwidth).
 
     Attributes:
-        bandwidth_bytes_per_s: Peak bandwidth of the level's one port.
+        bandwidth_bytes_per_s: Bandwidth of the level's one port: of payload, as streams sustain it.
         latency_s: Time from request to first byte; on chip that of the faster of the two memories,
             which serves it.
         background_watts: Power whether the level is used or not.
@@ -90,6 +90,9 @@ class MemoryLevels:
         packaged_units: Memories on that interposer.
         wear_per_byte: Part of the level's life that one written byte takes; 0: it does not wear.
         embodied_kgco2e: CO2 equivalents from making the memories; NaN where unknown, 0 on chip.
+        paged_slowdown: Time of a byte of a page over that of a streamed one.
+        gathered_slowdown: Time of a byte that is gathered over that of a streamed one.
+        written_slowdown: Time of a byte written over that of a streamed one.
     """
 
     capacity_bytes: FloatArray
@@ -108,6 +111,9 @@ class MemoryLevels:
     packaged_units: FloatArray
     wear_per_byte: FloatArray
     embodied_kgco2e: FloatArray
+    paged_slowdown: FloatArray
+    gathered_slowdown: FloatArray
+    written_slowdown: FloatArray
 
     @property
     def die_edge_m(self) -> FloatArray:
@@ -212,6 +218,9 @@ class _GatheredLevels(MemoryLevels):
     packaged_units = _Gathered()
     wear_per_byte = _Gathered()
     embodied_kgco2e = _Gathered()
+    paged_slowdown = _Gathered()
+    gathered_slowdown = _Gathered()
+    written_slowdown = _Gathered()
 
     def __init__(self, table: FloatArray, kinds: IntArray) -> None:
         vars(self).update(_table=table, _kinds=kinds)
@@ -501,7 +510,7 @@ def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     read, write = read / total, write / total
     return (
         capacity, bandwidth, latency, background, read, write, read * bandwidth,
-        _ratio(write, read), *[np.zeros(shape)] * (len(_PROPERTIES) - 8),
+        _ratio(write, read), *[np.zeros(shape)] * (len(_PROPERTIES) - 11), *[np.ones(shape)] * 3,
     )  # fmt: skip
 
 
@@ -514,18 +523,23 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
     uncharged = np.where(bank.is_of(uncharged_family), edge, 0.0)
     package_area = bank.owned("package_area", absent=0.0) * 1e6
     written = capacity * bank.per_unit("endurance")  # bytes until it is worn out
+    streamed = np.nan_to_num(bank.per_unit("streamed_efficiency"), nan=1.0)
+    slowdowns = [
+        _ratio(streamed, np.nan_to_num(bank.per_unit(f"{pattern}_efficiency"), nan=1.0))
+        for pattern in ("paged", "gathered", "written")
+    ]
     return (
-        capacity, bandwidth, bank.per_unit("latency"), background, read, write, read * bandwidth,
+        capacity, bandwidth * streamed, bank.per_unit("latency"), background,
+        read, write, read * bandwidth,
         _ratio(write, read), edge - uncharged, uncharged,
         bank.owned("price") * bank.per_unit("capacity"),
         bank.owned("interface_area") * 1e6, package_area,
         np.where(package_area > 0, bank.counts, 0.0),
         np.divide(1.0, written, out=np.zeros_like(written), where=written > 0),
-        bank.owned("embodied_carbon") * bank.per_unit("capacity"),
+        bank.owned("embodied_carbon") * bank.per_unit("capacity"), *slowdowns,
     )  # fmt: skip
 
 
-def _ratio(write_energy: FloatArray, read_energy: FloatArray) -> FloatArray:
-    return np.divide(
-        write_energy, read_energy, out=np.ones_like(read_energy), where=read_energy > 0
-    )
+def _ratio(value: FloatArray, reference: FloatArray) -> FloatArray:
+    """One value over another; 1 where the other is 0."""
+    return np.divide(value, reference, out=np.ones_like(reference), where=reference > 0)

@@ -9,12 +9,12 @@ bandwidth, die edge, background power per capacity and energy per bit read and w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from codesign.base.errors import KeyedValueError, as_value_error
-from codesign.base.schema import Record
+from codesign.base.schema import Record, unstored_at
 from codesign.base.units import parse_quantity
 
 Level: TypeAlias = Literal["low", "typical", "high"]
@@ -71,7 +71,15 @@ NUMBERS = (
     "write_energy",
 )
 """The quantities of a technology; each needs a source."""
-MORE_IS_BETTER = frozenset({"capacity", "bandwidth", "endurance"})
+EFFICIENCIES = (
+    "streamed_efficiency",
+    "paged_efficiency",
+    "gathered_efficiency",
+    "written_efficiency",
+)
+"""Sustained shares of the bandwidth by access pattern; each may be left out, and needs a source if
+it is not."""
+MORE_IS_BETTER = frozenset({"capacity", "bandwidth", "endurance", *EFFICIENCIES})
 """Quantities whose good end is the larger one; of all others it is the smaller one."""
 ACCESS_ENERGIES = ("read_energy", "write_energy")
 """Quantities that are high or low together."""
@@ -90,14 +98,31 @@ class MemoryTechnology(Record):
     family: str = ""
     """Kind of memory, such as HBM: spaces say of a whole family that its edge is not charged."""
     place: Literal["on-chip", "off-chip"]
-    unit: Literal["die", "layer", "stack", "package", "chip", "device"]
+    unit: Literal["die", "bank", "layer", "stack", "package", "chip", "device"]
     """What one unit of the technology is."""
     latency: Annotated[Range, ranged("ns")]
     """Seconds from request to first byte."""
     capacity: Annotated[Range, ranged("GB")]
     """Capacity of one unit, bytes."""
     bandwidth: Annotated[Range, ranged("GB/s")]
-    """Peak bytes per second of its one port."""
+    """Peak bytes of payload per second of its one port, after metadata, ECC and refresh."""
+    streamed_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    """Sustained share of the bandwidth where long rows are read in order, as weights are."""
+    paged_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    """Sustained share where pages are read in any order, as those of a KV cache are."""
+    gathered_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    """Sustained share where short rows are gathered, as of experts that few tokens take."""
+    written_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    """Sustained share of writes."""
+    status: Literal["ships", "samples", "announced", "target"] | None = None
+    """How far the technology is: sold, sampled to customers, announced, or a target of its maker.
+    None: an edition of a paper, or a planned memory of one's own."""
+    available: Annotated[int, Field(ge=2000, le=2100)] | None = None
+    """Year in which a product with it can be bought."""
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")] | None = None
+    """Year and month for which the numbers hold."""
+    edition: str = ""
+    """Publication whose numbers these are, kept as it printed them."""
     data_pins: Annotated[int, Field(gt=0)] | None = None
     """Signals that carry data, of one unit; no metric depends on them. None: nobody states them."""
     shoreline: Annotated[Range, ranged("mm")] = Range(low=0, typical=0, high=0)
@@ -142,11 +167,25 @@ class MemoryTechnology(Record):
                 "an off-chip memory needs the shoreline of its interface, 0 mm if it takes no edge"
             )
         needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
-        optional = (*ACCOUNT_NUMBERS, "data_pins")
+        optional = (*ACCOUNT_NUMBERS, *EFFICIENCIES, "data_pins", "status", "available")
         needed += [number for number in optional if getattr(self, number) is not None]
         missing = [number for number in needed if not self.sources.get(number, "").strip()]
         if missing:
             raise KeyedValueError(
                 "sources", f"every number needs a source; missing for {', '.join(missing)}"
             )
+        self._check_efficiencies()
         return self
+
+    def _check_efficiencies(self) -> None:
+        """Refuse a share above 1, and a pattern that is faster than a stream."""
+        stream = self.streamed_efficiency
+        for number in EFFICIENCIES:
+            share: Range | None = getattr(self, number)
+            if share is None:
+                continue
+            if stream is None:
+                raise ValueError(f"{number} needs streamed_efficiency")
+            ends = [(share.value_at(end), stream.value_at(end)) for end in get_args(Level)]
+            if not all(0 < of_pattern <= of_stream <= 1 for of_pattern, of_stream in ends):
+                raise ValueError(f"0 < {number} <= streamed_efficiency <= 1 must hold")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
 from codesign.base.catalog import Catalog
@@ -68,10 +68,29 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
         """The attributes that expressions of a design space may use."""
         entries = {
             name: {attribute: item.value_at(attribute, self.level) for attribute in _ATTRIBUTES}
+            | ({} if item.available is None else {"available": float(item.available)})
             for name, item in self.items()
         }
-        families = {name: item.family for name, item in self.items()}
-        return Catalog(units=_ATTRIBUTES, entries=entries, words={"family": families})
+        words: dict[str, dict[str, str]] = {
+            "family": {name: item.family for name, item in self.items()},
+            "status": {name: item.status or "" for name, item in self.items()},
+        }
+        return Catalog(units=_ATTRIBUTES | {"available": "1"}, entries=entries, words=words)
+
+    def filtered(self, status: Collection[str], year: int | None) -> TechnologyLibrary:
+        """The technologies of some statuses that can be bought by a year.
+
+        Args:
+            status: Statuses; any if empty.
+            year: Latest year; a technology without a year of its own does not count. None: any.
+        """
+        found = {
+            name: item
+            for name, item in self.items()
+            if (not status or item.status in status)
+            and (year is None or (item.available is not None and item.available <= year))
+        }
+        return TechnologyLibrary(found, self.level)
 
 
 def load_library() -> TechnologyLibrary:

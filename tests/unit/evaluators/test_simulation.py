@@ -47,6 +47,7 @@ def machine(
             has_one_port=False,
             is_staged=True,
             own=np.array([own] * 3),
+            slowdowns=np.ones((3, len(own))),
         ),
         **changes,
     )

@@ -6,13 +6,14 @@ that go in and out are in ``stage_records.py``.
 
 from __future__ import annotations
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import BoolArray, FloatArray
 from codesign.models.hardware.formula_operations import (
     inverse,
     larger,
     place_by_place,
     products,
     smaller,
+    sum_of,
     where,
 )
 from codesign.models.hardware.hierarchy import (
@@ -22,6 +23,7 @@ from codesign.models.hardware.hierarchy import (
 )
 from codesign.models.machines.npu.calibrated import calibrated_cost
 from codesign.models.machines.npu.placement import (
+    ALL,
     Levels,
     Tails,
     Three,
@@ -29,7 +31,6 @@ from codesign.models.machines.npu.placement import (
     Two,
     balanced_tails,
     on_chip_bytes,
-    own_parts,
     tier_shares,
     tier_tails,
 )
@@ -169,7 +170,7 @@ def operator_cost(
         return calibrated_cost(operator, shape, placed, weight_bytes, modelling)
     moved = _moved_bytes(operator, shape, placed, weight_bytes)
     tile = _tile_bytes(operator, shape, placed.design, weight_bytes)
-    return moved, _operator_times(shape, placed, moved, tile, modelling)
+    return moved, _operator_times(operator, shape, placed, moved, tile, modelling)
 
 
 def _moved_bytes(
@@ -206,14 +207,19 @@ def _moved_bytes(
 
 
 def _operator_times(
-    shape: Shape, placed: PlacedDesign, moved: Moved, tile: FloatArray, modelling: Modelling
+    operator: StageOperator,
+    shape: Shape,
+    placed: PlacedDesign,
+    moved: Moved,
+    tile: FloatArray,
+    modelling: Modelling,
 ) -> PassTimes:
     design, port = placed.design, placed.on_chip_byte_s
     compute = shape.cycles * placed.cycle_s
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
-    matrix, vector = _stream_times(placed, moved, tile, modelling)
+    matrix, vector = _stream_times(operator, placed, moved, tile, modelling)
     transfer = larger(matrix, vector)
     # The first chunk is no larger than all that comes.
     near_fill = design.on_chip_latency_s + smaller(tile, moved.array_reads) * port
@@ -235,19 +241,38 @@ def _tile_bytes(
 
 
 def _stream_times(
-    placed: PlacedDesign, moved: Moved, tile: FloatArray, modelling: Modelling
+    operator: StageOperator,
+    placed: PlacedDesign,
+    moved: Moved,
+    tile: FloatArray,
+    modelling: Modelling,
 ) -> Two:
-    """Time of the matrix stream and of the vector stream; of both as one, then of nothing."""
-    kv = moved.kv_reads + moved.kv_writes
-    activations = moved.activation_reads + moved.activation_writes
-    vector = (activations, *products(placed.activation_tails, activations))
+    """Time of the matrix stream and of the vector stream; of both as one, then of nothing.
+
+    A byte counts as many streamed ones as take its time in the tier that keeps it.
+    """
+    design = placed.design
+    written = (moved.activation_writes, design.tier_written)
+    vector = _slowed_activations(
+        moved.activation_reads, *written, _parts(placed.activation_tails, modelling)
+    )
     matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
     # Streams without shares of their own are one stream.
-    is_shared = placed.design.is_shared
+    is_shared = design.is_shared
     joined, apart = where(is_shared, 1.0, 0.0), where(is_shared, 0.0, 1.0)
-    weights = moved.weight_reads
-    deeper = _joined(weights, placed.weight_tails, kv, placed.kv_tails, vector[1:], joined)
-    matrix = (weights + kv + vector[0] * joined, *deeper)
+    matrix = _joined(
+        moved.weight_reads,
+        operator.is_gathered,
+        design.tier_gathered,
+        _parts(placed.weight_tails, modelling),
+        moved.kv_reads,
+        design.tier_paged,
+        moved.kv_writes,
+        design.tier_written,
+        _parts(placed.kv_tails, modelling),
+        vector,
+        joined,
+    )
     vector = products(vector, apart)
     matrix_reads, vector_reads = matrix_reads + vector_reads * joined, vector_reads * apart
     return (
@@ -256,35 +281,60 @@ def _stream_times(
     )
 
 
+def _parts(tails: Tails, modelling: Modelling) -> Tiers:
+    """Share of some bytes that crosses from each tier, staged, or that each tier keeps."""
+    return (ALL, *tails) if modelling.is_staged else tier_shares(tails)
+
+
+@place_by_place
+def _slowed_activations(
+    reads: FloatArray, writes: FloatArray, written: FloatArray, part: FloatArray
+) -> FloatArray:
+    """Bytes of the vector stream in a tier."""
+    return (reads + writes * written) * part
+
+
 @place_by_place
 def _joined(
     weights: FloatArray,
-    weight_tail: FloatArray,
-    kv: FloatArray,
-    kv_tail: FloatArray,
+    is_gathered: BoolArray,
+    gathered: FloatArray,
+    weight_part: FloatArray,
+    kv_reads: FloatArray,
+    paged: FloatArray,
+    kv_writes: FloatArray,
+    written: FloatArray,
+    kv_part: FloatArray,
     activations: FloatArray,
     joined: FloatArray,
 ) -> FloatArray:
-    """Bytes of the matrix stream that cross from a deeper tier."""
-    return weights * weight_tail + kv * kv_tail + activations * joined
+    """Bytes of the matrix stream in a tier."""
+    of_weights = weights * where(is_gathered, gathered, 1.0) * weight_part
+    return of_weights + (kv_reads * paged + kv_writes * written) * kv_part + activations * joined
 
 
 def stream_time_s(
     placed: PlacedDesign,
-    crossing: Tiers,
+    parts: Tiers,
     reads: FloatArray,
     seconds_per_byte: Tiers,
     tile: FloatArray,
     modelling: Modelling,
 ) -> FloatArray:
-    """Time of one stream through the tiers and into on-chip memory; 0 without any bytes."""
+    """Time of one stream through the tiers and into on-chip memory; 0 without any bytes.
+
+    Args:
+        parts: Bytes that cross from each tier, staged, or that each tier keeps.
+    """
     design = placed.design
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)
     latency = products(design.tier_latency_s, waits)
     if modelling.is_staged:
-        time = staged_time_s_at(crossing, seconds_per_byte, latency, tile)
+        time = staged_time_s_at(parts, seconds_per_byte, latency, tile)
+        landed = parts[0]
     else:
-        time = parallel_time_s_at(own_parts(crossing), seconds_per_byte, latency)
-    landing = smaller(tile, crossing[0]) * placed.on_chip_byte_s
+        time = parallel_time_s_at(parts, seconds_per_byte, latency)
+        landed = sum_of(parts)
+    landing = smaller(tile, landed) * placed.on_chip_byte_s
     return time + landing + design.on_chip_latency_s * waits

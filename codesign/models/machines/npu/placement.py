@@ -47,7 +47,8 @@ Tails: TypeAlias = tuple[FloatArray, ...]
 _ACTIVATION, _KV, _WEIGHT, _EQUAL, WRITTEN = range(len(PRIORITIES))
 _TINY = float(np.finfo(float).tiny)
 # Any, as NumPy and the compiled loop take a number where the formulas say an array.
-_ALL: Any = np.float64(1.0)
+ALL: Any = np.float64(1.0)
+"""All of some bytes, as a share."""
 
 
 def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
@@ -240,4 +241,4 @@ def own_parts(crossing: Tiers) -> Tiers:
 
 def tier_shares(tails: Tails) -> Tiers:
     """Share of some bytes that lives in each tier."""
-    return own_parts((_ALL, *tails))
+    return own_parts((ALL, *tails))

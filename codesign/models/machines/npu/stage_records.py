@@ -42,6 +42,7 @@ class StageOperator(NamedTuple):
         n: Columns of a product.
         has_rows: Whether it is a product at all.
         is_attention: Whether each request multiplies with its own keys or values.
+        is_gathered: Whether a token uses some of the weight matrices and not others.
         inputs: Activations that it moves in, elements.
         outputs: Activations that it moves out, elements.
         kv_read: Elements read from the KV cache.
@@ -62,6 +63,7 @@ class StageOperator(NamedTuple):
     n: FloatArray
     has_rows: BoolArray
     is_attention: BoolArray
+    is_gathered: BoolArray
     inputs: FloatArray
     outputs: FloatArray
     kv_read: FloatArray
@@ -126,6 +128,9 @@ class StageDesign(NamedTuple):
         on_chip_write_ratio: Energy of a byte written over that of one read.
         tier_capacity_bytes: Of each tier, in the order of their use; likewise the others.
         tier_write_ratio: Energy of a byte written over that of one read.
+        tier_paged: Time of a byte of the KV cache read over that of a streamed one.
+        tier_gathered: The same of a weight of an expert that a token may not take.
+        tier_written: The same of a byte written.
     """
 
     weight_bytes: FloatArray
@@ -151,6 +156,9 @@ class StageDesign(NamedTuple):
     tier_bandwidth_bytes_per_s: Tiers
     tier_latency_s: Tiers
     tier_write_ratio: Tiers
+    tier_paged: Tiers
+    tier_gathered: Tiers
+    tier_written: Tiers
 
 
 class PlacedDesign(NamedTuple):

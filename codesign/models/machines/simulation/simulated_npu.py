@@ -45,6 +45,8 @@ class SimulatedNpu:
         has_one_port: Whether the two streams take turns at a tier's port, or have one each.
         is_staged: Whether bytes pass every level above their own.
         own: Share of the off-chip activations, KV cache and weights that lives in each tier.
+        slowdowns: (3, t) time of a byte in each tier over that of a streamed one: weights, KV cache
+            read, anything written.
         landing_steps: Steps that a landing buffer holds.
     """
 
@@ -55,6 +57,7 @@ class SimulatedNpu:
     has_one_port: bool
     is_staged: bool
     own: FloatArray
+    slowdowns: FloatArray
     landing_steps: int = 2
 
 
@@ -142,6 +145,10 @@ class _TransactionBuilder:
             np.outer(own[2], steps.weight_reads) + np.outer(own[1], steps.kv_reads),
             np.outer(own[0], steps.activation_reads),
         ]
+        weights, kv = float(steps.weight_reads.sum()), float(steps.kv_reads.sum())
+        mean = machine.slowdowns[:2].T @ np.array([weights, kv]) / max(weights + kv, 1e-300)
+        self.read_slowdown = [np.maximum(mean, 1.0).tolist(), [1.0] * len(mean)]
+        self.write_slowdown = machine.slowdowns[2].tolist()
         self.down = [
             np.outer(own[1], steps.kv_writes),
             np.outer(own[0], steps.activation_writes),
@@ -205,7 +212,8 @@ class _TransactionBuilder:
         level = chain.tier
         for position, above in enumerate([*stops, 0]):
             after += self._room(step, chain, position, above, takers)
-            read = self._move(level, stream, size, False, after, earliest)
+            slowdown = self.read_slowdown[stream][level - 1] if level == chain.tier else 1.0
+            read = self._move(level, stream, size, False, after, earliest, slowdown)
             if position:
                 hops.append(read)
             landing = self._move(above, stream, size, True, [(read, 0.0)])
@@ -283,7 +291,8 @@ class _TransactionBuilder:
                     hops.append(read)
                 else:
                     left.append(read)
-                write = self._move(below, chain.stream, size, True, [(read, 0.0)])
+                slowdown = self.write_slowdown[below - 1] if below == chain.tier else 1.0
+                write = self._move(below, chain.stream, size, True, [(read, 0.0)], 0.0, slowdown)
                 after, level = [(write, 0.0)], below
             hops.append(write)
             self.crossings.append(write)
@@ -303,13 +312,14 @@ class _TransactionBuilder:
         is_write: bool,
         after: list[tuple[int, float]],
         earliest: float = 0.0,
+        slowdown: float = 1.0,
     ) -> int:
         if level == 0:
             resource = ON_CHIP
         else:
             apart = 0 if self.machine.has_one_port else stream
             resource = _FIRST_TIER + len(STREAMS) * (level - 1) + apart
-        duration = size / self._rate(level, stream)
+        duration = size / self._rate(level, stream) * slowdown
         name = f"{STREAMS[stream]} {'write' if is_write else 'read'}"
         return self._add(resource, duration, after, level, is_write, size, name, earliest)
 

@@ -67,7 +67,8 @@ def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
     hardware = design.working.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
-    lane_joules = design.silicon.constants.lane_energy_joules
+    energies = design.silicon.constants.operation_energies
+    lane_joules = energies.lane_joules * float(energies.at_clock(hardware.clock_hz)[0])
     ported, joules = _vector_operands(design)
     lanes_s = lane_cycles * batch / lanes_per_s
     port_s = ported / float(hardware.levels.bandwidth_bytes_per_s[0, 0])
@@ -126,7 +127,8 @@ def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
     joules = joules + writes * levels.write_energy_joules_per_byte[0, 0]
     activations = (operands.reads + operands.writes) * float(design.working.activation_bytes[0])
     buffered = batch * (activations + 4.0 * operands.scores * SCORE_BYTES)
-    byte_joules = design.silicon.constants.score_buffer_joules_per_byte
+    energies = design.silicon.constants.operation_energies
+    byte_joules = energies.score_buffer_joules_per_byte * energies.at_clock(hardware.clock_hz)[0]
     return reads + writes, joules + buffered * byte_joules * hardware.scores_are_local[0]
 
 

@@ -184,12 +184,13 @@ class DesignMetrics:
     @cached_property
     def vector_joules(self) -> FloatArray:
         """Energy of the vector unit and of its buffer in one pass, without the buffer's leakage."""
-        constants, requests = self.silicon.constants, self.requests_in_pass
+        energies, requests = self.silicon.constants.operation_energies, self.requests_in_pass
         buffered = self.pass_.score_buffer_bytes(requests, self._activation_bytes)
         buffered = buffered * self._hardware.scores_are_local
         operations = self.pass_.vector_operations(requests)
-        joules = operations * constants.lane_energy_joules
-        return joules + buffered * constants.score_buffer_joules_per_byte
+        joules = operations * energies.lane_joules
+        joules = joules + buffered * energies.score_buffer_joules_per_byte
+        return joules * energies.at_clock(self._hardware.clock_hz)
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""

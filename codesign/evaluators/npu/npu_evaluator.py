@@ -36,11 +36,11 @@ from codesign.evaluators.npu.npu_features import BOUNDED, BOUNDED_ALIKE, feature
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
+from codesign.evaluators.npu.variants import OPTION_PARAMETERS, Stated, has_variants, variants
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
-from codesign.models.accounts.account_constants import ENERGIES, constant_ranges
+from codesign.models.accounts.account_constants import POWER_CONSTANTS, constant_ranges
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import SINGLE, Parallelism, model_part
-from codesign.models.deployments.grouping import groups, has_degrees
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
 from codesign.models.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.models.memtech import MemoryTechnology, Range, load_library
@@ -95,7 +95,7 @@ class NpuEvaluator(PhaseMachine):
     options: NpuOptions
 
     required_parameters = REQUIRED_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES}
-    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *REPLICA_DEGREES}
+    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *REPLICA_DEGREES, *OPTION_PARAMETERS}
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class NpuEvaluator(PhaseMachine):
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
         """(n,) what no completion of a design beats (see ``best_case.py``)."""
-        if has_degrees(designs):
+        if has_variants(designs):
             return self._by_group(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
             )
@@ -176,7 +176,7 @@ class NpuEvaluator(PhaseMachine):
 
     def _prepare_models(self) -> None:
         """Build what depends on technologies and limits."""
-        self._deployed: dict[Parallelism, NpuEvaluator] = {}
+        self._deployed: dict[tuple[Parallelism, Stated], NpuEvaluator] = {}
         self.preparation = Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )
@@ -198,7 +198,7 @@ class NpuEvaluator(PhaseMachine):
         """Of the constants that these metrics depend on, without those that the options state."""
         ranges = constant_ranges(self.options.process)
         if not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
-            names = ENERGIES if set(metrics) & POWER_METRICS else ()
+            names = POWER_CONSTANTS if set(metrics) & POWER_METRICS else ()
             ranges = {name: ranges[name] for name in names}
         return {
             name: Range(low=item.low, typical=item.typical, high=item.high)
@@ -270,14 +270,14 @@ class NpuEvaluator(PhaseMachine):
 
         With degrees of parallelism also ``devices``: more of them than heads, layers or experts.
         """
-        if has_degrees(designs):
+        if has_variants(designs):
             return self._by_group(designs, NpuEvaluator._violations_of_group)
         return self.preparation.prepared(designs).violations
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         declared = [metric.name for metric in self.metrics]
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
-        if has_degrees(designs):
+        if has_variants(designs):
             return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])
         of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
@@ -320,9 +320,9 @@ class NpuEvaluator(PhaseMachine):
     def explain(self, designs: Columns) -> Explanation:
         of_formats = {} if self._accuracy is None else self._accuracy.declared
         names = [item.name for item in self.metrics if item.name not in of_formats]
-        if has_degrees(designs):
-            ((parallelism, _, columns),) = groups(designs)
-            group = self.of(parallelism)
+        if has_variants(designs):
+            ((parallelism, stated, _, columns),) = variants(designs)
+            group = self.of(parallelism, stated)
             explanation = group.explain(columns)
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
@@ -339,7 +339,7 @@ class NpuEvaluator(PhaseMachine):
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
-        if has_degrees(designs):
+        if has_variants(designs):
             return self._by_group(designs, NpuEvaluator.features)
         prepared = self.preparation.prepared(designs)
         energies = account_constants(self.options).operation_energies
@@ -349,7 +349,7 @@ class NpuEvaluator(PhaseMachine):
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
         """(n,) what designs cannot beat, of the metrics that have a bound: near what they have."""
-        if has_degrees(designs):
+        if has_variants(designs):
             return self._by_group(designs, lambda group, columns: group.predict(columns, metrics))
         names = [name for name in metrics if name not in BOUNDED_ALIKE]
         longest_pass_s = self._choice.longest_pass_s
@@ -365,15 +365,20 @@ class NpuEvaluator(PhaseMachine):
         """Excess of devices over the heads, layers or experts that they divide; relative."""
         return self.part.excess(self.workload.language_model)
 
-    def of(self, parallelism: Parallelism) -> NpuEvaluator:
-        """The evaluator of devices that serve the model together; ``self`` for one alone."""
-        if parallelism == self.part.parallelism:
+    def of(self, parallelism: Parallelism, stated: Stated = ()) -> NpuEvaluator:
+        """The evaluator of devices that serve the model together, with the options that they state.
+
+        ``self`` for one device alone that states none.
+        """
+        if parallelism == self.part.parallelism and not stated:
             return self
-        if parallelism not in self._deployed:
+        key = parallelism, stated
+        if key not in self._deployed:
             evaluator = copy.copy(self)
+            evaluator.options = self.options.model_copy(update=dict(stated))
             evaluator._spread_over(parallelism)
-            self._deployed[parallelism] = evaluator
-        return self._deployed[parallelism]
+            self._deployed[key] = evaluator
+        return self._deployed[key]
 
     def _by_group(
         self,
@@ -383,8 +388,8 @@ class NpuEvaluator(PhaseMachine):
         """(n,) by name what a function has for the designs of each group."""
         n = len(designs["pe_array"])
         values: dict[str, FloatArray] = {}
-        for parallelism, positions, columns in groups(designs):
-            for name, of_group in function(self.of(parallelism), columns).items():
+        for parallelism, stated, positions, columns in variants(designs):
+            for name, of_group in function(self.of(parallelism, stated), columns).items():
                 values.setdefault(name, np.empty(n))[positions] = of_group
         return values
 

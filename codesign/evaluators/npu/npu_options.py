@@ -135,8 +135,8 @@ class NpuOptions(AccuracyOptions):
     """Rent of one device, USD; adds the metric ``usd_per_million_tokens``."""
 
     process: Process = "n7"
-    """Process of compute dies and stacked SRAM, for what a design costs; the energies of the model
-    are of 7 nm."""
+    """Process of compute dies and on-chip memory: area, price, and energies over those of 7 nm. A
+    space with the parameter ``process`` decides it."""
     cooling: Cooling = "liquid"
     """What carries the heat away: ``air`` or ``liquid``."""
     units_made: Annotated[float | None, Field(gt=0)] = None

@@ -146,9 +146,7 @@ class PassBounds:
         self._largest_activations = preparation.largest_activations
         self._options = options
         self._link = link_time(preparation.part, options)
-        constants = account_constants(options)
-        self._lane_joules = constants.lane_energy_joules
-        self._buffer_joules = constants.score_buffer_joules_per_byte
+        self._energies = account_constants(options).operation_energies
         self._totals: dict[tuple[float | bool, ...], _Totals] = {}
 
     def least(
@@ -189,9 +187,13 @@ class PassBounds:
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
         active_s = totals.active_cycles / hardware.clock_hz
-        energy = energy + active_s * case.array_watts + operations * self._lane_joules
+        energy = energy + active_s * case.array_watts
         buffered = self._pass.score_buffer_bytes(requests, case.activation_bytes)
-        energy = energy + buffered * hardware.scores_are_local * self._buffer_joules
+        buffered = buffered * hardware.scores_are_local
+        energies = self._energies
+        vector_joules = operations * energies.lane_joules
+        vector_joules = vector_joules + buffered * energies.score_buffer_joules_per_byte
+        energy = energy + vector_joules * energies.at_clock(hardware.clock_hz)
         sent = self._link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
         at_rest = hardware.background_watts * self._part.n_devices

@@ -20,7 +20,12 @@ from codesign.base.columns import (
     taken,
 )
 from codesign.evaluators.npu.format_widths import meaning
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, modelling_of
+from codesign.evaluators.npu.npu_options import (
+    MATRIX_SHARE,
+    NpuOptions,
+    account_constants,
+    modelling_of,
+)
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.deployments import ModelPart
@@ -73,7 +78,10 @@ class Preparation:
         self.modelling = modelling_of(options, workload.phase)
         self.convention = workload.format_convention
         self.units = UnitTables(
-            library, options.technology_level, options.score_path or "uncharged"
+            library,
+            options.technology_level,
+            options.score_path or "uncharged",
+            account_constants(options).logic_energy_scale,
         )
         self.largest_activations = largest_activations
 

@@ -29,8 +29,8 @@ from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES, PreparedDesigns
+from codesign.evaluators.npu.variants import variants
 from codesign.evaluators.phase_machine import PhaseMachine
-from codesign.models.deployments.grouping import groups
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.machines.npu.stage_records import PassTimes, PassTotals
 from codesign.models.machines.simulation.simulated_npu import (
@@ -511,8 +511,8 @@ class SimulationEvaluator(PhaseMachine):
     def _results(self, designs: Columns) -> SimulatedMetrics:
         """The metrics of one design."""
         _check_formats(designs)
-        ((parallelism, _, columns),) = groups(designs)
-        analytical = self.analytical.of(parallelism)
+        ((parallelism, stated, _, columns),) = variants(designs)
+        analytical = self.analytical.of(parallelism, stated)
         chosen = analytical.choose(columns)
         simulator = Simulator(chosen.working, analytical.pass_, self.options)
         return SimulatedMetrics(simulator, chosen)

@@ -22,7 +22,7 @@ from codesign.base.units import parse_quantity, parse_unit
 from codesign.models.hardware.power import OperationEnergies
 from codesign.models.memtech import Level, Range
 
-Process: TypeAlias = Literal["n7", "n5", "n3e"]
+Process: TypeAlias = Literal["n7", "n5", "n3e", "n2"]
 PROCESSES: tuple[Process, ...] = get_args(Process)
 """Processes of compute dies and SRAM layers, as TSMC calls them."""
 
@@ -51,6 +51,8 @@ class Constants:
     defects_per_cm2: float = _number()
     design_usd: float = _number("USD")
     """Once for a chip: design, masks, verification."""
+    logic_energy_scale: float = _number()
+    """Energy of an operation and of on-chip memory, and its leakage, over that of 7 nm."""
     fab_kgco2e_per_cm2: float = _number()
     """Gases, materials and energy of the fab, for a cm2 of wafer."""
     transistors_per_bit_product: float = _number()
@@ -124,16 +126,27 @@ class Constants:
     score_buffer_joules_per_byte: float = _number("J")
     """A byte read from the buffer between array and vector unit, or written to it, 7 nm."""
 
+    voltage_exponent: float = _number()
+    """Relative change of the supply voltage for one of the clock, around 1 GHz."""
+
     @property
     def operation_energies(self) -> OperationEnergies:
-        """What an operation takes."""
-        return OperationEnergies(*(getattr(self, name) for name in ENERGIES))
+        """Energies of operations in the process."""
+        scale = self.logic_energy_scale
+        return OperationEnergies(
+            self.mac_energy_joules * scale,
+            self.lane_energy_joules * scale,
+            self.score_buffer_joules_per_byte * scale,
+            self.voltage_exponent,
+        )
 
 
 CONSTANTS: tuple[str, ...] = tuple(item.name for item in fields(Constants))
 """The names of all constants."""
 ENERGIES = ("mac_energy_joules", "lane_energy_joules", "score_buffer_joules_per_byte")
-"""Those of an operation, on which more depends than what designs cost."""
+"""Energies of operations at 7 nm and 1 GHz."""
+POWER_CONSTANTS = (*ENERGIES, "logic_energy_scale", "voltage_exponent")
+"""Constants on which power depends, besides what designs cost."""
 _UNITS = {item.name: str(item.metadata["unit"]) for item in fields(Constants)}
 
 

@@ -262,6 +262,10 @@ def in_order(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatc
     return replace(accelerators, levels=accelerators.levels.in_order(order))
 
 
+_SCALED = frozenset({"background_power", "read_energy", "write_energy"})
+"""Quantities of on-chip memory that depend on the process."""
+
+
 class UnitTables:
     """Properties of one unit of each memory technology, looked up once per technology.
 
@@ -271,6 +275,8 @@ class UnitTables:
         library: Memory technologies by name.
         level: Which value of a published range to take.
         score_path: Path of scores in designs that state none.
+        on_chip_energy_scale: Energy and leakage of on-chip memory over those in its files, which
+            are of 7 nm.
     """
 
     def __init__(
@@ -278,8 +284,10 @@ class UnitTables:
         library: Mapping[str, MemoryTechnology],
         level: Level = "typical",
         score_path: ScorePath = "uncharged",
+        on_chip_energy_scale: float = 1.0,
     ) -> None:
         self._library = library
+        self._on_chip_energy_scale = on_chip_energy_scale
         self.score_path = score_path
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
@@ -296,7 +304,10 @@ class UnitTables:
         if known is not None:
             return known
         check_known("memory technology", name, self._library)
-        value = self._library[name].value_at(attribute, self._level)
+        technology = self._library[name]
+        value = technology.value_at(attribute, self._level)
+        if technology.place == "on-chip" and attribute in _SCALED:
+            value *= self._on_chip_energy_scale
         self._known[name, attribute] = value
         return value
 

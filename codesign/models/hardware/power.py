@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.models.hardware.accelerator import AcceleratorBatch
+from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ, AcceleratorBatch
 
 OPERATIONS_PER_LANE = 6.0
 """Operations that a lane of the vector unit does at once: it is a pipeline with a stage for each
@@ -38,11 +38,17 @@ class OperationEnergies:
             control.
         lane_joules: One operation of one lane of the vector unit.
         score_buffer_joules_per_byte: A byte read from the buffer for scores, or written to it.
+        voltage_exponent: Relative change of the supply voltage for one of the clock.
     """
 
     mac_joules: float
     lane_joules: float
     score_buffer_joules_per_byte: float
+    voltage_exponent: float = 0.0
+
+    def at_clock(self, clock_hz: FloatArray) -> FloatArray:
+        """Energy of an operation at a clock over that at 1 GHz: as the square of the voltage."""
+        return np.asarray((clock_hz / DEFAULT_CLOCK_HZ) ** (2.0 * self.voltage_exponent))
 
 
 SCORE_BUFFER_BYTES_PER_LANE = 8.0
@@ -80,7 +86,7 @@ def thermal_design_watts(
         energies: Of an operation.
     """
     levels = accelerators.levels
-    clock = accelerators.clock_hz
+    clock = accelerators.clock_hz * energies.at_clock(accelerators.clock_hz)
     memory = levels.background_watts + levels.peak_read_watts
     mac_joules = mac_energy_joules(first_bits, second_bits, energies)
     array = accelerators.macs_per_cycle * clock * mac_joules * filled_rows

@@ -1,0 +1,57 @@
+"""Designs by the parameters that set an evaluator up: degrees of parallelism and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import Columns, IntArray, taken
+from codesign.base.errors import check_known
+from codesign.models.accounts.account_constants import PROCESSES
+from codesign.models.deployments import Parallelism
+from codesign.models.deployments.grouping import groups, has_degrees
+
+OPTION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "process": PROCESSES,
+    "topology": ("staged", "parallel"),
+}
+"""Options that a space may decide, with their values."""
+Stated: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and values of the options that a design states."""
+
+
+def has_variants(designs: Columns) -> bool:
+    """True if designs state degrees of parallelism or options."""
+    return has_degrees(designs) or any(name in designs for name in OPTION_PARAMETERS)
+
+
+def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, Columns]]:
+    """Groups of designs: degrees, options, (g,) positions, and the columns without either."""
+    names = [name for name in OPTION_PARAMETERS if name in designs]
+    n = len(next(iter(designs.values())))
+    codes = [_codes(designs, name) for name in names] or [np.zeros(n, dtype=np.int64)]
+    present, number = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+    columns = {name: column for name, column in designs.items() if name not in names}
+    for i, values in enumerate(present.tolist()):
+        stated = tuple(
+            (name, OPTION_PARAMETERS[name][code]) for name, code in zip(names, values, strict=False)
+        )
+        positions = np.flatnonzero(number.ravel() == i)
+        alike = taken(columns, positions)
+        if not has_degrees(designs):
+            yield Parallelism(), stated, positions, alike
+            continue
+        for parallelism, within, rest in groups(alike):
+            yield parallelism, stated, positions[within], rest
+
+
+def _codes(designs: Columns, name: str) -> IntArray:
+    known = OPTION_PARAMETERS[name]
+
+    def position(value: str) -> float:
+        check_known(name, value, known)
+        return float(known.index(value))
+
+    return designs[name].lookup(position).astype(np.int64)

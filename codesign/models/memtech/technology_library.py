@@ -84,13 +84,13 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
             status: Statuses; any if empty.
             year: Latest year; a technology without a year of its own does not count. None: any.
         """
-        found = {
+        usable = {
             name: item
             for name, item in self.items()
             if (not status or item.status in status)
             and (year is None or (item.available is not None and item.available <= year))
         }
-        return TechnologyLibrary(found, self.level)
+        return TechnologyLibrary(usable, self.level)
 
 
 def load_library() -> TechnologyLibrary:

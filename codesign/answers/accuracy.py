@@ -110,7 +110,7 @@ class RuleErrors(Entry):
 
 
 class AccuracyAnswer(Answer):
-    """What number formats cost a model in accuracy."""
+    """Cost of number formats in a model's accuracy."""
 
     model: str
     n_parameters: float
@@ -204,7 +204,7 @@ def _log_error(loss_of_rule: float, true_loss: float, measure: Measure) -> float
 
 
 class QuantizeAnswer(Answer, MeasuredTable):
-    """What number formats do to a local model, measured."""
+    """Measured effect of number formats on a local model."""
 
     file: str
     """Path of the table."""

@@ -28,7 +28,7 @@ class Entry(Record):
 
 
 class Answer(Entry):
-    """What a command says; the first line of its docstring is the title of the document."""
+    """Answer of a command; the first line of its docstring is the title of the document."""
 
     schema_name: ClassVar[str]
     """Name of the document, such as ``explain-front`` for ``ExplainFrontAnswer``."""

@@ -61,8 +61,8 @@ class Observation(TypedDict):
     failed: bool
     """True if it has no result."""
     status: StatusWord
-    """Why it has no result: the evaluator gave up, it took too long, its answer is no number, its
-    process died. Otherwise, whether it keeps every limit."""
+    """Cause of a missing result: the evaluator gave up, it took too long, its answer is no number,
+    its process died. Otherwise, ``ok`` if it keeps every limit."""
     reason: str | None
     """Reason of a failure."""
     hypervolume: float | None
@@ -174,7 +174,7 @@ class Provenance(Entry):
 
 
 def _evaluated(results: Results) -> str:
-    """How much of what was asked for the results are; less before a campaign ends."""
+    """Progress of a campaign in words: evaluated designs out of those planned."""
     if results.is_enumerated:
         return "the exact front, by enumeration"
     return f"{len(results.rows):,} of {results.definition.budget * len(results.runs):,}"
@@ -408,7 +408,7 @@ class EnumerateAnswer(Answer, Provenance):
         seconds: float,
         limit: int | None = None,
         tolerance: float = TOLERANCE,
-        kept: KeptFront | None = None,
+        tighter: KeptFront | None = None,
         **fields: Any,
     ) -> Self:
         """An exact front with its provenance, one design per point, and how it was found.
@@ -424,13 +424,13 @@ class EnumerateAnswer(Answer, Provenance):
         """
         folded = folded_front(results, tolerance)
         observed = front_observations(results, folded, limit)
-        if kept is not None:
+        if tighter is not None:
             fields["kept"] = KeptEntry(
-                metrics=list(kept.kept),
-                limitable=[limitable.metric.name for limitable in kept.limitable],
-                n_points=len(kept),
-                n_front_designs=int(kept.front.counts.sum()),
-                n_evaluated=kept.front.n_evaluated,
+                metrics=list(tighter.kept),
+                limitable=[limitable.metric.name for limitable in tighter.limitable],
+                n_points=len(tighter),
+                n_front_designs=int(tighter.front.counts.sum()),
+                n_evaluated=tighter.front.n_evaluated,
             )
         return cls.describe(
             results,

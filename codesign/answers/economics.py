@@ -137,7 +137,7 @@ MARKS = ("fewest_devices", "cheapest", "alpha_optimal", "fastest")
 
 
 class EconomicsAnswer(Answer):
-    """What a token costs against speed."""
+    """Cost of a token against speed."""
 
     model: str
     device: PricedDevice

@@ -134,7 +134,7 @@ class KneeEntry(Entry):
 
 
 class ExplainFrontAnswer(Answer):
-    """What the exact front of a campaign says."""
+    """The exact front of a campaign explained."""
 
     campaign: str
     n_points: int

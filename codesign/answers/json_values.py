@@ -40,10 +40,10 @@ def _container_to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {str(key): to_plain(element) for key, element in value.items()}
     if isinstance(value, Sequence | set | frozenset):
-        items = sorted(value) if isinstance(value, set | frozenset) else value
-        return [to_plain(item) for item in items]
+        elements = sorted(value) if isinstance(value, set | frozenset) else value
+        return [to_plain(element) for element in elements]
     return str(value)
 
 

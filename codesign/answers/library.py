@@ -333,7 +333,7 @@ class SimulatorsAnswer(Answer):
 
 
 class CacheAnswer(Answer):
-    """What the cache of results holds."""
+    """Contents of the cache of results."""
 
     file: Path
     """Path of the cache's file, also before it exists."""

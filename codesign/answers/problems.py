@@ -108,7 +108,7 @@ class ShareEntry(Entry):
 
 
 class ProblemScoreAnswer(Answer, VersionedProblem):
-    """How good a run is on a problem of the public set."""
+    """Score of a run on a problem of the public set."""
 
     evaluations: int
     """Rows of the file."""

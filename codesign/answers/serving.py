@@ -149,7 +149,7 @@ class SizedDevice(Entry):
 
 
 class RequirementsAnswer(Answer, PlatformQuestion):
-    """What a use case needs, and the fewest of each device."""
+    """Needs of a use case, and the fewest of each device."""
 
     users: int | None
     """Users at once; null if requests arrive together."""

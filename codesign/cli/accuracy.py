@@ -1,4 +1,4 @@
-"""What number formats cost in accuracy."""
+"""Cost of number formats in accuracy."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def accuracy(
         choices = (FormatChoice(weights or "bf16", activations, kv_cache, algorithm),)
     elif algorithm != "rtn":
         choices = tuple(
-            FormatChoice(item.weights, item.activations, item.kv_cache, algorithm)
-            for item in choices
+            FormatChoice(choice.weights, choice.activations, choice.kv_cache, algorithm)
+            for choice in choices
         )
     measured = None if table is None else read_measured_table(table)
     n_parameters, vocab_size = _sizes(model)

@@ -279,7 +279,7 @@ _PLAIN_WORDS = {
     r"Input should be greater than": "expected more than",
     r"Input should be less than": "expected less than",
 }
-"""What pydantic says of a flag's value, and our words for it."""
+"""Pydantic's words about a flag's value, and ours."""
 
 
 def _usage_message(error: Exception) -> str:

@@ -65,7 +65,7 @@ RetryFailed: TypeAlias = Annotated[
 
 
 def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
-    """What a file says of the execution, with what flags say in its place.
+    """Execution of a file, overridden by flags.
 
     Args:
         flags: By the file's keys; None: not given.
@@ -81,7 +81,7 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     try:
         return type(execution).model_validate(execution.model_dump() | values)
     except ValidationError as error:
-        lines = [f"--{item['loc'][0]}: {sentence_of(item)}" for item in error.errors()]
+        lines = [f"--{problem['loc'][0]}: {sentence_of(problem)}" for problem in error.errors()]
         raise InputError(lines) from None
 
 
@@ -93,7 +93,7 @@ ShowAll: TypeAlias = Annotated[bool, typer.Option("--all", help="Every design of
 
 
 def limit_of(limit: int | None, show_all: bool) -> int | None:
-    """What ``--limit`` and ``--all`` say together: a number of designs, or None for a selection."""
+    """Number of designs by ``--limit`` and ``--all``, or None for a selection."""
     if show_all and limit is not None:
         raise InputError(f"expected no --limit {limit}: --all shows every design", "--all")
     return sys.maxsize if show_all else limit
@@ -190,12 +190,12 @@ def _report_results(
 
     def tables() -> list[RenderableType]:
         optimizers = [] if results.is_enumerated else [results_report.optimizers_table(results)]
-        parts = spaced(
+        sections = spaced(
             front_lines(front, terminal_width(), limit, tolerance=tolerance),
             [*optimizers, text_line(results_report.reference_text(results))],
             [pairs_table("Written", dict.fromkeys(paths, ""))] if paths else [],
         )
-        return parts + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
+        return sections + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
 
     report(as_json, answer, tables)
     if as_json:  # a table says it below itself

@@ -37,9 +37,10 @@ Report: TypeAlias = "tuple[Answer, Callable[[], Iterable[RenderableType]]]"
 
 
 def list_(
-    kind: Annotated[
+    group: Annotated[
         str | None,
         typer.Argument(
+            metavar="[KIND]",
             help="devices, models, memories, spaces, workloads, metrics, optimizers, evaluators, "
             "problems or campaigns.",
             autocompletion=lambda incomplete: [k for k in _LISTED if k.startswith(incomplete)],
@@ -59,19 +60,19 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns."""
-    if kind is None:
+    if group is None:
         raise InputError(f"expected one of {', '.join(_LISTED)}", "list")
-    check_known("kind", kind, _LISTED, "list")
-    if kind != "memories" and (status or year is not None):
-        raise InputError(f"expected no --status and no --year: {kind} have none", f"list {kind}")
-    if kind == "campaigns":
+    check_known("kind", group, _LISTED, "list")
+    if group != "memories" and (status or year is not None):
+        raise InputError(f"expected no --status and no --year: {group} have none", f"list {group}")
+    if group == "campaigns":
         answer, tables = _campaigns(show_all, folder)
     elif show_all or folder is not None:
-        raise InputError(f"expected no --all and no --folder: {kind} have none", f"list {kind}")
-    elif kind == "memories":
+        raise InputError(f"expected no --all and no --folder: {group} have none", f"list {group}")
+    elif group == "memories":
         answer, tables = _memories(None, [each.value for each in status or ()], year)
     else:
-        answer, tables = KINDS[kind](None)
+        answer, tables = KINDS[group](None)
     report(as_json, lambda: answer, tables)
 
 
@@ -94,8 +95,8 @@ def show(
     *kinds, name = words
     if len(kinds) > 1:
         raise InputError(f"expected [KIND] NAME, got {len(words)} words", "show")
-    for kind in kinds:
-        check_known("kind", kind, KINDS, "show")
+    for group in kinds:
+        check_known("kind", group, KINDS, "show")
     answer, tables = KINDS[kinds[0] if kinds else _kind_of(name)](name)
     report(as_json, lambda: answer, tables)
 
@@ -114,7 +115,7 @@ def _kind_of(name: str) -> str:
         kinds = {"based_on": "spaces", "parameters": "spaces", "peak": "devices"}
         kinds |= {"read_energy": "memories"}
         keys = read_document(path).data.keys()
-        return next((kind for key, kind in kinds.items() if key in keys), "models")
+        return next((group for key, group in kinds.items() if key in keys), "models")
     if path.suffix == ".json":
         return "models"
     from codesign.base import plugins
@@ -134,21 +135,21 @@ def _kind_of(name: str) -> str:
         "evaluators": plugins.names("evaluators"),
         "problems": published(),
     }
-    for kind, known in names.items():
-        if name in known:
-            return kind
+    for group, group_names in names.items():
+        if name in group_names:
+            return group
     try:
         load_device(name)
     except UnknownNameError:
-        every_name = [each for known in names.values() for each in known]
+        every_name = [each for group_names in names.values() for each in group_names]
         raise UnknownNameError("name", name, every_name, "show") from None
     return "devices"
 
 
-def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
+def _usable(group: Kind, load: Callable[[str], T]) -> dict[str, T]:
     """Readable files of a kind by name; stderr gets the mistakes of the others."""
     records = {}
-    for name, path in listed(kind).items():
+    for name, path in listed(group).items():
         try:
             records[name] = load(str(path))
         except InputError as error:

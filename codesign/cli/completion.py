@@ -65,8 +65,8 @@ def designs(incomplete: str) -> list[str]:
     return [name for name in ("knee", "frugal", "fastest", *named) if name.startswith(incomplete)]
 
 
-def _beginning(kind: Kind, incomplete: str) -> list[str]:
-    return [name for name in listed(kind) if name.startswith(incomplete)]
+def _beginning(folder: Kind, incomplete: str) -> list[str]:
+    return [name for name in listed(folder) if name.startswith(incomplete)]
 
 
 def _stems(folder: str, incomplete: str) -> list[str]:

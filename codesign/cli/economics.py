@@ -114,7 +114,7 @@ def economics(
 
 @dataclass(frozen=True)
 class _Study:
-    """What is priced, and by which rules."""
+    """A priced offer and the rules of its prices."""
 
     device: str
     workload: EconomicsWorkload
@@ -150,7 +150,7 @@ class _Study:
         )
 
     def report(self, points: Points, alpha: float) -> EconomicsReport:
-        """What the points say, and what their numbers rest on."""
+        """The report on the points, with the assumptions behind their numbers."""
         from codesign.answers.economics import EconomicsReport
         from codesign.models.hardware.device import load_device
         from codesign.models.machines.device.expected_error import energy_range
@@ -272,8 +272,8 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
         for name in ("activation", "weight", "kv")
     )
     energies = constants_at("n7").operation_energies
-    parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv), energies)
-    return float(sum(watts[0] for watts in parts.values()))
+    watts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv), energies)
+    return float(sum(watts[0] for watts in watts.values()))
 
 
 def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
@@ -290,13 +290,13 @@ def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     for name, value in stated.items():
         with mistakes_at("--format" if value == shared else f"--{name.replace('_', '-')}"):
             find_format(value or DEFAULT_FORMAT)
-    chosen = {
+    formats = {
         name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT
         for name, value in stated.items()
     }
     if stated["kv_format"] is None and not settings.get("kv_format"):
-        chosen["kv"] = chosen["activation"]
-    return Formats(**chosen)
+        formats["kv"] = formats["activation"]
+    return Formats(**formats)
 
 
 def _point(serving: DeviceServing, devices: float, batch: float, continuous: bool) -> Points:

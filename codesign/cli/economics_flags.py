@@ -1,4 +1,4 @@
-"""What ``codesign economics`` reads of the command line: flags, and what they must agree on."""
+"""Flags of ``codesign economics``, and checks that they agree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RECORDS = "codesign.evaluators.economics"
 
 @dataclass(frozen=True)
 class OfferFlags:
-    """What is rented or bought: a device, or what a design describes."""
+    """The rented or bought machine: a device, or a design."""
 
     device: str | None = flag(f"A device, or the path of its file. [{DEVICE}]")
     design: str | None = flag("Instead of a device: a design that --space names.")
@@ -71,7 +71,7 @@ class DraftFlags:
 
 @dataclass(frozen=True)
 class OwnershipFlags:
-    """What a device costs, and what all users ask of it."""
+    """Price of a device, and demand of all users."""
 
     record: ClassVar[str] = f"{_RECORDS}.economics_options:EconomicsOptions"
     price_per_hour: float | None = flag(key="price_usd_per_hour")
@@ -105,7 +105,7 @@ class GridFlags:
 
 @dataclass(frozen=True)
 class RuleFlags:
-    """By which rules prices are counted."""
+    """Rules by which prices are counted."""
 
     continuous: bool = flag(
         "The paper's frontier over real numbers of devices, requests and stages.",
@@ -218,12 +218,12 @@ def check_split(
         _check_divides("--ep", devices / stages, float(split.experts), "devices of a stage")
 
 
-def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
-    if devices % parts == 0:
+def _check_divides(name: str, devices: float, divisor: float, noun: str) -> None:
+    if devices % divisor == 0:
         return
     near = [n for n in range(1, int(devices) + 1) if devices % n == 0] or [1]
-    nearest = min(near, key=lambda n: abs(n - parts))
+    nearest = min(near, key=lambda n: abs(n - divisor))
     raise InputError(
-        f"expected a divisor of the {devices:g} {noun}, got {parts:g}; the nearest is {nearest}",
+        f"expected a divisor of the {devices:g} {noun}, got {divisor:g}; the nearest is {nearest}",
         name,
     )

@@ -83,14 +83,16 @@ def enumerate_(
     began = time.perf_counter()
     names = _metrics_to_keep(campaign, keep) if keep is not None else ()
     front = campaign.exact_front(workers, EnumerationBar(), executor, every_design)
-    kept = None
+    tighter = None
     if names:
-        kept = campaign.kept_front(names, workers, EnumerationBar("for tighter limits"), executor)
+        tighter = campaign.kept_front(
+            names, workers, EnumerationBar("for tighter limits"), executor
+        )
     seconds = time.perf_counter() - began
     files = []
     if write is not None and output is not None:
         files.append(shown_path(write(campaign.exact_results(front, listed=True), output, "front")))
-    _report_front(campaign, front, kept, seconds, listed, share(tolerance), files, as_json)
+    _report_front(campaign, front, tighter, seconds, listed, share(tolerance), files, as_json)
 
 
 def _metrics_to_keep(campaign: Campaign, keep: str) -> tuple[str, ...]:
@@ -111,7 +113,7 @@ def _ending(output: Path) -> str:
 def _report_front(
     campaign: Campaign,
     front: ExactFront,
-    kept: KeptFront | None,
+    tighter: KeptFront | None,
     seconds: float,
     limit: int | None,
     tolerance: float,
@@ -127,12 +129,12 @@ def _report_front(
 
         more = {"files": files} if files else {}
         return EnumerateAnswer.describe_exact(
-            results, front, seconds, limit, tolerance, kept, **more
+            results, front, seconds, limit, tolerance, tighter, **more
         )
 
     def tables() -> list[RenderableType]:
         return exact_front_tables.tables(
-            results, front, seconds, terminal_width(), limit, files, tolerance, kept
+            results, front, seconds, terminal_width(), limit, files, tolerance, tighter
         )
 
     report(as_json, answer, tables)

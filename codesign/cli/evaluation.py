@@ -35,7 +35,7 @@ _DEFAULT_SPACE = "memexplorer"
 
 @dataclass(frozen=True)
 class QuestionFlags:
-    """What a design serves, and who evaluates it."""
+    """Workload and evaluator of a design."""
 
     model: str | None = flag(
         "Language model, or the path of a config.json.", autocompletion=completion.models
@@ -108,8 +108,8 @@ def evaluate(
             raise InputError(f"expected one design, got {name!r} and --design {subject.design}")
         subject = replace(subject, design=name)
     if campaign is not None:
-        own = [*(["--space"] if subject.space is not None else []), *set_flags(question)]
-        _refuse(own, f"the campaign {campaign} says all of it")
+        stray_flags = [*(["--space"] if subject.space is not None else []), *set_flags(question)]
+        _refuse(stray_flags, f"the campaign {campaign} says all of it")
         title, result = _of_campaign(api.load_campaign(campaign, folder), subject)
     else:
         strays = {"--folder": folder, "--pick": subject.pick}
@@ -209,12 +209,12 @@ def _report(
         return EvaluateAnswer.describe(result, **more)
 
     def tables() -> Any:
-        parts = explanation.to_tables(title, result, make_console().width)
+        sections = explanation.to_tables(title, result, make_console().width)
         if intervals is None:
-            return parts
+            return sections
         from codesign.report.uncertainty_tables import design_tables
 
-        return parts + design_tables(intervals, result)
+        return sections + design_tables(intervals, result)
 
     report(as_json, answer, tables)
     if result.broken:
@@ -287,8 +287,8 @@ def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dic
             raise InputError(f"expected NAME=VALUE, got {text!r}", name)
         *outer, last = key.strip().split(".") if as_yaml else [key.strip()]
         inner = pairs
-        for part in outer:
-            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
+        for key_part in outer:
+            inner = inner.setdefault(key_part, {}) if isinstance(inner, dict) else inner
         if not isinstance(inner, dict) or last in inner:
             is_outer = not isinstance(inner, dict) or isinstance(inner[last], dict)
             reason = ", with a value and with keys inside" if is_outer else ""
@@ -318,8 +318,8 @@ class _DesignFile:
         definition: Mapping[str, Any] = (
             exported_definition if isinstance(exported_definition, dict) else {}
         )
-        chosen = definition.get("evaluator")
-        choice: Mapping[str, Any] = chosen if isinstance(chosen, dict) else {}
+        evaluator_choice = definition.get("evaluator")
+        choice: Mapping[str, Any] = evaluator_choice if isinstance(evaluator_choice, dict) else {}
         self.space: str | None = definition.get("space")
         self.workload: Mapping[str, Any] = definition.get("workload") or {}
         self.evaluator: str | None = choice.get("name")
@@ -344,9 +344,9 @@ class _DesignFile:
             )
         if not self.designs:
             raise InputError("holds no design", self.source)
-        chosen = next(iter(self.designs)) if name is None else name
-        check_known("design", chosen, self.designs, self.source)
-        design = self.designs[chosen]
+        design_name = next(iter(self.designs)) if name is None else name
+        check_known("design", design_name, self.designs, self.source)
+        design = self.designs[design_name]
         if not isinstance(design, dict):
             raise InputError(f"expected parameters with values, got {design!r}", self.source)
         # As a space file has it, with a source beside the values; or the values alone.

@@ -30,7 +30,7 @@ _OTHER_NAMES = {
 
 @dataclass(frozen=True)
 class ExportFlags:
-    """What is written, and in which form."""
+    """Designs to write, and their format."""
 
     form: str | None = flag(
         "Observations: csv, json, yaml, parquet, xlsx, markdown, optuna. One design: spec-sheet, "
@@ -56,7 +56,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="The file to write. [front.ENDING in the campaign's folder]")
     ] = None,
-    wanted: ExportFlags,
+    selection: ExportFlags,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,24 +66,24 @@ def export(
     from codesign.base import plugins
     from codesign.report.frames import check_scope
 
-    scope = wanted.scope
+    scope = selection.scope
     check_scope(scope or "front")
-    design = design_or_pick(wanted.design, wanted.pick)
+    design = design_or_pick(selection.design, selection.pick)
     of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
-    chosen = _format(wanted.form, output, [*of_results, *of_design])
-    _check_together(chosen, chosen in of_design, scope, design)
-    if output is None and chosen in of_design:
+    chosen_format = _format(selection.form, output, [*of_results, *of_design])
+    _check_together(chosen_format, chosen_format in of_design, scope, design)
+    if output is None and chosen_format in of_design:
         raise InputError("expected --output, the file to write")
     campaign = api.load_campaign(name, folder)
-    ending = {"markdown": "md", "optuna": "log"}.get(chosen, chosen)
+    ending = {"markdown": "md", "optuna": "log"}.get(chosen_format, chosen_format)
     output = output or campaign.folder / f"{scope or 'front'}.{ending}"
     # Of every observation the searched ones; of a front, the one whose numbers name designs.
     results = campaign.results() if scope == "all" else campaign.front_results()
-    where = "csv has no place to say so" if chosen == "csv" else "the file says so too"
-    notes = check_ended(results, name, wanted.partial, "export", where)
-    if chosen in of_design:
+    where = "csv has no place to say so" if chosen_format == "csv" else "the file says so too"
+    notes = check_ended(results, name, selection.partial, "export", where)
+    if chosen_format in of_design:
         subject = api.choose_design(results, str(design))
-        written = _write_design(chosen, subject, output)
+        written = _write_design(chosen_format, subject, output)
         paths = list(written.paths)
         notes += written.notes
         notes += [subject.place_words] if subject.place is not None else []
@@ -92,10 +92,10 @@ def export(
             say(f"warning: {subject.title} breaks {', '.join(subject.evaluated.broken)}")
     else:
         # People choose from a page; programs get every design.
-        scope = scope or ("folded" if chosen == "markdown" else "front")
+        scope = scope or ("folded" if chosen_format == "markdown" else "front")
         _check_not_empty(results, scope)
         notes += [f"the designs of {results.front_words}"] if scope != "all" else []
-        write = plugins.load("exports", chosen)
+        write = plugins.load("exports", chosen_format)
         paths = [write(results, output, scope)]
     campaign.list_files(paths)
     report_files(ExportAnswer, as_json, [shown_path(path) for path in paths], notes)
@@ -110,14 +110,14 @@ def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
     return write(chosen, output) if form == "spec-sheet" else export_machines(write, chosen, output)
 
 
-def _format(form: str | None, output: Path | None, known: list[str]) -> str:
+def _format(form: str | None, output: Path | None, format_names: list[str]) -> str:
     ending = "" if output is None else ending_of(output)
     format_name = form or ending
     chosen = _OTHER_NAMES.get(format_name, format_name)
-    if chosen not in known:
+    if chosen not in format_names:
         if not form and not ending:
-            raise InputError(f"expected one of {', '.join(known)}", "--format")
-        raise UnknownNameError("export format", format_name, known, "--format")
+            raise InputError(f"expected one of {', '.join(format_names)}", "--format")
+        raise UnknownNameError("export format", format_name, format_names, "--format")
     return chosen
 
 

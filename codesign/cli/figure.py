@@ -32,7 +32,7 @@ _OF_DESIGN = ("roofline", "breakdown", "hierarchy", "system")
 
 @dataclass(frozen=True)
 class DrawingFlags:
-    """What is drawn, and for which place."""
+    """Subject of a figure, and its size and format."""
 
     form: str | None = flag("pdf, svg or png. [pdf]", None, "--format")
     design: str | None = flag(
@@ -84,33 +84,33 @@ def figure(
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
         _draw_both(words[0], form or "pdf", output, folder, as_json)
         return
-    kind, name = _kind_and_name(words)
+    figure_name, name = _kind_and_name(words)
     ending = _ending(form, output)
     check_format(ending)
-    _check_design(kind, design)
+    _check_design(figure_name, design)
     width_mm = None if drawing.width is None else parse_width(drawing.width)
     campaign = api.load_campaign(name, folder)
-    chosen = None if design is None else api.choose_design(campaign.front_results(), design)
-    if chosen is not None and kind != "all":
-        results = chosen.results
-    elif kind == "front" and not campaign.store_path.exists():
+    design_shown = None if design is None else api.choose_design(campaign.front_results(), design)
+    if design_shown is not None and figure_name != "all":
+        results = design_shown.results
+    elif figure_name == "front" and not campaign.store_path.exists():
         results = campaign.front_results()  # of an enumeration alone
     else:
         results = campaign.results()
     notes = check_ended(results, name, drawing.partial, "draw", "the figure says so too")
-    if chosen is not None:
-        notes += [chosen.place_words] if chosen.place is not None else []
-        if chosen.evaluated.broken:
-            say(f"warning: {chosen.title} breaks {', '.join(chosen.evaluated.broken)}")
-    file = kind if design is None else f"{kind}-{design.replace(' ', '-')}"
+    if design_shown is not None:
+        notes += [design_shown.place_words] if design_shown.place is not None else []
+        if design_shown.evaluated.broken:
+            say(f"warning: {design_shown.title} breaks {', '.join(design_shown.evaluated.broken)}")
+    file = figure_name if design is None else f"{figure_name}-{design.replace(' ', '-')}"
     path = output or campaign.folder / f"{file}.{ending}"
-    if kind == "all":
+    if figure_name == "all":
         sheet = output or campaign.folder / f"contact-sheet.{form or 'png'}"
-        written = [_draw_all(campaign, results, chosen, sheet)]
-    elif chosen is None:
-        written = [_draw_campaign(kind, campaign, results, path, width_mm)]
+        written = [_draw_all(campaign, results, design_shown, sheet)]
+    elif design_shown is None:
+        written = [_draw_campaign(figure_name, campaign, results, path, width_mm)]
     else:
-        written = list(_draw_design(kind, chosen, path, width_mm))
+        written = list(_draw_design(figure_name, design_shown, path, width_mm))
     campaign.list_files(written)
     report_files(FigureAnswer, as_json, [shown_path(path) for path in written], notes)
 
@@ -138,20 +138,21 @@ def _draw_both(
 
 
 def _kind_and_name(words: list[str]) -> tuple[str, str]:
-    known = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
-    check_known("figure", words[0], known)
+    figure_names = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
+    check_known("figure", words[0], figure_names)
     if len(words) > 2:
         raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
     return words[0], words[1]
 
 
-def _check_design(kind: str, design: str | None) -> None:
-    if kind in _OF_DESIGN and design is None:
+def _check_design(figure_name: str, design: str | None) -> None:
+    if figure_name in _OF_DESIGN and design is None:
         raise InputError(
-            f"{kind} shows one design; expected its number on the front, or its name", "--design"
+            f"{figure_name} shows one design; expected its number on the front, or its name",
+            "--design",
         )
-    if kind in _OF_CAMPAIGN and design is not None:
-        raise InputError(f"{kind} shows the whole campaign; it takes no design", "--design")
+    if figure_name in _OF_CAMPAIGN and design is not None:
+        raise InputError(f"{figure_name} shows the whole campaign; it takes no design", "--design")
 
 
 def parse_width(text: str) -> float:
@@ -179,14 +180,14 @@ def _ending(form: str | None, output: Path | None) -> str:
 
 
 def _draw_campaign(
-    kind: str, campaign: Campaign, results: Results, path: Path, width_mm: float | None
+    figure_name: str, campaign: Campaign, results: Results, path: Path, width_mm: float | None
 ) -> Path:
     from codesign.report.campaign_charts import convergence_chart
     from codesign.report.paper import save_chart
 
     if not len(results.rows):
         raise InputError("no design has been evaluated yet", results.definition.name)
-    if kind == "convergence":
+    if figure_name == "convergence":
         return save_chart(convergence_chart(results), path, results, width_mm)
     if not results.feasible.any():
         raise InfeasibleError(
@@ -207,20 +208,22 @@ def _save_front(campaign: Campaign, results: Results, path: Path, width_mm: floa
 
 
 def _draw_design(
-    kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None
+    figure_name: str, design_shown: ChosenDesign, path: Path, width_mm: float | None
 ) -> tuple[Path, ...]:
     from codesign.report.exports.design_files import write_machines
     from codesign.report.paper import save_design_chart
 
-    if kind == "system":
-        return (save_design_chart(kind, chosen, path, width_mm),)
+    if figure_name == "system":
+        return (save_design_chart(figure_name, design_shown, path, width_mm),)
     return write_machines(
-        lambda item, place: (save_design_chart(kind, item, place, width_mm),), chosen, path
+        lambda item, place: (save_design_chart(figure_name, item, place, width_mm),),
+        design_shown,
+        path,
     )
 
 
 def _draw_all(
-    campaign: Campaign, results: Results, chosen: ChosenDesign | None, sheet: Path
+    campaign: Campaign, results: Results, design_shown: ChosenDesign | None, sheet: Path
 ) -> Path:
     """Every figure that campaign and design have, at each width, on one sheet."""
     from codesign import api
@@ -233,18 +236,25 @@ def _draw_all(
         "convergence": (results, lambda is_narrow: (convergence_chart(results), [])),
         "front": (front, lambda is_narrow: (front_chart(picture, is_narrow), [])),
     }
-    titles = {kind: f"{results.definition.name}: {kind}" for kind in rows}
-    for kind in _OF_DESIGN if chosen is not None else ():
-        assert chosen is not None
-        parts = [chosen] if kind == "system" or not chosen.pools else [*chosen.pools.values()]
-        for part in parts:
-            draw = partial(design_chart, kind, part)
+    titles = {figure_name: f"{results.definition.name}: {figure_name}" for figure_name in rows}
+    for figure_name in _OF_DESIGN if design_shown is not None else ():
+        assert design_shown is not None
+        machines = (
+            [design_shown]
+            if figure_name == "system" or not design_shown.pools
+            else [*design_shown.pools.values()]
+        )
+        for machine in machines:
+            draw = partial(design_chart, figure_name, machine)
             try:
                 draw(True)
             except InputError:
                 continue  # such as the links of a machine by itself
-            name = f"{kind} {part.pool}".strip()
-            titles[name], rows[name] = design_title(kind, part), (chosen.results, draw)
+            name = f"{figure_name} {machine.pool}".strip()
+            titles[name], rows[name] = (
+                design_title(figure_name, machine),
+                (design_shown.results, draw),
+            )
     return save_sheet(
         [(titles[name], of_row, draw) for name, (of_row, draw) in rows.items()], sheet
     )

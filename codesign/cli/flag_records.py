@@ -60,7 +60,7 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
     @wraps(command)
     def with_records(**values: Any) -> None:
         for name, record in records.items():
-            flags = {item.name: values.pop(item.name) for item in fields(record)}
+            flags = {flag_field.name: values.pop(flag_field.name) for flag_field in fields(record)}
             values[name] = record(**flags)
         command(**values)
 
@@ -71,7 +71,7 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
 
 def flag_names(*records: Any) -> dict[str, str]:
     """Flag by the key that it fills, as :func:`~.flags.naming` wants them."""
-    return {key: _flag_of(item) for record in records for key, item in _keyed(record)}
+    return {key: _flag_of(flag_field) for record in records for key, flag_field in _keyed(record)}
 
 
 def filled_keys(*records: Any) -> dict[str, Any]:
@@ -79,48 +79,56 @@ def filled_keys(*records: Any) -> dict[str, Any]:
     return {
         key: value
         for record in records
-        for key, item in _keyed(record)
-        if (value := getattr(record, item.name)) is not None
+        for key, flag_field in _keyed(record)
+        if (value := getattr(record, flag_field.name)) is not None
     }
 
 
 def set_flags(record: Any) -> list[str]:
     """The flags of a record that differ from their defaults."""
-    return [_flag_of(item) for item in fields(record) if getattr(record, item.name) != item.default]
+    return [
+        _flag_of(flag_field)
+        for flag_field in fields(record)
+        if getattr(record, flag_field.name) != flag_field.default
+    ]
 
 
-def _flag_of(item: Field[Any]) -> str:
+def _flag_of(flag_field: Field[Any]) -> str:
     """A field's flag as it is written."""
-    names = item.metadata.get("names")
-    return str(names[0]) if names else f"--{item.name.replace('_', '-')}"
+    names = flag_field.metadata.get("names")
+    return str(names[0]) if names else f"--{flag_field.name.replace('_', '-')}"
 
 
 def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:
-    for item in fields(record):
-        key = item.metadata.get("key")
+    for flag_field in fields(record):
+        key = flag_field.metadata.get("key")
         if key != "":
-            yield key or item.name, item
+            yield key or flag_field.name, flag_field
 
 
 def _parameters(record: Any, has_help: bool) -> list[inspect.Parameter]:
     types = get_type_hints(record, include_extras=True)
     return [
         inspect.Parameter(
-            item.name,
+            flag_field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if item.default is MISSING else item.default,
-            annotation=_annotation(record if has_help else None, item, types[item.name]),
+            default=inspect.Parameter.empty
+            if flag_field.default is MISSING
+            else flag_field.default,
+            annotation=_annotation(
+                record if has_help else None, flag_field, types[flag_field.name]
+            ),
         )
-        for item in fields(record)
+        for flag_field in fields(record)
     ]
 
 
-def _annotation(flags: Any, item: Field[Any], value_type: Any) -> Any:
-    if "settings" not in item.metadata:
+def _annotation(flags: Any, flag_field: Field[Any], value_type: Any) -> Any:
+    if "settings" not in flag_field.metadata:
         return value_type
-    settings = dict(item.metadata["settings"])
+    settings = dict(flag_field.metadata["settings"])
     if flags is not None and not settings["help"]:
-        key = item.metadata["key"] or item.name
+        key = flag_field.metadata["key"] or flag_field.name
         from codesign.base.schema import meanings
 
         record, names = resolve_name(flags.record), flag_names(flags)
@@ -129,4 +137,4 @@ def _annotation(flags: Any, item: Field[Any], value_type: Any) -> Any:
         if default is not None and not isinstance(default, bool):
             text += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
         settings["help"] = " ".join(text.split())
-    return Annotated[value_type, typer.Option(*item.metadata["names"], **settings)]
+    return Annotated[value_type, typer.Option(*flag_field.metadata["names"], **settings)]

@@ -66,11 +66,11 @@ def count(flag: str, value: int) -> int:
 def numbers(flag: str, text: str, *, above: float) -> list[float]:
     """A flag's numbers, between which there are commas."""
     values = []
-    for part in text.split(","):
+    for word in text.split(","):
         try:
-            value = float(part)
+            value = float(word)
         except ValueError:
-            raise InputError(f"expected numbers such as 1,2,4, got {part!r}", flag) from None
+            raise InputError(f"expected numbers such as 1,2,4, got {word!r}", flag) from None
         values.append(number(flag, value, "finite numbers", above=above))
     return values
 

@@ -104,12 +104,12 @@ def arrivals(
         fleet = _devices(group, prefill, workload, stream, limits, engine.memory_fraction)
     else:
         strays = _present({"--model": model, "--device": device, "--option": option})
-        strays.update(*(set_flags(item) for item in (split, formats, prefill)))
+        strays.update(*(set_flags(record) for record in (split, formats, prefill)))
         _refuse(strays, "no --campaign")
-        chosen = _chosen_design(campaign, design_or_pick(design, pick), folder)
-        model = chosen.evaluator.workload.model
+        campaign_design = _chosen_design(campaign, design_or_pick(design, pick), folder)
+        model = campaign_design.evaluator.workload.model
         stream, _ = _stream(model, tokens, requests)
-        fleet = _designs(chosen, n_machines, stream, limits, engine.memory_fraction)
+        fleet = _designs(campaign_design, n_machines, stream, limits, engine.memory_fraction)
     level = _service_level(tokens.use_case, times)
     pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
@@ -187,14 +187,16 @@ def _devices(
     if prefill.prefill_machines is None:
         _refuse(set(set_flags(prefill)) - {"--link-latency"}, "--prefill-machines")
         return _Members(evaluator.profile, [(serving, "serve", group.n_machines)], CacheLink())
-    own, own_name = build(workload, group.option, prefill.prefill_device or group.device)
-    own_design = design | {"device": own_name}
+    first_evaluator, first_device = build(
+        workload, group.option, prefill.prefill_device or group.device
+    )
+    own_design = design | {"device": first_device}
     if prefill.prefill_tp is not None:
         own_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
     with naming(_FLAGS):
-        first = serving_machine(own, own_design, limits, stream, memory_fraction)
+        first = serving_machine(first_evaluator, own_design, limits, stream, memory_fraction)
         latency = prefill.latency_s()
-        link = cache_link(own, first, prefill.bandwidth_bytes_per_s(), latency)
+        link = cache_link(first_evaluator, first, prefill.bandwidth_bytes_per_s(), latency)
     n_first = count("--prefill-machines", prefill.prefill_machines)
     members = [(first, "prefill", n_first), (serving, "decode", group.n_machines)]
     return _Members(evaluator.profile, members, link)
@@ -226,7 +228,7 @@ def _chosen_design(name: str, design: str | None, folder: Path | None) -> _Chose
 
 
 def _designs(
-    chosen: _ChosenDesign,
+    campaign_design: _ChosenDesign,
     n_machines: int,
     stream: Arrivals,
     limits: EngineLimits,
@@ -237,9 +239,13 @@ def _designs(
     from codesign.models.deployments.queueing import CacheLink
 
     with naming(_FLAGS):
-        machine = design_machine(chosen.evaluator, chosen.design, limits, stream, memory_fraction)
+        machine = design_machine(
+            campaign_design.evaluator, campaign_design.design, limits, stream, memory_fraction
+        )
     members = [(machine, "serve", n_machines)]
-    return _Members(chosen.profile, members, CacheLink(), {"design": chosen.words})
+    return _Members(
+        campaign_design.profile, members, CacheLink(), {"design": campaign_design.words}
+    )
 
 
 def _stream(

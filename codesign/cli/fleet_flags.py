@@ -1,4 +1,4 @@
-"""What ``codesign arrivals`` reads of the command line: the requests, the engines, the pools."""
+"""Flags of ``codesign arrivals``: the requests, the engines, the pools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StreamFlags:
 
 @dataclass(frozen=True)
 class EngineFlags:
-    """How a machine forms its steps."""
+    """Steps of a machine."""
 
     record: ClassVar[str] = "codesign.models.deployments.queueing:EngineLimits"
     policy: str | None = flag()
@@ -56,7 +56,7 @@ class EngineFlags:
     )
 
     def limits(self) -> EngineLimits:
-        """How a machine forms its steps, its room for the cache left open.
+        """Steps of a machine whose cache size is open.
 
         Raises:
             InputError: A number out of its range, or a policy that is not known.

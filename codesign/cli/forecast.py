@@ -53,19 +53,19 @@ class BatchFlags:
             InputError: The tokens are set in two ways.
         """
         counts = {"prompt_tokens": _DEFAULT_PROMPT, "generated_tokens": _DEFAULT_GENERATED}
-        chosen = filled_keys(self)
+        filled = filled_keys(self)
         if self.workload is None:
-            return {"model": model, **counts, **chosen}
-        if counts.keys() & chosen.keys():
+            return {"model": model, **counts, **filled}
+        if counts.keys() & filled.keys():
             raise InputError(
                 "expected --workload, or --prompt-tokens and --generated-tokens, got both"
             )
-        return {"model": model, **chosen}
+        return {"model": model, **filled}
 
 
 @dataclass(frozen=True)
 class SoftwareFlags:
-    """What runs on the machine, and how its work is counted."""
+    """Software of the machine, and the rules that count its work."""
 
     record: ClassVar[str] = f"{_RECORDS}:ForecastOptions"
     variant: str = flag(
@@ -151,8 +151,8 @@ def forecast(
         from codesign.models.hardware.device import load_device
 
         sheet = load_device(rates.device, "--device")
-        own, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
-        problem = misfit(own, narrow, evaluator.workload, sheet.capacity)
+        exact, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
+        problem = misfit(exact, narrow, evaluator.workload, sheet.capacity)
         if problem is not None:
             raise InputError(problem, f"--device: {sheet.name}")
     machine = _machine(evaluator, rates)

@@ -1,4 +1,4 @@
-"""What the exact front of a campaign says."""
+"""Explain the exact front of a campaign."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _report(
         files.append(shown_path(output))
 
     def tables() -> list[RenderableType]:
-        parts = front_explanation.tables(explanation, name, reading)
-        return [*parts, *(text_line(f"wrote {file}") for file in files)]
+        sections = front_explanation.tables(explanation, name, reading)
+        return [*sections, *(text_line(f"wrote {file}") for file in files)]
 
     def answer() -> ExplainFrontAnswer:
         from codesign.answers.front_explanation import ExplainFrontAnswer

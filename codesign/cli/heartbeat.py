@@ -61,7 +61,7 @@ def _loop_words() -> str:
 
 
 def words_of(subject: str, done: float, total: float, left_s: float | None) -> str:
-    """How far something is, and how long the rest takes if that is known.
+    """Progress in words, with the remaining time if it is known.
 
     >>> words_of("draws", 50, 200, 125.0)
     'draws 50 of 200 (25.0 %), about 2 min 5 s left'
@@ -89,18 +89,18 @@ _heartbeat: ContextVar[Heartbeat | None] = ContextVar("heartbeat", default=None)
 @contextmanager
 def heartbeat(command: str, say: Callable[[str], None]) -> Iterator[None]:
     """Say at intervals, while the block runs, how far the command has come."""
-    own = Heartbeat(command, say, EVERY_S)
-    token = _heartbeat.set(own)
-    own.start()
+    heartbeat_now = Heartbeat(command, say, EVERY_S)
+    token = _heartbeat.set(heartbeat_now)
+    heartbeat_now.start()
     try:
         yield
     finally:
-        own.stop()
+        heartbeat_now.stop()
         _heartbeat.reset(token)
 
 
 def describe_by(describe: Callable[[], str | None]) -> None:
     """Let ``describe`` say from now on how far the running command has come."""
-    own = _heartbeat.get()
-    if own is not None:
-        own.describe = describe
+    heartbeat_now = _heartbeat.get()
+    if heartbeat_now is not None:
+        heartbeat_now.describe = describe

@@ -1,4 +1,4 @@
-"""What goes where: reports to stdout, as a table or as one JSON document; the rest to stderr."""
+"""Output of commands: reports to stdout, as tables or as one JSON document; the rest to stderr."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _to_stdout(name: str, options: dict[str, Any]) -> Iterator[None]:
 
 
 def report_stream() -> TextIO:
-    """Where reports go."""
+    """Stream of reports."""
     return _stdout.get() or sys.stdout
 
 
@@ -165,7 +165,7 @@ class _PrintableHook:
 
 @dataclass(frozen=True)
 class _Printable:
-    """What a renderable prints, without control characters in its text."""
+    """A renderable without control characters in its text."""
 
     renderable: RenderableType
 

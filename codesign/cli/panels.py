@@ -35,8 +35,10 @@ class PanelGroup(typer.core.TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The names in the order of the panels."""
         order = [name for names in PANELS.values() for name in names]
-        known = super().list_commands(ctx)
-        return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
+        command_names = super().list_commands(ctx)
+        return sorted(
+            command_names, key=lambda name: order.index(name) if name in order else len(order)
+        )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each panel."""

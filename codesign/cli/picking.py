@@ -21,7 +21,7 @@ Pick: TypeAlias = Annotated[
 
 
 def design_or_pick(design: str | None, pick: str | None) -> str | None:
-    """What ``--design`` or ``--pick`` says.
+    """The design that ``--design`` or ``--pick`` names.
 
     Raises:
         InputError: Both are given, or there is no such pick.

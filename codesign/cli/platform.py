@@ -132,7 +132,7 @@ def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
 
 
 def _without_rates(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
-    """Where nothing is generated, no rate of generated tokens."""
+    """The explanation without rates of generated tokens if nothing is generated."""
     if evaluator.workload.generated:
         return explanation
     hidden = _meaningless(evaluator)
@@ -186,7 +186,7 @@ def _report_choices(
 def _why_none(
     evaluator: PlatformEvaluator, design: Mapping[str, Any], choices: Any, n_devices: int
 ) -> list[str | Mistake]:
-    """What the way with the fewest broken limits, and the least memory, breaks."""
+    """Broken limits of the best way: fewest limits broken, then least memory."""
     import numpy as np
 
     from codesign.base.columns import design_columns

@@ -1,4 +1,4 @@
-"""What the commands about several devices share: their options, and the evaluator from them."""
+"""Flags of the commands about several devices, and the evaluator that they state."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class PassFlags(RequestFlags):
 
 @dataclass(frozen=True)
 class GroupFlags:
-    """How a model is split within one stage."""
+    """Split of a model within one stage."""
 
     tp: int | None = flag("Tensor parallelism. [1]", key="tensor_parallel")
     ep: int | None = flag("Expert parallelism. [1]", key="expert_parallel")
@@ -98,7 +98,7 @@ class GroupFlags:
 
 @dataclass(frozen=True)
 class DegreeFlags:
-    """How a model is split."""
+    """Split of a model."""
 
     tp: int | None = flag("Tensor parallelism. [1]", key="tensor_parallel")
     pp: int | None = flag("Stages of the pipeline. [1]", key="pipeline_parallel")
@@ -108,7 +108,7 @@ class DegreeFlags:
 
 @dataclass(frozen=True)
 class ReplicaFlags(DegreeFlags):
-    """How a model is split and repeated."""
+    """Split and replicas of a model."""
 
     dp: int | None = flag("Replicas. [1]", key="data_parallel")
 
@@ -136,9 +136,9 @@ class FormatFlags:
             "activation_format": self.activation_format or shared,
             "kv_format": self.kv_format or DEFAULT_FORMAT,
         }
-        for name, chosen in formats.items():
+        for name, format_name in formats.items():
             own_flag = f"--{name.replace('_', '-')}"
-            find_format(chosen, "--format" if chosen == shared else own_flag)
+            find_format(format_name, "--format" if format_name == shared else own_flag)
         return formats
 
 
@@ -173,9 +173,9 @@ def seconds(name: str, text: str) -> float:
 
 def degrees_of(split: GroupFlags | DegreeFlags) -> dict[str, int]:
     """Degrees by parameter, 1 where none is given."""
-    chosen = filled_keys(split)
+    degrees = filled_keys(split)
     return {
-        key: count(name, chosen[key]) if key in chosen else 1
+        key: count(name, degrees[key]) if key in degrees else 1
         for key, name in flag_names(split).items()
     }
 

@@ -57,10 +57,10 @@ def problems(
 
     Any optimizer can be judged by them, with or without this package's optimizers.
     """
-    chosen = [flag for flag, value in (("--evaluate", evaluate), ("--score", score)) if value]
-    chosen += ["--verify"] if verify else []
-    if len(chosen) > 1:
-        raise InputError(f"expected one of {', '.join(chosen)}, got {len(chosen)}")
+    actions = [flag for flag, value in (("--evaluate", evaluate), ("--score", score)) if value]
+    actions += ["--verify"] if verify else []
+    if len(actions) > 1:
+        raise InputError(f"expected one of {', '.join(actions)}, got {len(actions)}")
     if verify:
         _verify(name, as_json)
     elif name is None:

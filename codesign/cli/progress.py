@@ -1,4 +1,4 @@
-"""How far a command has come: bars on a terminal, a line every 30 s elsewhere.
+"""Progress of a command: bars on a terminal, a line every 30 s elsewhere.
 
 The line is that of :mod:`codesign.cli.heartbeat`, in the words of the bars.
 """
@@ -43,7 +43,7 @@ def _bars(*columns: ProgressColumn) -> Progress:
 
 
 def _words(bars: Progress) -> str:
-    """What the last bar would show, which is that of the whole, while it is not finished."""
+    """Progress of the last bar, which counts all work, until it is finished."""
     task = bars.tasks[-1] if bars.tasks else None
     if task is None or task.finished or not task.total:
         return ""

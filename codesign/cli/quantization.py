@@ -1,4 +1,4 @@
-"""What number formats do to a local model, measured."""
+"""Measure the effect of number formats on a local model."""
 
 from __future__ import annotations
 

@@ -150,11 +150,11 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     profile = problem.evaluator.profile
     options = plugins.load("evaluators", choice.name).Options.model_json_schema()["properties"]
     others = [name for name in options.get("profile", {}).get("enum", ()) if name != profile]
-    wanted = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
+    simplified = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
     if choice.name in _SIMULATORS:
-        wanted.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
+        simplified.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
     readings, omitted = [], []
-    for name, title, evaluator, changes in wanted:
+    for name, title, evaluator, changes in simplified:
         try:
             built = api.build_evaluator(
                 evaluator, results.definition.workload, choice.options | changes
@@ -176,7 +176,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
 
 
 def _explainer(problem: Problem) -> Explainer | None:
-    """How designs of the problem are explained; None if its evaluator cannot."""
+    """Explainer of the problem's designs; None if its evaluator has none."""
     import numpy as np
 
     from codesign import api

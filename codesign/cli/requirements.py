@@ -1,4 +1,4 @@
-"""What a use case asks of any platform, and the fewest of each device that give it."""
+"""Needs of a use case, and the fewest of each device that meet them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DemandFlags:
-    """How many requests there are: together, at once in a steady state, or arriving at random."""
+    """Number of requests: together, at once in a steady state, or arriving at random."""
 
     batch: int | None = flag("Requests that arrive together; all must be prefilled in time. [1]")
     users: int | None = flag(
@@ -50,11 +50,11 @@ class DemandFlags:
         demands = {
             "--batch": self.batch, "--users": self.users, "--requests-per-s": self.requests_per_s,
         }  # fmt: skip
-        chosen = [name for name, value in demands.items() if value is not None]
-        if len(chosen) > 1:
+        stated = [name for name, value in demands.items() if value is not None]
+        if len(stated) > 1:
             is_random = self.requests_per_s is not None
             among = f"one of {', '.join(demands)}" if is_random else "--batch or --users"
-            raise InputError(f"expected {among}, got {' and '.join(chosen)}")
+            raise InputError(f"expected {among}, got {' and '.join(stated)}")
 
 
 def requirements(
@@ -133,7 +133,7 @@ def _question(
     users: int | None,
     load: OfferedLoad | None,
 ) -> dict[str, str]:
-    """What was asked, in the words of ``codesign economics``."""
+    """The question in the words of ``codesign economics``."""
     from codesign.report.question import context_words, format_words, limit_words
 
     request, options = evaluator.workload, evaluator.options

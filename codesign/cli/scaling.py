@@ -62,8 +62,8 @@ def scaling(
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     options = ["profile=ideal"] if not any("profile=" in pair for pair in option or ()) else []
     options += [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
-    chosen = str(platform_scaling.REFERENCE_FILE) if device is None else device
-    evaluator, name = build(workload, options, chosen)
+    device_name = str(platform_scaling.REFERENCE_FILE) if device is None else device
+    evaluator, name = build(workload, options, device_name)
     design = {"device": name, "batch_size": count("--batch", batch)}
     design = {**design, **degrees_of(split), **formats.formats()}
     varied = platform_scaling.AXES[axis]
@@ -88,7 +88,7 @@ def scaling(
 
 
 def _question(evaluator: Any, design: Mapping[str, Any], varied: Any) -> dict[str, str]:
-    """What is held while one number varies."""
+    """Settings that are held while one number varies."""
     from codesign.report.question import context_words, format_words
 
     request = evaluator.workload

@@ -52,9 +52,11 @@ def serve(
     The address that is printed works on this machine only, until Ctrl-C.
     """
     flags = {"--space": space, "--model": model, "--workload": workload, "--phase": phase}
-    own = [flag for flag, value in flags.items() if value is not None]
-    if campaign is not None and own:
-        raise InputError(f"expected no {', '.join(own)}: the campaign {campaign} says all of it")
+    stray_flags = [flag for flag, value in flags.items() if value is not None]
+    if campaign is not None and stray_flags:
+        raise InputError(
+            f"expected no {', '.join(stray_flags)}: the campaign {campaign} says all of it"
+        )
     with needing_extra("a served page", "serve"):
         from codesign.serve import server
     session = _session(campaign, folder, space, model, workload, phase)

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 _SEND_AGAIN_S = 0.02
 """Until a signal comes again that arrived where Python drops what it raises."""
 _MOST_SENT_AGAIN = 500
-"""Of an import that takes longer than ten seconds, a signal ends it."""
+"""An import that takes longer than ten seconds is ended by a signal."""
 
 
 class Termination(KeyboardInterrupt):
@@ -59,7 +59,7 @@ class _Handler:
         self._timers: list[threading.Timer] = []
 
     def stop(self, _: int, frame: FrameType | None) -> None:
-        """What the signal does."""
+        """Handle the signal."""
         if len(self._timers) >= _MOST_SENT_AGAIN or not _is_importing(frame):
             raise Termination
         self._send_again()
@@ -72,11 +72,11 @@ class _Handler:
             self._unraisable(dropped)
 
     def show(
-        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        self, error_class: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         """Takes what nobody caught."""
         if not is_termination(error):
-            self._uncaught(kind, error, trace)
+            self._uncaught(error_class, error, trace)
 
     def cancel(self) -> None:
         """No signal comes again."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Campaign, Results
 
 _GENTLE = 10.0
-"""Of its time the view spends at most one part in so many reading."""
+"""The view spends at most one part in so many of its time reading."""
 
 
 def watch(
@@ -88,8 +88,8 @@ class _Look:
             self._first = self._campaign.results()
             return self._first
         with open_store(self._campaign.store_path) as store:
-            known = self._first
-            return read_results(store, known.definition, known.problem, known.exact)
+            first = self._first
+            return read_results(store, first.definition, first.problem, first.exact)
 
 
 def _is_run(campaign: Campaign) -> bool:
@@ -113,8 +113,8 @@ def _live(look: _Look, interval: float) -> Frame:
         print(facts_line(frame), file=report_stream(), flush=True)
         time.sleep(max(interval, _GENTLE * look.took_s))
         frame = look.frame()
-    for part in frame_tables(frame):
-        console.print(part)
+    for section in frame_tables(frame):
+        console.print(section)
     return frame
 
 

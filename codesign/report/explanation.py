@@ -68,7 +68,7 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
         for name, value in evaluated.violations.items()
     )
     limits_table = plain_table("Limits", ["limit", "state"], rows=rows)
-    parts: list[RenderableType] = [
+    sections: list[RenderableType] = [
         pairs_table(title, context | settings),
         *pools,
         table,
@@ -80,9 +80,11 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
         limits_table,
     ]
     if words := edge_words(evaluated):
-        parts.append(text_line(f"Die edge for memory: {words}"))
-    nonempty_parts = [part for part in parts if not isinstance(part, Table) or part.row_count]
-    spaced = [item for part in nonempty_parts for item in (part, text_line(""))]
+        sections.append(text_line(f"Die edge for memory: {words}"))
+    nonempty_parts = [
+        section for section in sections if not isinstance(section, Table) or section.row_count
+    ]
+    spaced = [element for section in nonempty_parts for element in (section, text_line(""))]
     return spaced + [text_line(f"Note: {note}") for note in explanation.notes]
 
 
@@ -113,11 +115,11 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[dict[str, str], list[Table]]:
 
 def timeline_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
     """The way of one request through a system; no rows for what is none."""
-    kept = [
+    shown_rows = [
         {key: value for key, value in row.items() if key not in ("kind", "sets_rate")}
         for row in rows
     ]
-    table = rows_table("One request that waits for nobody", kept, width, _TIMELINE_COLUMNS)
+    table = rows_table("One request that waits for nobody", shown_rows, width, _TIMELINE_COLUMNS)
     lines = [limit_words(rows), str(table.caption or "")]
     table.caption = "\n".join(filter(None, lines)) or None
     return table

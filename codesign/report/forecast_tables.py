@@ -52,10 +52,10 @@ def to_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         "machine": f"{machine.peak_ops_per_s / 1e12:.4g} TOPS, "
         f"{bandwidth:.4g} {rules.gigabyte_name}/s",
     }
-    parts: list[RenderableType] = [pairs_table(title, question | headlines), text_line("")]
-    parts.append(_phases_table(report))
+    sections: list[RenderableType] = [pairs_table(title, question | headlines), text_line("")]
+    sections.append(_phases_table(report))
     for name, phase in (("Prefill", report.prefill), ("Decode, mean step", report.decode)):
-        parts += [
+        sections += [
             text_line(""),
             rows_table(name, list(map(dict, phase.operators)), width, _OPERATOR_KEYS),
         ]
@@ -64,13 +64,16 @@ def to_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
             "operations": _count(report.lora_update.ops, "op"),
             "time": format_value(report.lora_update.time_s, "s"),
         }
-        parts += [text_line(""), pairs_table("Merging the adapters once", merged)]
+        sections += [text_line(""), pairs_table("Merging the adapters once", merged)]
     if report.timeline:
-        parts += [text_line(""), rows_table("Generation", list(map(dict, report.timeline)), width)]
+        sections += [
+            text_line(""),
+            rows_table("Generation", list(map(dict, report.timeline)), width),
+        ]
     if report.ratios:
-        parts += [text_line(""), _ratios_table(report.ratios, rules_of(report.profile))]
-    parts += [text_line(f"wrote {path}") for path in report.files or ()]
-    return parts + [text_line(f"Note: {note}") for note in report.notes]
+        sections += [text_line(""), _ratios_table(report.ratios, rules_of(report.profile))]
+    sections += [text_line(f"wrote {path}") for path in report.files or ()]
+    return sections + [text_line(f"Note: {note}") for note in report.notes]
 
 
 def _phases_table(report: ForecastAnswer) -> RenderableType:
@@ -81,7 +84,9 @@ def _phases_table(report: ForecastAnswer) -> RenderableType:
             label, *(_count(getattr(phase.totals, name), unit) for phase in phases.values())
         )
     for label, name in (("compute time", "compute_s"), ("memory time", "memory_s")):
-        table.add_row(label, *(format_value(getattr(item, name), "s") for item in phases.values()))
+        table.add_row(
+            label, *(format_value(getattr(phase, name), "s") for phase in phases.values())
+        )
     table.add_row("longer", *(phase.bound for phase in phases.values()))
     return table
 

@@ -74,9 +74,9 @@ def choices_table(
         for row in rows[:n_rows]
     ]  # fmt: skip
     table = rows_table(title, listed_rows, width)
-    left = len(rows) - len(listed_rows)
-    if left > 0:
-        table.caption = f"{left} more with --json"
+    n_hidden = len(rows) - len(listed_rows)
+    if n_hidden > 0:
+        table.caption = f"{n_hidden} more with --json"
     return [table]
 
 
@@ -184,13 +184,13 @@ def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> l
     """One study, a table for each phase: times, their parts, the gain over the first value."""
     phases = {"prefill": ("first token", "time_to_first_token_s"),
               "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
-    parts: list[RenderableType] = [pairs_table(title, question)]
+    sections: list[RenderableType] = [pairs_table(title, question)]
     for phase, (words, total) in phases.items():
         columns = [study.axis.words, words, "gain", "linear", "atten- tion", "messages"]
         columns += ["offloaded", "fits"]
         table = plain_table(phase.capitalize(), columns, columns[:-1])
         for row in study.rows():
-            times = [row[f"{phase}_{part}_s"] for part in ("linear", "attention", "collective")]
+            times = [row[f"{phase}_{work}_s"] for work in ("linear", "attention", "collective")]
             table.add_row(
                 format_engineering(row["value"], study.axis.unit, 3),
                 format_engineering(row[total], "s", 3),
@@ -199,5 +199,5 @@ def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> l
                 f"{row['offloaded_share']:.0%}",
                 "yes" if row["fits"] else "no",
             )
-        parts.append(table)
-    return spaced(*parts)
+        sections.append(table)
+    return spaced(*sections)

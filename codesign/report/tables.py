@@ -83,8 +83,10 @@ def spaced(*parts: RenderableType | Sequence[RenderableType]) -> list[Renderable
     >>> [str(line) for line in spaced("a", [], ["b", "c"])]
     ['a', '', 'b', 'c']
     """
-    lists = [part if isinstance(part, list) else [part] for part in parts]
-    return [item for items in lists if items for item in (text_line(""), *items)][1:]
+    lists = [section if isinstance(section, list) else [section] for section in parts]
+    return [
+        line for section_lines in lists if section_lines for line in (text_line(""), *section_lines)
+    ][1:]
 
 
 def unit_and_title(name: str) -> tuple[str, str]:
@@ -120,7 +122,7 @@ def rows_table(
         for name, values in columns.items()
         if any(value not in (None, 0, "") for value in values)
     }
-    headers = {name: " ".join(unit_and_title(part)[1] for part in name) for name in cells}
+    headers = {name: " ".join(unit_and_title(word)[1] for word in name) for name in cells}
     fitting_names = _fitting(cells, headers, width)
     numbers = [
         headers[name]
@@ -140,7 +142,7 @@ def _flatten(row: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     flat: dict[tuple[str, ...], Any] = {}
     for key, value in row.items():
         if isinstance(value, Mapping):
-            flat |= {(str(inner), key): item for inner, item in value.items()}
+            flat |= {(str(inner), key): inner_value for inner, inner_value in value.items()}
         else:
             flat[(key,)] = value
     return flat
@@ -173,7 +175,7 @@ def format_cell(name: str, value: Any) -> str:
             return f"{100 * value:.1f} %"
         return format_value(float(value), unit_and_title(name)[0], digits=3)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {format_cell(name, item)}" for key, item in value.items())
-    if isinstance(value, list | tuple) and not all(isinstance(item, int) for item in value):
-        return ", ".join(format_cell(name, item) for item in value)
+        return ", ".join(f"{key} {format_cell(name, element)}" for key, element in value.items())
+    if isinstance(value, list | tuple) and not all(isinstance(element, int) for element in value):
+        return ", ".join(format_cell(name, element) for element in value)
     return format_setting(value)

@@ -105,20 +105,20 @@ def frame_tables(frame: Frame, console: Console | None = None) -> list[Renderabl
         console: Where it is shown; what does not fit its height is left out, of the runs first
             those that have ended. All runs and a few designs if None.
     """
-    parts: list[RenderableType] = [text_line(facts_line(frame), "bold"), text_line("")]
+    sections: list[RenderableType] = [text_line(facts_line(frame), "bold"), text_line("")]
     is_narrow = console is not None and console.width < WHOLE_WIDTH
     if frame.results is not None and len(frame.results):
-        parts += [_hypervolume_table(frame.results, is_narrow), text_line("")]
+        sections += [_hypervolume_table(frame.results, is_narrow), text_line("")]
     if console is None:
-        return [*parts, _runs_table(frame), text_line(""), _front(frame, _FRONT_DESIGNS)]
+        return [*sections, _runs_table(frame), text_line(""), _front(frame, _FRONT_DESIGNS)]
     # One line for the cursor, a blank one between runs and front, one of the front at least.
-    left = console.height - 3 - _n_lines(console, parts)
+    room = console.height - 3 - _n_lines(console, sections)
     runs = _fitting(
-        console, left, len(frame.status.runs), lambda n: _runs_table(frame, n, is_narrow)
+        console, room, len(frame.status.runs), lambda n: _runs_table(frame, n, is_narrow)
     )
-    parts += [runs, text_line("")]
-    left = console.height - 1 - _n_lines(console, parts)
-    return [*parts, _fitting(console, left, _FRONT_DESIGNS, lambda n: _front(frame, n))]
+    sections += [runs, text_line("")]
+    room = console.height - 1 - _n_lines(console, sections)
+    return [*sections, _fitting(console, room, _FRONT_DESIGNS, lambda n: _front(frame, n))]
 
 
 _FRONT_DESIGNS = 8
@@ -126,8 +126,8 @@ WHOLE_WIDTH = 76
 """Columns that the table of runs takes; with fewer, only what one waits for is shown."""
 
 
-def _n_lines(console: Console, parts: Sequence[RenderableType]) -> int:
-    return sum(len(console.render_lines(part)) for part in parts)
+def _n_lines(console: Console, sections: Sequence[RenderableType]) -> int:
+    return sum(len(console.render_lines(section)) for section in sections)
 
 
 def _fitting(
@@ -163,8 +163,8 @@ def facts_line(frame: Frame) -> str:
     if frame.designs_per_s is not None and not frame.is_over:
         facts.append(f"{format_value(frame.designs_per_s, '', 3)} designs/s now")
         if frame.designs_per_s > 0:
-            left = (status.total - status.done) / frame.designs_per_s
-            facts.append(f"{describe_time(left)} left")
+            left_s = (status.total - status.done) / frame.designs_per_s
+            facts.append(f"{describe_time(left_s)} left")
     return ", ".join(facts)
 
 

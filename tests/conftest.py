@@ -74,7 +74,7 @@ def _documents_follow_their_schemas() -> Iterator[None]:
 
     def checked(record: Answer) -> dict[str, Any]:
         result = stamped(record)
-        _check(json.loads(json_values.to_json_text(result)))
+        _check(json.loads(json_values.json_text(result)))
         return result
 
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Entry
-from codesign.answers.json_values import to_plain
+from codesign.answers.json_values import plain_value
 from codesign.base.columns import IntArray
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
@@ -100,16 +100,17 @@ def observations(results: Results, positions: IntArray) -> Iterator[Observation]
                 "step": int(results.step[position]),
                 "design": plain_design(design),
                 "metrics": {
-                    name: to_plain(values[position]) for name, values in results.metrics.items()
+                    name: plain_value(values[position]) for name, values in results.metrics.items()
                 },
                 "violations": {
-                    name: to_plain(values[position]) for name, values in results.violations.items()
+                    name: plain_value(values[position])
+                    for name, values in results.violations.items()
                 },
                 "feasible": bool(results.feasible[position]),
                 "failed": bool(results.failed[position]),
                 "status": cast("StatusWord", results.status_word(position)),
                 "reason": results.reasons.get(position),
-                "hypervolume": to_plain(results.hypervolume[position]),
+                "hypervolume": plain_value(results.hypervolume[position]),
             }
             if results.accepted:
                 observation["inputs"] = int(results.epoch[position])
@@ -118,7 +119,7 @@ def observations(results: Results, positions: IntArray) -> Iterator[Observation]
 
 def plain_design(design: Design) -> dict[str, Any]:
     """The present parameters of a design as JSON values."""
-    return {name: to_plain(value) for name, value in design.items() if value is not None}
+    return {name: plain_value(value) for name, value in design.items() if value is not None}
 
 
 class Provenance(Entry):

@@ -245,13 +245,13 @@ class _Entries:
     def __init__(self, explanation: FrontExplanation) -> None:
         self.problem, self.front = explanation.problem, explanation.front
 
-    def by_name(self, values: FloatArray) -> dict[str, float]:
+    def objective_values(self, values: FloatArray) -> dict[str, float]:
         """Numbers by objective."""
         return dict(zip(self.problem.objective_names, values.tolist(), strict=True))
 
     def natural(self, objectives: FloatArray) -> dict[str, float]:
         """Minimized objectives as metrics."""
-        return self.by_name(self.problem.flipped(objectives))
+        return self.objective_values(self.problem.flipped(objectives))
 
     def design(self, row: IntArray) -> dict[str, Any]:
         """Values of the parameters that the design has."""
@@ -275,11 +275,11 @@ class _Entries:
             design=self.design(miss.row),
             objectives=self.natural(miss.objectives),
             regret=miss.regret,
-            lacks_alone=self.by_name(miss.alone),
+            lacks_alone=self.objective_values(miss.alone),
             dominated_by=Dominator(
                 design=self.design(miss.dominator),
                 objectives=self.natural(self.front.objectives[miss.point]),
-                better_by=self.by_name(miss.better),
+                better_by=self.objective_values(miss.better),
             ),
         )
 
@@ -307,5 +307,5 @@ class _Entries:
             hypervolume_change=move.change,
             hypervolume_per_unit=move.price,
             best=self.natural(move.best),
-            best_improvement_per_unit=self.by_name(move.best_change),
+            best_improvement_per_unit=self.objective_values(move.best_change),
         )

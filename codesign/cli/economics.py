@@ -73,7 +73,7 @@ def economics(
     from codesign.answers.economics import EconomicsAnswer
     from codesign.evaluators.economics.frontier import Grid
     from codesign.evaluators.economics.serving_offer import serve
-    from codesign.report.economics_tables import to_tables
+    from codesign.report.economics_tables import economics_tables
 
     tried = Grid(**filled_keys(largest))
     check_numbers(alpha, instance, tried)
@@ -108,7 +108,7 @@ def economics(
     report(
         as_json,
         lambda: EconomicsAnswer.describe(economics_report),
-        lambda: to_tables(economics_report, rows),
+        lambda: economics_tables(economics_report, rows),
     )
 
 

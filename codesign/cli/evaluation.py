@@ -110,12 +110,12 @@ def evaluate(
     if campaign is not None:
         stray_flags = [*(["--space"] if subject.space is not None else []), *set_flags(question)]
         _refuse(stray_flags, f"the campaign {campaign} says all of it")
-        title, result = _of_campaign(api.load_campaign(campaign, folder), subject)
+        title, result = _campaign_evaluation(api.load_campaign(campaign, folder), subject)
     else:
         strays = {"--folder": folder, "--pick": subject.pick}
         stray = [name for name, value in strays.items() if value is not None]
         _refuse(stray, "it is of a --campaign")
-        title, result = _of_question(subject, question)
+        title, result = _flag_evaluation(subject, question)
     _report(result, title, draws if uncertainty else None, as_json)
 
 
@@ -124,7 +124,7 @@ def _refuse(flags: list[str], why: str) -> None:
         raise InputError(f"expected no {', '.join(flags)}: {why}")
 
 
-def _of_campaign(campaign: Campaign, subject: DesignFlags) -> tuple[str, EvaluatedDesign]:
+def _campaign_evaluation(campaign: Campaign, subject: DesignFlags) -> tuple[str, EvaluatedDesign]:
     """Title and result of a design that is evaluated as the campaign does."""
     from codesign import api
 
@@ -151,7 +151,7 @@ def _values_for(campaign: Campaign, subject: DesignFlags) -> tuple[str, Mapping[
     return f"{name}, {words}", values
 
 
-def _of_question(subject: DesignFlags, question: QuestionFlags) -> tuple[str, EvaluatedDesign]:
+def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str, EvaluatedDesign]:
     """Title and result of a design that is evaluated as flags and its file say."""
     from codesign import api
 
@@ -209,7 +209,7 @@ def _report(
         return EvaluateAnswer.describe(result, **more)
 
     def tables() -> Any:
-        sections = explanation.to_tables(title, result, make_console().width)
+        sections = explanation.evaluation_tables(title, result, make_console().width)
         if intervals is None:
             return sections
         from codesign.report.uncertainty_tables import design_tables

@@ -101,24 +101,26 @@ def export(
     report_files(ExportAnswer, as_json, [shown_path(path) for path in paths], notes)
 
 
-def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
+def _write_design(form: str, subject: ChosenDesign, output: Path) -> Written:
     """The design in a format; a spec sheet is of a system, too, any other format of machines."""
     from codesign.base import plugins
     from codesign.report.exports.design_files import export_machines
 
     write: Callable[[ChosenDesign, Path], Written] = plugins.load("design_exports", form)
-    return write(chosen, output) if form == "spec-sheet" else export_machines(write, chosen, output)
+    return (
+        write(subject, output) if form == "spec-sheet" else export_machines(write, subject, output)
+    )
 
 
 def _format(form: str | None, output: Path | None, format_names: list[str]) -> str:
     ending = "" if output is None else ending_of(output)
     format_name = form or ending
-    chosen = _OTHER_NAMES.get(format_name, format_name)
-    if chosen not in format_names:
+    format_key = _OTHER_NAMES.get(format_name, format_name)
+    if format_key not in format_names:
         if not form and not ending:
             raise InputError(f"expected one of {', '.join(format_names)}", "--format")
         raise UnknownNameError("export format", format_name, format_names, "--format")
-    return chosen
+    return format_key
 
 
 def _check_together(form: str, is_of_design: bool, scope: str | None, design: str | None) -> None:

@@ -58,15 +58,15 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @wraps(command)
-    def with_records(**values: Any) -> None:
+    def flagged_command(**values: Any) -> None:
         for name, record in records.items():
             flags = {flag_field.name: values.pop(flag_field.name) for flag_field in fields(record)}
             values[name] = record(**flags)
         command(**values)
 
-    with_records.__dict__["__signature__"] = inspect.Signature(parameters)
-    with_records.__annotations__ = {}
-    return with_records
+    flagged_command.__dict__["__signature__"] = inspect.Signature(parameters)
+    flagged_command.__annotations__ = {}
+    return flagged_command
 
 
 def flag_names(*records: Any) -> dict[str, str]:

@@ -113,7 +113,7 @@ def naming(flags: Mapping[str, str], pairs: Mapping[str, str] | None = None) -> 
     except InputError as error:
         places = {**flags, **(pairs or {})}
         raise InputError(
-            [_with_flags(mistake, places, flags) for mistake in error.mistakes]
+            [_flag_mistake(mistake, places, flags) for mistake in error.mistakes]
         ) from None
 
 
@@ -126,7 +126,7 @@ _RECORDS = ("workload", "option")
 """Places of keys that a command line gave; see :func:`codesign.api.build_evaluator`."""
 
 
-def _with_flags(mistake: Mistake, places: Mapping[str, str], flags: Mapping[str, str]) -> Mistake:
+def _flag_mistake(mistake: Mistake, places: Mapping[str, str], flags: Mapping[str, str]) -> Mistake:
     key, *inner = mistake.key or (mistake.place,)
     if mistake.is_missing and key in flags:
         return Mistake(f"expected {flags[str(key)]}")

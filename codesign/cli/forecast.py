@@ -133,7 +133,7 @@ def forecast(
 ) -> None:
     """Forecast time to first token and per output token from peak rates alone."""
     from codesign import api
-    from codesign.report.forecast_tables import to_tables
+    from codesign.report.forecast_tables import forecast_tables
 
     names = figure or []
     from codesign.report.drawing import check_format
@@ -168,7 +168,7 @@ def forecast(
     )
     files = _draw(scene, figure or [], output, figure_format)
     answer = _answer(evaluator, scene, timeline, heat_map, files)
-    report(as_json, lambda: answer, lambda: to_tables(answer, make_console().width))
+    report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
 
 
 def _shares(name: str, text: str) -> Any:

@@ -56,7 +56,7 @@ def reports_only(command: Callable[..., None]) -> Callable[..., None]:
         token = _stdout.set(sys.stdout)
         name = command.__name__.replace("_", "-").strip("-")
         try:
-            with redirect_stdout(sys.stderr), heartbeat(name, say), _to_stdout(name, options):
+            with redirect_stdout(sys.stderr), heartbeat(name, say), _stream_report(name, options):
                 command(*arguments, **options)
         finally:
             _stdout.reset(token)
@@ -65,7 +65,7 @@ def reports_only(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _to_stdout(name: str, options: dict[str, Any]) -> Iterator[None]:
+def _stream_report(name: str, options: dict[str, Any]) -> Iterator[None]:
     """Let a command with ``--output -`` write a file, and copy that to standard output.
 
     The report of the command then goes to stderr.
@@ -116,7 +116,7 @@ def report(
         from codesign.answers import json_values
 
         document = json_values.stamped(answer())
-        print(json_values.to_json_text(document), file=report_stream())
+        print(json_values.json_text(document), file=report_stream())
         return
     print_tables(tables())
 

@@ -77,7 +77,7 @@ def platform(
             broken = describe_limits(evaluator.serving(columns))
             if broken:
                 raise InputError(broken)
-        explanation = _without_rates(evaluator, evaluator.explain(columns))
+        explanation = _meaningful_explanation(evaluator, evaluator.explain(columns))
         answer = PlatformAnswer.describe(
             platform_inputs(evaluator, design), explanation, limits_of(evaluator)
         )
@@ -131,7 +131,7 @@ def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
     return _RATES if evaluator.profile == "genz" else (*_RATES, *_STEPS)
 
 
-def _without_rates(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
+def _meaningful_explanation(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
     """The explanation without rates of generated tokens if nothing is generated."""
     if evaluator.workload.generated:
         return explanation

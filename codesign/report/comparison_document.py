@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.answers.comparisons import ComparisonRecord, run_rows
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.files import replacing, write_text
 from codesign.base.text import spreadsheet_text
 from codesign.insight.comparison import rank_optimizers
@@ -162,7 +162,7 @@ def write_files(outcome: Outcome, folder: Path) -> list[Path]:
         InputError: A file cannot be written.
     """
     path = folder / "comparison.json"
-    write_text(path, to_json_text(ComparisonRecord.describe(outcome)) + "\n")
+    write_text(path, json_text(ComparisonRecord.describe(outcome)) + "\n")
     tables = {
         "runs": run_rows(outcome),
         "convergence": convergence_rows(outcome),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
+def economics_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
     """Conventions, the points that matter, and ``n_rows`` points along the frontier."""
     shape, machine = report.serving.decoding.target.shape, report.serving.machine
     title = f"{shape.name} on {machine.name}"

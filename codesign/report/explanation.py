@@ -48,7 +48,7 @@ _TIMELINE_COLUMNS = (
 _OPERATOR_COLUMNS = ("name", "time_s", "time_share", "bound", "traffic_bytes")
 
 
-def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
+def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
     """The evaluated design for the terminal, ``width`` columns wide."""
     explanation = evaluated.explanation
     settings, pools = _settings(evaluated)

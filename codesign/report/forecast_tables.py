@@ -33,7 +33,7 @@ _HEADLINES = {
 _OPERATOR_KEYS = ("name", "ops", "ops_share", "read_bytes", "written_bytes", "compute_s")
 
 
-def to_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
+def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
     """Headlines, the two phases side by side, their operators, and the requested extras."""
     headlines = {
         label: format_value(report.metrics[name], unit)

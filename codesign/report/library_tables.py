@@ -60,7 +60,7 @@ def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
     table = plain_table("Memory technologies: typical values of one", columns, headers.values())
     for name, technology in library.items():
         cells = [
-            _in_unit(getattr(technology, attribute).typical, unit)
+            _scaled(getattr(technology, attribute).typical, unit)
             for attribute, unit in _TECHNOLOGY_COLUMNS.items()
         ]
         years = f" {technology.available}" if technology.available else ""
@@ -79,7 +79,7 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         values = getattr(technology, name)
         if values is None:
             continue
-        levels = [_in_unit(values.value_at(level), unit) for level in ("low", "typical", "high")]
+        levels = [_scaled(values.value_at(level), unit) for level in ("low", "typical", "high")]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     parts: list[RenderableType] = [table]
     if technology.place == "off-chip":
@@ -96,7 +96,7 @@ def _edge_text(technology: MemoryTechnology) -> str:
     return f"{text}, except in spaces with uncharged_edge: {technology.family}."
 
 
-def _in_unit(value: float, unit: str) -> str:
+def _scaled(value: float, unit: str) -> str:
     return format_value(value / parse_unit(unit).scale) if value else "–"
 
 

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.report.page.html_page import style_text
 from codesign.serve.session import Session
@@ -91,7 +91,7 @@ def application(session: Session, token: str, port: int) -> Any:
         "": ("text/html", _static("page.html")),
         "style.css": ("text/css", style_text() + _static("serve.css")),
         "program.js": ("text/javascript", _static("serve.js")),
-        "start.json": ("application/json", to_json_text(session.start(), indent=None)),
+        "start.json": ("application/json", json_text(session.start(), indent=None)),
     }
 
     async def text(request: Request) -> Response:
@@ -104,7 +104,7 @@ def application(session: Session, token: str, port: int) -> Any:
             answer = session.answer(_codes(body))
         except InputError as error:
             return Response(str(error), status_code=400, media_type="text/plain")
-        return Response(to_json_text(answer, indent=None), media_type="application/json")
+        return Response(json_text(answer, indent=None), media_type="application/json")
 
     routes = [Route(f"/{token}/{name}", text) for name in texts]
     routes.append(Route(f"/{token}/design", design, methods=["POST"]))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from codesign.answers.front_explanation import ExplainFrontAnswer
-from codesign.answers.json_values import to_plain
+from codesign.answers.json_values import plain_value
 from codesign.base.errors import JobError
 from codesign.cli import main
 from codesign.insight.explanation import Fronts, Variation, explain_front, variation
@@ -147,7 +147,7 @@ def test_fronts_found_side_by_side_explain_the_same(folder, monkeypatch):
     def explained(fronts):
         explained = explain_front(fronts, front, reference)
         answer = ExplainFrontAnswer.describe(explained, "tiny", evaluator={})
-        return to_plain(answer) | {"seconds": 0.0}
+        return plain_value(answer) | {"seconds": 0.0}
 
     alone = explained(Fronts(campaign.problem))
     monkeypatch.setattr(variation, "_WORTH_PROCESSES", 0)

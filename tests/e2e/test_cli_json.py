@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 import codesign
 from codesign.answers.answer import answers, schema_of
 from codesign.answers.economics import PricedPoint
-from codesign.answers.json_values import to_plain
+from codesign.answers.json_values import plain_value
 from codesign.cli import main
 from codesign.cli.app import command_tree
 
@@ -231,7 +231,7 @@ def test_a_schema_is_closed_complete_and_says_what_it_is():
 def test_a_field_that_nobody_set_is_left_out_and_its_key_is_optional():
     rows = {"tokens_per_s": 1.0, "usd_per_million_tokens": None, "n_devices": 1.0, "batch": 1.0}
     point = PricedPoint(**rows, draft_length=0, devices_for_users=None)
-    assert to_plain(point) == {**rows, "draft_length": 0, "devices_for_users": None}
+    assert plain_value(point) == {**rows, "draft_length": 0, "devices_for_users": None}
     entry = schema_of(answers()["economics"])["$defs"]["PricedPoint"]
     assert {"first_token_s", "devices_for_users"}.isdisjoint(entry["required"])
     assert {"draft_length", "usd_per_million_tokens"} <= set(entry["required"])

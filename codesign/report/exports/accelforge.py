@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.report.exports.design_files import Written, commented, need_tiers, write_texts
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:
         notes.append("the design names no dataflow: weight stationary")
     text = (
         commented(["Architecture for AccelForge.", "", *(f"Note: {note}" for note in notes)])
-        + commented(["Provenance:", *to_json_text(chosen.provenance()).splitlines()])
+        + commented(["Provenance:", *json_text(chosen.provenance()).splitlines()])
         + "\n"
         + architecture_of(machine)
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
@@ -68,4 +68,4 @@ def to_genz(chosen: ChosenDesign, path: Path) -> Written:
         "notes": notes,
         "provenance": chosen.provenance(),
     }
-    return Written(write_texts({path: to_json_text(system) + "\n"}), tuple(notes))
+    return Written(write_texts({path: json_text(system) + "\n"}), tuple(notes))

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance
-from codesign.answers.json_values import to_plain
+from codesign.answers.json_values import plain_value
 from codesign.base.columns import IntArray, Value
 from codesign.base.errors import needing_extra
 from codesign.base.files import replacing
@@ -48,7 +48,7 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
         import optuna
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file, _quiet():
         storage = optuna.storages.JournalStorage(_lines(file))
-        note = to_plain(Provenance.describe(results, scope))
+        note = plain_value(Provenance.describe(results, scope))
         for name, positions in _studies(results, scope):
             study = optuna.create_study(
                 storage=storage,
@@ -94,7 +94,7 @@ def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
                 distributions,
                 values[i].tolist(),
                 {name: numbers[i] for name, numbers in limits.items()},
-                {name: to_plain(numbers[i]) for name, numbers in metrics.items()},
+                {name: plain_value(numbers[i]) for name, numbers in metrics.items()},
             )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
@@ -59,7 +59,7 @@ def to_llmcompass(chosen: ChosenDesign, path: Path) -> Written:
         notes.append("elements of fewer than 8 bits take no memory in LLMCompass: 8 bits here")
     document = _hardware(chosen.title, machine, bits)
     document |= {"notes": notes, "provenance": chosen.provenance()}
-    return Written(write_texts({path: to_json_text(document) + "\n"}), tuple(notes))
+    return Written(write_texts({path: json_text(document) + "\n"}), tuple(notes))
 
 
 def _hardware(title: str, machine: Machine, bits: int) -> dict[str, Any]:

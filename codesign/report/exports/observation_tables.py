@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance, progress_words
-from codesign.answers.json_values import to_json_text, to_plain
+from codesign.answers.json_values import json_text, plain_value
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import replacing
@@ -79,7 +79,7 @@ def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
         import pyarrow as pa
         import pyarrow.parquet as pq
     table = pa.table(scope_columns(results, scope))
-    note = json.dumps(to_plain(Provenance.describe(results, scope)), ensure_ascii=False)
+    note = json.dumps(plain_value(Provenance.describe(results, scope)), ensure_ascii=False)
     table = table.replace_schema_metadata({"codesign": note})
     with replacing(path) as unfinished:
         pq.write_table(table, unfinished)
@@ -125,9 +125,9 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         _sheet(book, "observations", columns, bold, [formats.get(name) for name in names], 2)
         _front_chart(book, results, list(columns), len(positions))
         _sheet(book, "metrics", _metric_columns(results), bold)
-        note = to_plain(Provenance.describe(results, scope))
+        note = plain_value(Provenance.describe(results, scope))
         versions = note["versions"]
-        definition = {key: to_plain(getattr(results.definition, key)) for key in _DEFINITION}
+        definition = {key: plain_value(getattr(results.definition, key)) for key in _DEFINITION}
         short_provenance = {
             **{key: note[key] for key in _PROVENANCE if note.get(key)},
             **{key: value for key, value in definition.items() if value},
@@ -324,7 +324,7 @@ def _markdown_head(results: Results, scope: str, n: int, folded: FoldedFront | N
     summary = f" of {len(folded.positions):,}; {folded.summary}" if folded else ""
     note = Provenance.describe(results, scope)
     versions = ", ".join(f"{name} {number}" for name, number in note.versions.items())
-    workload = to_json_text(results.definition.workload, indent=None)
+    workload = json_text(results.definition.workload, indent=None)
     goals = ", ".join(f"{sense} {name}" for name, sense in note.objectives.items())
     return markdown_text(
         f"# {results.definition.name}: {scope_title}\n\n"

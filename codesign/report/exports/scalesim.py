@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.models.workload import Request
 from codesign.report.exports.design_files import (
@@ -114,7 +114,7 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
             f"{chosen.title}: {chosen.words}",
             *(f"Note: {note}" for note in notes),
             "Provenance:",
-            *to_json_text(chosen.provenance()).splitlines(),
+            *json_text(chosen.provenance()).splitlines(),
         ]
     )
     name = path.stem

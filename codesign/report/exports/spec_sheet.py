@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
@@ -86,7 +86,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
                 ),
                 *([] if item.pools else [_rows("Power", evaluated.power, _POWER)]),
                 *([] if item.pools else _assumed(item, machine)),
-                f"## Provenance\n\n```json\n{to_json_text(item.provenance())}\n```\n",
+                f"## Provenance\n\n```json\n{json_text(item.provenance())}\n```\n",
             ]
         )
         if machine is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.insight.uncertainty.uncertainty_results import Swing
@@ -77,7 +77,7 @@ class Explained:
         """
         n_front = min(self.carried.n_front, MOST_EXPLAINED)
         while True:
-            text = packed(to_json_text(self.fragments(n_front), indent=None))
+            text = packed(json_text(self.fragments(n_front), indent=None))
             if len(text) <= room_bytes or not n_front:
                 return text
             n_front = int(_MARGIN * n_front * max(room_bytes, 0.0) / len(text))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codesign.answers.json_values import to_plain
+from codesign.answers.json_values import plain_value
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.labels import evaluator_words, metric_title
 from codesign.report.library_tables import size_text
@@ -165,8 +165,8 @@ def digest(results: Results) -> str:
     stood for. It depends on neither dates nor machines nor the number of designs evaluated.
     """
     inputs = {
-        "definition": to_plain(results.definition),
-        "problem": to_plain(results.problem.provenance()),
+        "definition": plain_value(results.definition),
+        "problem": plain_value(results.problem.provenance()),
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 

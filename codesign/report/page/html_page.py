@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.base.files import write_text
 from codesign.insight.plateaus import FoldedFront, fold_positions, within_words
 from codesign.report import palette
@@ -223,7 +223,7 @@ def _page_html(
         "hatches": hatch_patterns(),
         "style": style_text(),
         "program": program_text(_PROGRAM),
-        "data": packed(to_json_text(document, indent=None)),
+        "data": packed(json_text(document, indent=None)),
     }  # fmt: skip
     # Letters are counted, nearly all of them one byte; the template has a few more.
     used = sum(map(len, parts.values())) + len(_static("template.html"))

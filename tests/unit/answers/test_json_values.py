@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.answers.json_values import to_json_text, to_plain
+from codesign.answers.json_values import json_text, plain_value
 from codesign.base.errors import InputError
 from codesign.base.files import replacing, replacing_together
 from codesign.base.metrics import METRICS
@@ -45,17 +45,17 @@ class _Pair:
     ],
 )
 def test_everything_becomes_what_json_knows(value, plain):
-    assert to_plain(value) == plain
-    assert json.loads(to_json_text(value)) == plain
+    assert plain_value(value) == plain
+    assert json.loads(json_text(value)) == plain
 
 
 def test_a_metric_becomes_an_object():
-    assert to_plain(METRICS["tdp_watts"])["unit"] == "W"
+    assert plain_value(METRICS["tdp_watts"])["unit"] == "W"
 
 
 def test_numbers_keep_every_digit():
     values = np.random.default_rng(0).uniform(0, 1e9, 100)
-    assert json.loads(to_json_text(values)) == values.tolist()
+    assert json.loads(json_text(values)) == values.tolist()
 
 
 def test_a_block_that_fails_changes_nothing(tmp_path: Path):

@@ -8,7 +8,7 @@ from rich.console import Console
 import codesign
 from codesign.models.memtech import load_library
 from codesign.report.edge import edge_words, memory_edge_mm
-from codesign.report.explanation import to_tables
+from codesign.report.explanation import evaluation_tables
 from codesign.report.library_tables import technology_tables
 
 
@@ -38,7 +38,7 @@ def _text(parts):
 def test_what_is_not_charged_is_said_beside_what_is(design, words):
     evaluated = _evaluated(design)
     assert edge_words(evaluated) == words
-    assert f"Die edge for memory: {words}\n" in _text(to_tables(design, evaluated, 200))
+    assert f"Die edge for memory: {words}\n" in _text(evaluation_tables(design, evaluated, 200))
 
 
 def test_only_lpddr_takes_no_edge_at_all_where_it_is_free():
@@ -56,7 +56,7 @@ def test_an_evaluator_that_knows_no_edge_has_no_words_for_it():
     )  # fmt: skip
     assert memory_edge_mm(evaluated) is None
     assert edge_words(evaluated) == ""
-    assert "Die edge" not in _text(to_tables("HGX-H100", evaluated, 200))
+    assert "Die edge" not in _text(evaluation_tables("HGX-H100", evaluated, 200))
 
 
 @pytest.mark.parametrize(

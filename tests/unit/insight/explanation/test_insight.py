@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codesign.answers.front_explanation import ExplainFrontAnswer
-from codesign.answers.json_values import to_json_text, to_plain
+from codesign.answers.json_values import json_text, plain_value
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric, flipped_columns
 from codesign.base.schema import Record
@@ -512,8 +512,8 @@ def test_searching_only_near_the_front_changes_no_answer(monkeypatch, tolerance,
     whole_fronts(monkeypatch)
     whole = explained(problem, [0.0, 60.0], tolerance=tolerance)
     texts = [
-        to_json_text(
-            to_plain(ExplainFrontAnswer.describe(item, "toy", evaluator={})) | {"seconds": 0.0}
+        json_text(
+            plain_value(ExplainFrontAnswer.describe(item, "toy", evaluator={})) | {"seconds": 0.0}
         )
         for item in (near, whole)
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.answers.json_values import to_json_text
+from codesign.answers.json_values import json_text
 from codesign.evaluators.npu import compiled
 from codesign.models.workload import load_model
 from codesign.search.pareto import non_dominated
@@ -129,7 +129,7 @@ def test_the_start_of_the_command_is_measured_and_printed(measured: dict) -> Non
 
 
 def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
-    again = json.loads(to_json_text(measured))
+    again = json.loads(json_text(measured))
     assert set(again) == set(measured) and again["about"]["version"]
     shown = {row[0] for table in benchmark_tables(measured) for row in table.rows}
     for row in measured["rates"]:

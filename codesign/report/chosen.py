@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codesign.answers.campaigns import Provenance, plain_design, progress_words
-from codesign.answers.json_values import to_plain
+from codesign.answers.json_values import plain_value
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
 from codesign.insight.plateaus import folded_front, number_ranges, within_words
@@ -117,7 +117,7 @@ class ChosenDesign:
 
     def provenance(self) -> dict[str, Any]:
         """Facts that an export must state: design, workload, evaluator, versions."""
-        note: dict[str, Any] = to_plain(Provenance.describe(self.results))
+        note: dict[str, Any] = plain_value(Provenance.describe(self.results))
         keys = ("space", "workload", "fixed", "constraints")
         definition = note["definition"]
         return {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.answers.campaigns import Observation, Provenance, observations
-from codesign.answers.json_values import to_json_text, to_plain
+from codesign.answers.json_values import json_text, plain_value
 from codesign.base.files import replacing
 from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, numbers_of, positions_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
     """Provenance and ``observations``, one object each; NaN and infinity are null."""
-    head = to_json_text(Provenance.describe(results, scope)).removesuffix("\n}")
+    head = json_text(Provenance.describe(results, scope)).removesuffix("\n}")
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write(head + ',\n  "observations": [')
         numbers = numbers_of(results, scope).tolist()
@@ -25,7 +25,7 @@ def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
         for index, (number, observation) in enumerate(zip(numbers, observed, strict=True)):
             more = {"front_number": number} if scope == "folded" else {}
             file.write(
-                (",\n    " if index else "\n    ") + to_json_text(more | observation, indent=None)
+                (",\n    " if index else "\n    ") + json_text(more | observation, indent=None)
             )
         file.write("\n  ]\n}\n")
     return path
@@ -46,7 +46,7 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
                 file.write(
                     f"  {prefix}-{number}:\n{yaml_lines(make(results, observation), level=2)}"
                 )
-        file.write(yaml_lines(to_plain(Provenance.describe(results, scope))))
+        file.write(yaml_lines(plain_value(Provenance.describe(results, scope))))
     return path
 
 

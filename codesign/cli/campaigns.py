@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,6 +112,14 @@ def run(
     retries: Retries = None,
     accept_changes: AcceptChanges = False,
     retry_failed: RetryFailed = False,
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--untrusted",
+            help="The file is a stranger's: confine its programs to their folders, without "
+            "network, by bubblewrap.",
+        ),
+    ] = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -118,6 +127,11 @@ def run(
     """Run a campaign, or continue it where it stopped."""
     from codesign.search.campaign import Campaign
 
+    if untrusted:
+        from codesign.evaluators.command.confinement import UNTRUSTED, check_confinement
+
+        check_confinement()
+        os.environ[UNTRUSTED] = "1"  # for workers, too
     campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
     from codesign import api
     from codesign.answers.campaigns import RunAnswer
@@ -134,6 +148,10 @@ def run(
         timeout=timeout,
         retries=retries,
     )
+    if untrusted and (execution.executor or "local") not in ("local", "threads"):
+        raise InputError(
+            f"expected executor local or threads, got {execution.executor}", "--untrusted"
+        )
     campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed)
     results = campaign.results()
     front = campaign.front_results(results)

@@ -32,6 +32,7 @@ from codesign.evaluators.command.command_options import (
     CommandWorkload,
     TemplateFile,
 )
+from codesign.evaluators.command.confinement import check_within, is_confined
 from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
 from codesign.evaluators.command.placeholders import filled, fixed_values, unknown_placeholders
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun, run_program
@@ -189,7 +190,11 @@ class CommandEvaluator(Evaluator):
 
     def _prepare(self, folder: Path, design: Mapping[str, Any]) -> None:
         for file in self._options.files:
-            (folder / Path(file).name).symlink_to(Path(file).resolve())
+            place = folder / Path(file).name
+            if is_confined():  # it could not follow a link
+                shutil.copy(file, place)
+            else:
+                place.symlink_to(Path(file).resolve())
         present = {name: value for name, value in design.items() if value is not None}
         workload = self._workload.model_dump(mode="json")
         for name in self._options.write:
@@ -269,6 +274,7 @@ def _log(design: Mapping[str, Any], program_run: ProgramRun) -> None:
 
 
 def _read(path: str) -> str:
+    check_within(path)
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -276,6 +282,7 @@ def _read(path: str) -> str:
 
 
 def _digest(path: str) -> str:
+    check_within(path)
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:

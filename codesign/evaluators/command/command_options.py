@@ -57,6 +57,7 @@ UnitText = Annotated[str, AfterValidator(_unit)]
 ExistingFile = Annotated[str, AfterValidator(_existing_file)]
 PlainName = Annotated[str, AfterValidator(_plain_name)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 MetricName = Annotated[str, AfterValidator(_identifier)]
 
 
@@ -150,8 +151,8 @@ class CommandOptions(Record):
     infeasible_exit_codes: tuple[Annotated[int, Field(strict=True, ge=1, le=255)], ...] = ()
     """Exit codes by which the program says that a design cannot be built; any other than 0 is a
     failure."""
-    environment: dict[str, str] = Field(default_factory=dict)
-    """Variables for the program, besides those that codesign was started with."""
+    environment: dict[VariableName, str] = Field(default_factory=dict)
+    """Variables for the program, besides those of a fixed list that it has from codesign."""
     version: str = ""
     """Version of the program, in any words: part of the campaign's identity."""
     keep: Literal["none", "failed", "all"] = "none"

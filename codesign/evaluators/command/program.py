@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from codesign.base.errors import JobError
-from codesign.base.processes import signal_name
+from codesign.base.processes import ONE_THREAD, signal_name
+from codesign.evaluators.command.confinement import confined, is_confined
 
 MOST_OUTPUT_BYTES = 16 << 20
 """A program that prints more is ended; of a file that is longer nothing is read."""
@@ -24,6 +25,16 @@ _PIPE_BYTES = 1 << 20
 """The most that a pipe holds (pipe(7), pipe-max-size)."""
 _LOOK_S = 0.1
 """Time between two looks whether a silent program has ended."""
+
+
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
+    "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_VISIBLE_DEVICES",
+    *ONE_THREAD,
+)  # fmt: skip
+"""Variables that programs have from this process, with those of :data:`_INHERITED_BEGINNINGS`;
+a campaign states others, such as those of a license. Passwords and tokens stay here."""
+_INHERITED_BEGINNINGS = ("LC_", "CODESIGN_")
 
 
 @dataclass(frozen=True)
@@ -56,16 +67,19 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
 
     Args:
         command: Program and arguments.
-        environment: Variables besides those of this process.
+        environment: Variables besides those of :data:`INHERITED`.
 
     Raises:
         JobError: There is no such program; that is no design's fault.
     """
+    variables = {**_inherited(), **environment}
+    if is_confined():
+        command = confined(command, folder, environment)
     try:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, **environment},
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,6 +97,14 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
     # What it left running may have printed too much after it had ended by itself.
     is_cut = code == -signal.SIGKILL and any(stream.is_full for stream in streams)
     return ProgramRun(code, texts[0], texts[1], is_cut)
+
+
+def _inherited() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or name.startswith(_INHERITED_BEGINNINGS)
+    }
 
 
 class _OutputReader:

@@ -297,6 +297,7 @@ def _misses(
                 / float(results.metrics[name][positions[miss.dominator]])
                 - 1.0
                 for name in problem.objective_names
+                if results.metrics[name][positions[miss.dominator]]  # nothing is a share of 0
             },
             "words": "; ".join(
                 f"{name} {old} → {new}"

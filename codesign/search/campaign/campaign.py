@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,13 @@ from codesign.search.campaign.execution import Job
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.executor import Progress, Quiet, Recorder
 from codesign.search.campaign.guarded_evaluation import LOG, enumerated_problem, load_enumerated
-from codesign.search.campaign.manifest import Origin, digest_of, file_digest, list_files
+from codesign.search.campaign.manifest import (
+    Origin,
+    digest_of,
+    file_digest,
+    list_files,
+    read_manifest,
+)
 from codesign.search.campaign.observations import Layout, Run
 from codesign.search.campaign.reference import minimized, settled, worst_point
 from codesign.search.campaign.results import Results, read_results
@@ -347,7 +353,7 @@ class Campaign:
         executor: str | None,
         flags: str = "",
     ) -> Front:
-        before = self._stored_fronts().items()
+        before = {each for each in self._stored_fronts().items() if each[0].name in self._listed()}
         try:
             with leaving_nothing_of_the_unattainable(self.folder):
                 front = enumerate_(
@@ -358,14 +364,28 @@ class Campaign:
                     progress=progress,
                     executor=executor or self.definition.execution.executor,
                 )
-            written = self._stored_fronts().items() - before
-            self.list_files([path for path, _ in written])
+            manifest = read_manifest(self.folder)
+            listed = manifest.files if manifest is not None else {}
+            fronts = self._stored_fronts().items()
+            self.list_files(
+                path
+                for path, time in fronts
+                if path.name not in listed or (path, time) not in before
+            )
             return front
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was settled is stored in {self.folder}; the same command, "
                 f"or 'codesign enumerate {self._asked_as}{flags}', goes on from there"
             ) from None
+
+    def _listed(self) -> Collection[str]:
+        """Names in the manifest; none of a damaged one, which is begun anew."""
+        try:
+            manifest = read_manifest(self.folder)
+        except StoreError:
+            return ()
+        return manifest.files if manifest is not None else ()
 
     def _stored_fronts(self) -> dict[Path, int]:
         """Files of exact fronts in the folder, with the times of their last change."""

@@ -1,0 +1,323 @@
+"""Small commands in which one call of the system fails, for every call that they make.
+
+A library that is loaded before all others (``faults.c``, compiled here) counts the calls below a
+folder: opening, reading, writing, syncing, truncating, renaming, removing, locking. The k-th one
+fails (EIO, ENOSPC, ENOLCK), writes half, is lost, or is the last before a SIGKILL. Each case runs
+in a fork of one process, which has imported everything. A command must then either end as
+undisturbed, or say why in one line; run again, its results are the undisturbed ones. Linux only.
+Run as ``python -m validation.chaos.faults --help``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+
+from codesign.base.processes import ONE_THREAD
+from codesign.base.text import markdown_table
+from codesign.cli import main as run_command
+
+_SHIM = Path(__file__).with_name("faults.c")
+_FAIL, _SHORT, _LOST, _KILL = range(4)
+FAULTS = {
+    "EIO": (_FAIL, errno.EIO),
+    "ENOSPC": (_FAIL, errno.ENOSPC),
+    "ENOLCK": (_FAIL, errno.ENOLCK),
+    "short write": (_SHORT, 0),
+    "lost sync": (_LOST, 0),
+    "SIGKILL": (_KILL, 0),
+}
+_CAMPAIGN = """\
+space: grid
+evaluator: {name: benchmark-functions, function: zdt1, steps: 15}
+objectives: [minimize f1, minimize f2]
+optimizers: [random, pls]
+initial: 4
+batch: 3
+budget: 10
+workers: 1
+execution: {cache: true, cache_folder: cache}
+"""
+_COMPARISON = """\
+problems: [faulty]
+optimizers: [random, pls]
+initial: 2
+budget: 6
+seeds: 2
+"""
+_MODEL = Path(__file__).parents[2] / "tests" / "unit" / "models" / "quantization" / "byte_model"
+_SPACE = "parameters: {x1: {low: 0, high: 15}, x2: {low: 0, high: 15}}\n"
+_PATIENCE_S = 120
+
+
+@dataclass(frozen=True)
+class FaultTarget:
+    """A command in which calls fail.
+
+    Attributes:
+        words: Of the command.
+        before: Commands that run undisturbed before it.
+        results: Files that must be the same in the end, as patterns.
+    """
+
+    words: tuple[str, ...]
+    results: tuple[str, ...]
+    before: tuple[tuple[str, ...], ...] = ()
+
+
+_RUN = ("run", "faulty", "--workers", "1")
+TARGETS = {
+    "run": FaultTarget(_RUN, ("runs/faulty/front.*", "runs/faulty/manifest.json")),
+    "enumerate": FaultTarget(
+        ("enumerate", "faulty", "--workers", "1", "--output", "exact.csv"),
+        ("exact.csv", "runs/faulty/exact-*.npz", "runs/faulty/manifest.json"),
+    ),
+    "compare": FaultTarget(
+        ("compare", "compare-faulty", "--workers", "1"), ("runs/compare-faulty/*.csv",)
+    ),
+    "quantize": FaultTarget(
+        (
+            "quantize",
+            "--model",
+            "model",
+            "--text",
+            "text",
+            "--context",
+            "16",
+            "--sequences",
+            "2",
+            "--calibration",
+            "1",
+            "--formats",
+            "mxfp8,mxfp4",
+            "--output",
+            "table.json",
+        ),
+        ("table.json",),
+    ),
+    "report": FaultTarget(
+        ("report", "faulty", "--samples", "0", "--output", "page.html"), ("page.html",), (_RUN,)
+    ),
+    "export": FaultTarget(
+        ("export", "faulty", "--scope", "all", "--output", "all.csv"), ("all.csv",), (_RUN,)
+    ),
+}
+
+
+class Shim:
+    """The loaded library; see :func:`main`."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(None)
+        self._library.codesign_faults_last.restype = ctypes.c_char_p
+
+    def arm(self, k: int, fault: str, folder: Path) -> None:
+        """Give the k-th call below a folder a fault; 0: only count."""
+        action, number = FAULTS[fault]
+        self._library.codesign_faults_arm(
+            ctypes.c_long(k), action, number, os.fsencode(folder.resolve())
+        )
+
+    def counted(self) -> int:
+        """Calls since then."""
+        return int(self._library.codesign_faults_counted())
+
+    def last(self) -> str:
+        """Name of the call that had the fault."""
+        return str(self._library.codesign_faults_last().decode())
+
+
+def _import_all(folder: Path, target: FaultTarget) -> None:
+    """Run the command in this process, so that forks have imported what it needs."""
+    _prepare(folder, replace(target, before=()))
+    with chdir(folder), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        for words in (*target.before, target.words):
+            run_command(list(words))
+
+
+def _prepare(folder: Path, target: FaultTarget) -> None:
+    for name, text in (
+        ("spaces/grid.yaml", _SPACE),
+        ("runs/faulty.yaml", _CAMPAIGN),
+        ("runs/compare-faulty.yaml", _COMPARISON),
+        ("text", _CAMPAIGN),
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    shutil.copytree(_MODEL, folder / "model", dirs_exist_ok=True)
+    for words in target.before:
+        code, _, messages = _forked(folder, words)
+        if code:
+            raise RuntimeError(f"{' '.join(words)}: exit code {code}: {messages}")
+
+
+def _forked(
+    folder: Path, words: Sequence[str], shim: Shim | None = None, k: int = 0, fault: str = "EIO"
+) -> tuple[int, int, str]:
+    """Exit code, calls and messages of a command in a fork of this process."""
+    with tempfile.TemporaryDirectory() as place:
+        output = Path(place)
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                os.chdir(folder)
+                for descriptor, name in ((1, "stdout"), (2, "stderr")):
+                    file = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                    os.dup2(file, descriptor)
+                signal.alarm(_PATIENCE_S)
+                if shim is not None:
+                    shim.arm(k, fault, folder)
+                code = run_command(list(words))
+                sys.stdout.flush()
+                if shim is not None:
+                    n, name = shim.counted(), shim.last()
+                    shim.arm(-1, "EIO", folder)
+                    (output / "calls").write_text(f"{n} {name}")
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        calls = output / "calls"
+        n = int(calls.read_text().split()[0]) if calls.exists() else -1
+        return os.waitstatus_to_exitcode(status), n, (output / "stderr").read_text()
+
+
+def _results(folder: Path, target: FaultTarget) -> dict[str, bytes]:
+    paths = [path for pattern in target.results for path in folder.glob(pattern)]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def _left_behind(folder: Path) -> list[str]:
+    """Files that no command leaves."""
+    patterns = (".*.part", ".*.old", "*.lock", "*.new", "*-journal", "*-wal")
+    return [str(path.name) for pattern in patterns for path in folder.rglob(pattern)]
+
+
+class Inquiry:
+    """All cases of one command.
+
+    Args:
+        folder: For the cases; those that nothing is wrong with are removed.
+    """
+
+    def __init__(self, name: str, folder: Path, shim: Shim) -> None:
+        self._target, self._folder, self._shim = TARGETS[name], folder, shim
+        self.outcomes: dict[str, Counter[str]] = {fault: Counter() for fault in FAULTS}
+        self.findings: list[str] = []
+        self._template, first = folder / "template", folder / "undisturbed"
+        _import_all(folder / "imports", self._target)
+        _prepare(self._template, self._target)
+        shutil.copytree(self._template, first)
+        code, self.n_calls, messages = _forked(first, self._target.words, shim)
+        if code:
+            raise RuntimeError(f"{name}: exit code {code}: {messages}")
+        self._expected = _results(first, self._target)
+
+    def check(self, k: int, fault: str) -> None:
+        """Run the command with a fault in its k-th call, then again without one."""
+        folder = self._folder / f"{fault.replace(' ', '-')}-{k}"
+        shutil.copytree(self._template, folder)
+        code, _, messages = _forked(folder, self._target.words, self._shim, k, fault)
+        lines = [line for line in messages.splitlines() if line.startswith("error:")]
+        findings = []
+        if "defect" in messages or "Traceback" in messages:
+            findings.append(messages.strip().splitlines()[-1])
+        if code in (1, 2) and not lines:
+            findings.append(f"exit code {code} without a word")
+        if code not in (0, 1, 2, -signal.SIGKILL):
+            findings.append(f"exit code {code}")
+        if code == 0 and _results(folder, self._target) != self._expected:
+            findings.append("exit code 0 with other results")
+        if code != 0:
+            again, _, words = _forked(folder, self._target.words)
+            if again:
+                findings.append(f"run again: exit code {again}: {words.strip()[-300:]}")
+            elif (got := _results(folder, self._target)) != self._expected:
+                changed = [name for name in self._expected if got.get(name) != self._expected[name]]
+                findings.append(f"run again: other results: {', '.join(changed)}")
+        if fault != "SIGKILL" and (left := _left_behind(folder)):
+            findings.append(f"left behind: {', '.join(left)}")
+        word = {0: "as undisturbed", -signal.SIGKILL: "killed"}.get(code, "one line")
+        self.outcomes[fault][word] += 1
+        self.findings += [f"{folder.name}: {line}" for line in findings]
+        if not findings:
+            shutil.rmtree(folder)
+
+
+def cases(n_calls: int, share: float, chance: random.Random) -> list[tuple[int, str]]:
+    """Numbers of calls with their faults: all, or a share of them that is drawn."""
+    listed = [(k, fault) for k in range(1, n_calls + 1) for fault in FAULTS]
+    return sorted(chance.sample(listed, max(1, round(share * len(listed)))))
+
+
+def study(names: Sequence[str], share: float, seed: int, folder: Path) -> tuple[str, list[str]]:
+    """A table of outcomes in Markdown, and the findings."""
+    shim, chance = Shim(), random.Random(seed)
+    rows, findings = [], []
+    for name in names:
+        inquiry = Inquiry(name, folder / name, shim)
+        for k, fault in cases(inquiry.n_calls, share, chance):
+            inquiry.check(k, fault)
+        total = sum(inquiry.outcomes.values(), Counter[str]())
+        words = ("as undisturbed", "one line", "killed")
+        counts = [inquiry.n_calls, total.total(), *(total[word] for word in words)]
+        rows.append([name, *map(str, counts), str(len(inquiry.findings))])
+        findings += [f"{name}: {line}" for line in inquiry.findings]
+        print(f"{name}: {total.total()} cases", file=sys.stderr, flush=True)
+    header = ["command", "calls", "cases", "as undisturbed", "one line, then the same",
+              "killed, then the same", "findings"]  # fmt: skip
+    return markdown_table(header, rows, header[1:]), findings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; exit code 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--command", choices=list(TARGETS), action="append")
+    parser.add_argument("--share", type=float, default=1.0, help="of all cases")
+    parser.add_argument("--seed", type=int, default=0, help="of the cases that are drawn")
+    parser.add_argument("--json", action="store_true", help="print findings as JSON")
+    flags = parser.parse_args(arguments)
+    if "CODESIGN_FAULTS" not in os.environ:
+        compiler = shutil.which("cc")
+        if compiler is None:
+            print("error: expected a C compiler called cc", file=sys.stderr)
+            return 2
+        with tempfile.TemporaryDirectory() as place:
+            library = str(Path(place, "faults.so"))
+            build = [compiler, "-shared", "-fPIC", "-o", library, _SHIM, "-ldl"]
+            subprocess.run(build, check=True)
+            words = list(sys.argv[1:] if arguments is None else arguments)
+            environment = {
+                **os.environ,
+                **ONE_THREAD,
+                "LD_PRELOAD": library,
+                "CODESIGN_FAULTS": "1",
+            }
+            command = [sys.executable, "-m", "validation.chaos.faults", *words]
+            return subprocess.run(command, env=environment, check=False).returncode
+    del os.environ["LD_PRELOAD"], os.environ["CODESIGN_FAULTS"]
+    folder = Path(tempfile.mkdtemp(prefix="codesign-faults-"))
+    table, findings = study(flags.command or list(TARGETS), flags.share, flags.seed, folder)
+    print(json.dumps(findings) if flags.json else "\n".join([table, *findings]))
+    if not findings:
+        shutil.rmtree(folder)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -88,7 +88,7 @@ TARGETS = {
         ("exact.csv", "runs/faulty/exact-*.npz", "runs/faulty/manifest.json"),
     ),
     "compare": FaultTarget(
-        ("compare", "compare-faulty", "--workers", "1"), ("runs/compare-faulty/*.csv",)
+        ("compare", "compare-faulty", "--workers", "1"), ("runs/compare-faulty/[!w]*.csv",)
     ),
     "quantize": FaultTarget(
         (

@@ -299,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         with tempfile.TemporaryDirectory() as place:
             library = str(Path(place, "faults.so"))
-            build = [compiler, "-shared", "-fPIC", "-o", library, _SHIM, "-ldl"]
+            build = [compiler, "-shared", "-fPIC", "-o", library, str(_SHIM), "-ldl"]
             subprocess.run(build, check=True)
             words = list(sys.argv[1:] if arguments is None else arguments)
             environment = {

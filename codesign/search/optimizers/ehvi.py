@@ -103,7 +103,7 @@ class GpEhvi(LearningOptimizer):
         self._helps: bool | None = None
         groups = self._space.feature_groups
         settings = options.logarithmic, options.iterations, options.training, groups
-        self._modeling = Modeling(*settings)
+        self._modeling = Modeling(*settings, self._reference)
         self._screened = Screened(
             self._space, self._n_objectives, Modeling(*settings), self._predicted, self._n_limits
         )

@@ -42,41 +42,66 @@ class Scale:
             ``y = -exp(-z)``, either of which keeps the order.
         intercept: Mean of what is modeled.
         slope: Its standard deviation.
+        knee: Where ``z`` begins to be compressed, before it is standardized.
+        width: Distance beyond the knee at which the slope has halved.
     """
 
     sign: int
     intercept: float
     slope: float
+    knee: float = np.inf
+    width: float = 1.0
 
     @classmethod
-    def of(cls, values: FloatArray, logarithmic: bool = True) -> Scale:
-        """The scale on which (n,) observations have mean 0 and deviation 1."""
+    def of(cls, values: FloatArray, logarithmic: bool = True, bound: float = np.inf) -> Scale:
+        """The scale on which (n,) observations have mean 0 and deviation 1.
+
+        Args:
+            values: Observations.
+            logarithmic: Model the logarithm if they have one sign.
+            bound: Worst value that matters, as of the reference point: how far values are beyond
+                it decides nothing, so that is compressed.
+        """
         sign = 0
         if logarithmic and (values > 0).all():
             sign = 1
         elif logarithmic and (values < 0).all():
             sign = -1
-        raw = Scale(sign, 0.0, 1.0).to_model(values)
+        raw, knee, width = Scale(sign, 0.0, 1.0).to_model(values), np.inf, 1.0
+        if np.isfinite(bound) and (sign == 0 or sign * bound > 0):
+            knee = float(Scale(sign, 0.0, 1.0).to_model(np.array(bound)))
+            width = knee - float(raw.min())
+        if not (np.isfinite(knee) and width > 0):
+            knee, width = np.inf, 1.0
+        raw = Scale(sign, 0.0, 1.0, knee, width).to_model(values)
         deviation = float(raw.std())
         # Of equal values the deviation may be a rounding error.
         is_constant = deviation <= 1e-12 * max(1.0, float(np.abs(raw).max()))
-        return cls(sign, float(raw.mean()), 1.0 if is_constant else deviation)
+        return cls(sign, float(raw.mean()), 1.0 if is_constant else deviation, knee, width)
 
     def to_model(self, values: FloatArray) -> FloatArray:
         """Observations as the model sees them."""
         raw = self.sign * np.log(self.sign * values) if self.sign else values
-        return np.asarray((raw - self.intercept) / self.slope)
+        beyond = np.maximum(raw - self.knee, 0.0)
+        compressed = np.minimum(raw, self.knee) + self.width * np.log1p(beyond / self.width)
+        return np.asarray((compressed - self.intercept) / self.slope)
 
     def log_density(self, values: FloatArray) -> float:
         """What the logarithm of a density gains where observations replace what the model sees."""
         stretch = np.log(np.abs(values)).sum() if self.sign else 0.0
-        return float(-len(values) * np.log(self.slope) - stretch)
+        raw = self.sign * np.log(self.sign * values) if self.sign else values
+        beyond = np.maximum(raw - self.knee, 0.0)
+        return float(
+            -len(values) * np.log(self.slope) - stretch - np.log1p(beyond / self.width).sum()
+        )
 
     def of_model(self, values: FloatArray) -> FloatArray:
         """Observations of what the model sees; the inverse of :meth:`to_model`."""
-        raw = self.intercept + self.slope * values
+        compressed = self.intercept + self.slope * values
+        beyond = np.minimum(np.maximum(compressed - self.knee, 0.0) / self.width, _LARGEST_EXPONENT)
+        raw = np.minimum(compressed, self.knee) + self.width * np.expm1(beyond)
         if not self.sign:
-            return raw
+            return np.asarray(raw)
         return np.asarray(self.sign * np.exp(np.minimum(self.sign * raw, _LARGEST_EXPONENT)))
 
     def expected_shortfall(

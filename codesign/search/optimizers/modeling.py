@@ -140,6 +140,7 @@ class Modeling:
         iterations: Bound on the optimization of the models' hyperparameters.
         training: Most results that hyperparameters are learned from.
         groups: (f,) of features that are alike; see :class:`Fitting`.
+        bound: (m,) given reference point, beyond which objectives are compressed.
         memory: Hyperparameters of each model by number of results: remembering them saves time
             and changes nothing, for they are a function of the history.
     """
@@ -148,6 +149,7 @@ class Modeling:
     iterations: int
     training: int
     groups: IntArray | None = None
+    bound: FloatArray | None = None
     memory: dict[tuple[str, Name], tuple[int, Learned]] = field(default_factory=dict)
 
     def acquisition_function(
@@ -327,9 +329,10 @@ class Modeling:
             if predictions is not None:
                 scale = error_scale(values, predictions, self.logarithmic)
                 return [_error(scale, values, predictions, position)]
-            scales = [Scale.of(values, logarithmic=False)]
+            bound = np.inf if self.bound is None else float(self.bound[column])
+            scales = [Scale.of(values, logarithmic=False, bound=bound)]
             if self.logarithmic and (values > 0).all() | (values < 0).all():
-                scales.append(Scale.of(values))
+                scales.append(Scale.of(values, bound=bound))
             return [
                 Target(scale, scale.to_model(values), scale.log_density(values)) for scale in scales
             ]

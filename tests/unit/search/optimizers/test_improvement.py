@@ -1,5 +1,7 @@
 """The closed form of the expected improvement against integrals and against BoTorch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
@@ -175,3 +177,24 @@ def test_what_is_known_to_violate_less_is_worth_more_than_what_is_unknown():
     nearer, unknown = expected_violation_decrease(mean, deviation, 1.0)
     assert norm.cdf(0.0, 2.0, 1.0) > norm.cdf(0.0, 0.5, 0.1)
     assert nearer > unknown
+
+
+@pytest.mark.parametrize("sign", [0, 1, -1])
+def test_what_lies_beyond_the_reference_point_is_compressed_and_nothing_else(sign):
+    values = np.linspace(1.0, 9.0, 17) if sign >= 0 else np.linspace(-9.0, -1.0, 17)
+    bound = float(values[8])
+    scale = Scale.of(values, logarithmic=sign != 0, bound=bound)
+    assert scale.sign == sign
+    plain = replace(scale, knee=np.inf)
+    modeled = scale.to_model(values)
+    assert modeled[:9] == pytest.approx(plain.to_model(values[:9]))
+    assert (modeled[9:] < plain.to_model(values[9:])).all() and (np.diff(modeled) > 0).all()
+    assert scale.of_model(modeled) == pytest.approx(values)
+    step = 1e-6
+    slopes = (scale.to_model(values + step) - scale.to_model(values - step)) / (2 * step)
+    assert scale.log_density(values) == pytest.approx(np.log(slopes).sum(), rel=1e-4)
+
+
+def test_a_bound_that_no_value_keeps_compresses_nothing():
+    assert Scale.of(np.array([2.0, 3.0]), bound=1.0).knee == np.inf
+    assert Scale.of(np.array([2.0, 3.0]), bound=-1.0).knee == np.inf

@@ -44,7 +44,7 @@ reference_sample: 64
 workers: 1
 """
 _WIDTHS = (390, 1280, 1920)
-_HANG_MS = 600_000
+_HANG_MS = 120_000
 """However loaded a machine is, a page that has not answered by then never will."""
 
 
@@ -344,9 +344,9 @@ def test_the_table_folds_the_front_and_a_click_unfolds_it(page, folder):
 def test_a_click_takes_a_design_and_shift_the_next_one_beside_it(page):
     points = page.locator("#front .wide .g-front[data-id]")
     first, last = points.first, points.last
-    first.click()
+    first.dispatch_event("click")
     assert _slot(page, "A").startswith(f"A: #{int(first.get_attribute('data-id')) + 1}")
-    last.click(modifiers=["Shift"])
+    last.dispatch_event("click", {"shiftKey": True})
     assert _slot(page, "B").startswith(f"B: #{int(last.get_attribute('data-id')) + 1}")
     assert page.locator("#front .wide .taken").count() >= 2
     page.locator("#compare-box summary").click()
@@ -356,7 +356,7 @@ def test_a_click_takes_a_design_and_shift_the_next_one_beside_it(page):
 
 
 def test_a_pointer_on_a_point_says_what_its_design_is(page):
-    page.locator("#front .wide .g-front[data-id='0']").hover()
+    page.locator("#front .wide .g-front[data-id='0']").dispatch_event("pointerover")
     text = page.inner_text("#tip")
     assert text.startswith("#1 front\n") and "matrix array" in text and "throughput: " in text
 

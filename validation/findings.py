@@ -39,7 +39,7 @@ class Finding:
     def on_page(self) -> str:
         """The page in Markdown, with the command that makes the finding again."""
         head = (f"# {self.title}", f"{self.introduction} Made by `{self.command}`.")
-        body = (part if isinstance(part, str) else part.on_page() for part in self.parts)
+        body = (part if isinstance(part, str) else part.markdown_table() for part in self.parts)
         return "\n\n".join([*head, *body]) + "\n"
 
     def store(self, path: Path) -> Path:

@@ -29,7 +29,7 @@ class StudyReport:
     page: Sequence[Part]
     terminal: Sequence[Part]
 
-    def on_terminal(self) -> Iterator[RenderableType]:
+    def terminal_table(self) -> Iterator[RenderableType]:
         """The answers for people, without the marks of Markdown."""
         for part in self.terminal:
             if isinstance(part, str):
@@ -37,7 +37,7 @@ class StudyReport:
             else:
                 yield replace(
                     part, rows=[list(map(_plain, row)) for row in part.rows]
-                ).on_terminal()
+                ).terminal_table()
 
     def finding(self, command: str) -> Finding:
         """The study as it is stored, with the command that makes it again."""

@@ -122,7 +122,7 @@ def _report_outcome(
 
     def tables() -> list[RenderableType]:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
-        noted = (table.with_note() for table in shown_tables(outcome))
+        noted = (table.terminal_table_and_note() for table in shown_tables(outcome))
         notes = [text_line(f"Note: {note}.") for note in outcome.notes]
         place = shown_path(comparison.folder)
         wrote = text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")

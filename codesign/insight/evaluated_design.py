@@ -140,9 +140,9 @@ class EvaluatedDesign(_LimitedDesign):
             return {}
         columns = self.space.columns(self.space.encode(self.design))
         accounts = self.evaluator.explain_pools(columns)
-        return {name: self._of_pool(name, account) for name, account in accounts.items()}
+        return {name: self._pool_design(name, account) for name, account in accounts.items()}
 
-    def _of_pool(self, name: str, account: PoolAccount) -> EvaluatedDesign:
+    def _pool_design(self, name: str, account: PoolAccount) -> EvaluatedDesign:
         pool = self.space.pools[name]
         design = {key: self.design[pool.full_name(key)] for key in pool.parameter_names}
         row = pool.space.encode(design)

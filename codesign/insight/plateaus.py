@@ -49,7 +49,7 @@ class FoldedFront:
     def count_words(self, place: int) -> str:
         """``+7 within 2 %``; empty if nothing is folded under that design."""
         n = len(self.folded_under(place))
-        return f"+{n:,} {within_words(self.tolerance)}" if n else ""
+        return f"+{n:,} {tolerance_words(self.tolerance)}" if n else ""
 
     @property
     def summary(self) -> str:
@@ -74,7 +74,7 @@ def fold_positions(results: Results, positions: IntArray, tolerance: float) -> F
     return FoldedFront(positions, fold(results.objectives[positions], cost, tolerance), tolerance)
 
 
-def within_words(tolerance: float) -> str:
+def tolerance_words(tolerance: float) -> str:
     """``within 2 %``."""
     return f"within {100 * tolerance:g} %"
 

@@ -93,13 +93,13 @@ def convergence(results: Results, optimizer: str, most_points: int = 1000) -> Co
     """
     curves = _curves(results, optimizer)
     length = min((len(curve) for curve in curves), default=0)
-    kept = np.unique(np.linspace(0, max(length - 1, 0), most_points).round().astype(np.int64))
-    kept = kept[:length]
-    values = np.array([curve[kept] for curve in curves]).reshape(len(curves), len(kept))
+    positions = np.unique(np.linspace(0, max(length - 1, 0), most_points).round().astype(np.int64))
+    positions = positions[:length]
+    values = np.array([curve[positions] for curve in curves]).reshape(len(curves), len(positions))
     return Convergence(
-        evaluations=kept + 1,
+        evaluations=positions + 1,
         mean=values.mean(axis=0) if len(curves) else np.empty(0),
-        std=values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(kept)),
+        std=values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(positions)),
         seeds=values,
     )
 

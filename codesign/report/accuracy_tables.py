@@ -66,7 +66,7 @@ def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> l
     if measured is not None:
         parts.append(_measured_table(answer, measured))
     errors = answer.errors_of_rule.accuracy
-    words = ", ".join(f"{kind} {value:.2f}" for kind, value in errors.items())
+    words = ", ".join(f"{measure} {value:.2f}" for measure, value in errors.items())
     line = f"Error of the log of an estimated loss that 80 % of withheld scores keep: {words}."
     return [*parts, text_line(line)]
 
@@ -191,8 +191,8 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     weights, activations, kv_cache = (evaluated.design.get(f"{group}_format") for group in kinds)
     if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
         return []
-    own = options.quantization_algorithm if isinstance(options, AccuracyOptions) else "rtn"
-    algorithm = evaluated.design.get("quantization_algorithm") or own
+    quantization = options.quantization_algorithm if isinstance(options, AccuracyOptions) else "rtn"
+    algorithm = evaluated.design.get("quantization_algorithm") or quantization
     choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
     model = workload.language_model
     lines: list[tuple[str, ...]] = []

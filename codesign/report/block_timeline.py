@@ -80,17 +80,20 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
     for (name, _, run), n in zip(evaluator.timeline(designs), instances, strict=True):
         for _ in range(n):
             operators.append((name, now, now + run.time_s))
-            transactions += [_later(transaction, now) for transaction in run.transactions]
+            transactions += [
+                Transaction(
+                    transaction.resource,
+                    transaction.activity,
+                    transaction.step,
+                    transaction.start_s + now,
+                    transaction.end_s + now,
+                    transaction.size_bytes,
+                )
+                for transaction in run.transactions
+            ]
             now += run.time_s
-    transactions.sort(key=lambda item: item.start_s)
+    transactions.sort(key=lambda served: served.start_s)
     return Timeline(operators, transactions, now)
-
-
-def _later(item: Transaction, shift: float) -> Transaction:
-    return Transaction(
-        item.resource, item.activity, item.step, item.start_s + shift, item.end_s + shift,
-        item.size_bytes,
-    )  # fmt: skip
 
 
 def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
@@ -101,8 +104,8 @@ def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
         mine = [
             transaction for transaction in timeline.transactions if transaction.resource == resource
         ]
-        starts = np.array([item.start_s for item in mine])
-        lengths = np.array([item.end_s - item.start_s for item in mine])
+        starts = np.array([served.start_s for served in mine])
+        lengths = np.array([served.end_s - served.start_s for served in mine])
         # A resource serves one at a time, so the busy time before an instant is what has ended
         # and the part of the one at hand.
         done = np.concatenate([[0.0], np.cumsum(lengths)])

@@ -25,20 +25,20 @@ def cache_tables(
     """
     facts = {
         "file": str(path),
-        "results": f"{sum(item.results for item in holdings):,}",
-        "size": f"{sum(item.size_bytes for item in holdings) / 1e6:,.2f} MB",
+        "results": f"{sum(holding.results for holding in holdings):,}",
+        "size": f"{sum(holding.size_bytes for holding in holdings) / 1e6:,.2f} MB",
     }
     if removed is not None:
         facts["removed"] = f"{removed:,}"
     columns = ["results", "MB", "oldest, days", "newest, days"]
     table = plain_table("Evaluators", ["evaluator", "inputs", *columns], columns)
-    for item in holdings:
+    for holding in holdings:
         table.add_row(
-            item.evaluator,
-            item.source,
-            f"{item.results:,}",
-            f"{item.size_bytes / 1e6:,.3f}",
-            f"{item.oldest_days:,.1f}",
-            f"{item.newest_days:,.1f}",
+            holding.evaluator,
+            holding.source,
+            f"{holding.results:,}",
+            f"{holding.size_bytes / 1e6:,.3f}",
+            f"{holding.oldest_days:,.1f}",
+            f"{holding.newest_days:,.1f}",
         )
     return spaced(pairs_table("Cache of results", facts), table)

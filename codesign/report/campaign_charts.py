@@ -109,7 +109,7 @@ def front_chart(picture: FrontPicture, is_narrow: bool, with_searched: bool = Fa
         is_narrow: One panel below the other, and names without values.
         with_searched: Also the designs that a search evaluated, when the front is exact.
     """
-    objectives = [item.metric for item in picture.results.problem.objectives]
+    objectives = [optimized.metric for optimized in picture.results.problem.objectives]
     pairs: list[tuple[Metric | None, Metric]] = [(x, y) for y, x in combinations(objectives, 2)]
     pairs = pairs or [(None, objectives[0])]
     is_cloud = with_searched or not picture.is_exact
@@ -195,11 +195,11 @@ def _is_crowded(values: FloatArray) -> bool:
 def _cloud(picture: FrontPicture, x: Metric | None, y: Metric) -> Iterator[Mark]:
     """Designs that were searched: those over a limit, then the dominated ones."""
     n = len(picture.positions)
-    parts = {
+    ranges = {
         "dominated": (picture.n_front, picture.n_feasible),
         "over a limit": (picture.n_feasible, n),
     }
-    for name, (first, last) in parts.items():
+    for name, (first, last) in ranges.items():
         ids = np.arange(first, last)
         thin = ids[np.linspace(0, len(ids) - 1, min(len(ids), MOST_DOTS)).astype(int)]
         if not len(thin):
@@ -277,22 +277,22 @@ def bands_chart(picture: FrontPicture, is_narrow: bool = True) -> Chart | None:
     """
     problem = picture.results.problem
     objective = problem.objectives[cost_column(problem.objectives)]
-    metric, kept = objective.metric, picture.folded.kept
-    if len(kept) < 2:
+    metric, places = objective.metric, picture.folded.kept
+    if len(places) < 2:
         return None
-    costs = picture.values(metric)[kept]
+    costs = picture.values(metric)[places]
     order = np.argsort(costs, kind="stable")
-    kept, costs = kept[order], costs[order]
+    places, costs = places[order], costs[order]
     if len(problem.objectives) == 2:
         edges = np.append(costs, costs[-1] + 0.08 * float(np.ptp(costs)))
         axis = Axis((float(edges[0]), float(edges[-1])), axis_label(metric), metric.unit)
         if axis_unit(axis.ends, metric.unit) != unit_text(metric.unit):
             axis = replace(axis, title=metric_title(metric))
     else:
-        edges = np.arange(len(kept) + 1.0)
-        axis = Axis((0.0, float(len(kept))), f"Designs to choose from, by {metric_title(metric)}",
+        edges = np.arange(len(places) + 1.0)
+        axis = Axis((0.0, float(len(places))), f"Designs to choose from, by {metric_title(metric)}",
                     ticks=())  # fmt: skip
-    designs = problem.space.decode(picture.results.rows[picture.positions[kept]])
+    designs = problem.space.decode(picture.results.rows[picture.positions[places]])
     rows: dict[str, list[str]] = {}
     for parameter in problem.space.parameters:
         words = [setting_words(parameter.name, design[parameter.name]) for design in designs]
@@ -307,7 +307,7 @@ def bands_chart(picture: FrontPicture, is_narrow: bool = True) -> Chart | None:
             since = format_metric(float(costs[k]), metric, 3)
             marks.append(Box(
                 (float(edges[k]), float(edges[last])), (row - 0.42, row + 0.42), "accent",
-                (0.16, 0.32)[place % 2], label=texts[k], edge="paper", id=int(kept[k]),
+                (0.16, 0.32)[place % 2], label=texts[k], edge="paper", id=int(places[k]),
                 text=f"{title}: {texts[k]} from {metric_title(metric)} {since}",
             ))  # fmt: skip
     names = Axis((-0.5, max(len(rows), 1) - 0.5), names=list(rows))

@@ -11,7 +11,7 @@ from codesign.answers.campaigns import Provenance, plain_design, progress_words
 from codesign.answers.json_values import plain_value
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
-from codesign.insight.plateaus import folded_front, number_ranges, within_words
+from codesign.insight.plateaus import folded_front, number_ranges, tolerance_words
 from codesign.report.exchange import exchange_words
 from codesign.report.labels import design_words
 from codesign.report.machine import Machine, machine_of
@@ -93,7 +93,7 @@ class ChosenDesign:
         )
         (words,) = design_words(space, space.decode(self.results.rows[[cheaper]]))
         return (
-            f"{self.label} is {within_words(folded.tolerance)} of front {host + 1}, which is "
+            f"{self.label} is {tolerance_words(folded.tolerance)} of front {host + 1}, which is "
             f"cheaper: {words}. Against it, {self.label} has {exchange}"
         )
 
@@ -171,5 +171,5 @@ def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
     if number is not None or not space.designs:
         named = f"; by name: {', '.join(space.designs)}" if space.designs else ""
         raise InputError(f"no design {name!r}; by number: {numbers}{named}", "--design")
-    known = [*space.designs, f"({numbers})"]
-    raise UnknownNameError("design", name, known, "--design")
+    known_names = [*space.designs, f"({numbers})"]
+    raise UnknownNameError("design", name, known_names, "--design")

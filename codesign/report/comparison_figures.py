@@ -182,8 +182,8 @@ def draw_wall_time(outcome: Outcome) -> Figure:
     """Wall time per suggestion after the initial designs, over all problems."""
     figure, axes = _single(height=1.4 + 0.42 * len(outcome.labels))
     for row, label in enumerate(outcome.labels):
-        parts = [problem.suggestion_seconds(label) for problem in outcome.problems]
-        seconds = np.concatenate(parts)
+        waits = [problem.suggestion_seconds(label) for problem in outcome.problems]
+        seconds = np.concatenate(waits)
         if not len(seconds):
             continue
         low, q1, middle, q3, high = np.quantile(seconds, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()

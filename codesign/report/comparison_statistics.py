@@ -29,8 +29,8 @@ def kinds_table(outcome: Outcome) -> TextTable:
     total = str(len(outcome.ranked))
     means = kind_means(outcome.ranked, lambda problem: mean_shares(problem, outcome.labels))
     rows = [
-        (kind, str(len(problems)), *_percent_cells(shares))
-        for (kind, problems), shares in zip(kinds.items(), means, strict=True)
+        (group, str(len(problems)), *_percent_cells(shares))
+        for (group, problems), shares in zip(kinds.items(), means, strict=True)
     ]
     rows.append((f"mean over {_kinds(len(kinds))}", total, *_percent_cells(means.mean(axis=0))))
     words, *ranks = mean_rank_row(ranking)
@@ -86,14 +86,14 @@ def pairs_table(outcome: Outcome) -> TextTable:
     ranking = rank_optimizers(outcome)
     tests = {(pair.first, pair.second): pair for pair in ranking.pairs}
     rows = []
-    for item in pair_intervals(outcome):
-        test = tests.get((item.first, item.second))
+    for interval in pair_intervals(outcome):
+        test = tests.get((interval.first, interval.second))
         p_cells = ("–", "–", "–")
         if test is not None:
             p_cells = (p_text(test.p), p_text(test.p_holm), f"{test.a:.2f}")
-        share = _interval_text(item.share, item.share_low, item.share_high)
-        area = _interval_text(item.area, item.area_low, item.area_high)
-        rows.append((f"{item.first} against {item.second}", share, area, *p_cells))
+        share = _interval_text(interval.share, interval.share_low, interval.share_high)
+        area = _interval_text(interval.area, interval.area_low, interval.area_high)
+        rows.append((f"{interval.first} against {interval.second}", share, area, *p_cells))
     return TextTable(
         f"Pairs over {_kinds(len(ranking.blocks))} of problems: first minus second in points of %",
         ("pair", f"final share [{100 * LEVEL:g} %]", "area", "p", "p (Holm)", "A"),

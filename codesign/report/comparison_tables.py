@@ -84,13 +84,13 @@ def problems_table(outcome: Outcome) -> TextTable:
 def share_table(outcome: Outcome) -> TextTable:
     """Share of the best front's hypervolume at the end: mean and standard deviation."""
     rows = _rows(outcome, ProblemOutcome.final_shares, np.mean, _mean_and_deviation)
-    known = [f"{100 * problem.picked_share:.1f}" for problem in outcome.problems]
+    shares = [f"{100 * problem.picked_share:.1f}" for problem in outcome.problems]
     return TextTable(
         f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
         "mean ± standard deviation over the seeds",
         ("problem", *outcome.labels, "picked"),
         (
-            *((*row, cell) for row, cell in zip(rows, known, strict=True)),
+            *((*row, cell) for row, cell in zip(rows, shares, strict=True)),
             (*mean_rank_row(rank_optimizers(outcome)), _NOTHING),
         ),
         f"{_seeds_note(outcome)} Picked: {outcome.definition.n_chosen} points of the best front, "
@@ -109,7 +109,7 @@ def hint_tables(outcome: Outcome) -> list[TextTable]:
         return []
     tables = []
     for words, labels in groups.items():
-        table = share_table(outcome.with_labels(labels))
+        table = share_table(outcome.selected_labels(labels))
         tables.append(replace(table, title=f"{table.title}: optimizers {words}"))
     return tables
 

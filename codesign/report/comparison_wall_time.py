@@ -32,8 +32,8 @@ def suggestions_table(outcome: Outcome) -> TextTable:
     for label in outcome.labels:
         ours = [record for record in records if record["optimizer"] == label]
         if ours:
-            medians = [item["median_s"] for item in ours]
-            largest = max(item["largest_s"] for item in ours)
+            medians = [quantiles["median_s"] for quantiles in ours]
+            largest = max(quantiles["largest_s"] for quantiles in ours)
             rows.append((label, *map(duration, (min(medians), max(medians), largest))))
     return TextTable(
         "Wall time per suggestion, median on the fastest and the slowest problem",

@@ -58,7 +58,9 @@ def scales_of(designs: Iterable[EvaluatedDesign]) -> Scales:
         watts += [
             row.get(k) or 0.0 for row in machine.power for k in ("tdp_watts", "average_watts")
         ]
-        moved += [amount for _, parts in _traffic_rows(machine) for _, amount in parts if amount]
+        moved += [
+            amount for _, amounts in _traffic_rows(machine) for _, amount in amounts if amount
+        ]
         picture = roofline(rows, machine)
         if picture:
             work += [point["flop_per_byte"] for point in picture["points"]]
@@ -282,12 +284,14 @@ def _traffic_rows(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str,
 def traffic_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     """Bytes that cross each memory level; None if the evaluator does not tell."""
     rows = _traffic_rows(evaluated)
-    names = list(dict.fromkeys(name for _, parts in rows for name, amount in parts if amount > 0))
+    names = list(
+        dict.fromkeys(name for _, amounts in rows for name, amount in amounts if amount > 0)
+    )
     if not names:
         return None
     marks = []
     for k, name in enumerate(names):
-        moved = [dict(parts).get(name, 0.0) for _, parts in rows]
+        moved = [dict(amounts).get(name, 0.0) for _, amounts in rows]
         shift = 0.36 * (k - (len(names) - 1) / 2)
         words = [format_value(amount, "B", 3) if amount > 0 else "" for amount in moved]
         marks.append(Bars(
@@ -309,14 +313,16 @@ def swing_chart(metric: Metric, value: float, swings: Sequence[Swing]) -> Chart:
     names = [f"{swing.technology} {swing.number.replace('_', ' ')}" for swing in swings]
     marks: list[Mark] = []
     for end, hue, hatch in (("low", "blue", ""), ("high", "vermilion", "/")):
-        values = np.array([getattr(item, f"at_{end}") for item in swings])
+        values = np.array([getattr(constant_swing, f"at_{end}") for constant_swing in swings])
         texts = [
             f"{name} at the {end} end of its range: {format_metric(float(v), metric)}"
             for name, v in zip(names, values, strict=True)
         ]
         marks.append(Bars(rows, values - value, value, hue=hue, hatch=hatch, texts=texts,
                           name=f"at the {end} end of its range"))  # fmt: skip
-    ends = [getattr(item, f"at_{end}") for item in swings for end in ("low", "high")]
+    ends = [
+        getattr(constant_swing, f"at_{end}") for constant_swing in swings for end in ("low", "high")
+    ]
     low, high = min([value, *ends]), max([value, *ends])
     margin = 0.05 * (high - low) or 0.05 * abs(value) or 1.0
     marks.append(Line([value] * 2, [-0.5, len(swings) - 0.5], width=1.0))

@@ -26,8 +26,8 @@ def economics_tables(report: EconomicsReport, n_rows: int) -> list[RenderableTyp
     last: list[RenderableType] = []
     if len(points) > 1 and n_rows:
         speed = points.tokens_per_s
-        wanted = np.linspace(speed[0], speed[-1], max(n_rows, 2))
-        spread = sorted({int(np.abs(speed - value).argmin()) for value in wanted})
+        speeds = np.linspace(speed[0], speed[-1], max(n_rows, 2))
+        spread = sorted({int(np.abs(speed - value).argmin()) for value in speeds})
         last.append(_frontier_table(report, spread))
     last += [text_line(f"Note: {note}") for note in (*machine.notes, *report.notes)]
     last += [text_line(f"wrote {path}") for path in report.files]

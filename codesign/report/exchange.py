@@ -89,8 +89,8 @@ def changed_settings(
     return list(changes.values())
 
 
-def _part_words(space: DesignSpace, part: str, design: Mapping[str, Value]) -> str:
-    names = [parameter.name for parameter in space.parameters if parameter.part == part]
-    pool = next((name for name in space.pools if part.startswith(f"{name}_")), "")
-    own = {name.removeprefix(f"{pool}_"): design[name] for name in names}
-    return describe_design(own) or "none"
+def _part_words(space: DesignSpace, repeated_part: str, design: Mapping[str, Value]) -> str:
+    names = [parameter.name for parameter in space.parameters if parameter.part == repeated_part]
+    pool = next((name for name in space.pools if repeated_part.startswith(f"{name}_")), "")
+    members = {name.removeprefix(f"{pool}_"): design[name] for name in names}
+    return describe_design(members) or "none"

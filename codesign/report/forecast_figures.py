@@ -55,14 +55,14 @@ class Scene:
 
     def under(self, variant: str) -> Inference:
         """The model under a variant of LIFE's Table 3, otherwise the same."""
-        own = self.inference
+        inference = self.inference
         return Inference.of(
             self.model,
             VARIANTS[variant],
-            own.profile,
-            is_causal=own.is_causal,
-            logits=own.logits,
-            tile=own.tile,
+            inference.profile,
+            is_causal=inference.is_causal,
+            logits=inference.logits,
+            tile=inference.tile,
         )
 
 
@@ -110,11 +110,11 @@ def _operators(scene: Scene) -> Figure:
         place = np.arange(len(_PROMPTS)) + (number - (len(variants) - 1) / 2) * width
         works = [scene.under(name).prefill(prompt) for prompt in _PROMPTS]
         bottom = np.zeros(len(_PROMPTS))
-        for color, kind in zip(COLORS, CLASSES, strict=True):
+        for color, operator_class in zip(COLORS, CLASSES, strict=True):
             operations = np.array(
-                [work.of(*OPS)[np.array(work.classes) == kind].sum() for work in works]
+                [work.of(*OPS)[np.array(work.classes) == operator_class].sum() for work in works]
             )
-            label = kind if number == 0 else None
+            label = operator_class if number == 0 else None
             axes.bar(place, operations / 1e12, 0.9 * width, bottom / 1e12, color=color, label=label)
             bottom += operations
         for x, top in zip(place, bottom / 1e12, strict=True):
@@ -215,7 +215,7 @@ def _chunks(scene: Scene) -> Figure:
 
 def _timeline(scene: Scene) -> Figure:
     """Traffic and time of decode steps over the generation (LIFE Fig. 7)."""
-    figure, (left, right) = _figure(2)
+    figure, (left_axes, right) = _figure(2)
     lines = {name: scene.under(name) for name in _GENERATION_VARIANTS}
     lines = {"as asked": scene.inference, **lines}
     for number, (name, inference) in enumerate(lines.items()):
@@ -228,13 +228,13 @@ def _timeline(scene: Scene) -> Figure:
             "label": name,
         }
         style["linestyle"] = ("-", "--", "-.", ":")[number]
-        left.plot(steps.token, steps.moved_bytes / 2**30, **style)
+        left_axes.plot(steps.token, steps.moved_bytes / 2**30, **style)
         right.plot(steps.token, steps.time_per_output_token_s * 1e3, **style)
-    left.set(xlabel="Generated token", ylabel="Read and written by the step (GiB)")
+    left_axes.set(xlabel="Generated token", ylabel="Read and written by the step (GiB)")
     right.set(xlabel="Generated token", ylabel="Time per output token (ms)")
-    for axes in (left, right):
+    for axes in (left_axes, right):
         axes.set_ylim(bottom=0)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*left_axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.suptitle(f"{scene.model.name} after {scene.prompt_tokens:,} tokens", fontsize=10)
     return figure
 
@@ -243,18 +243,20 @@ def _tiles(scene: Scene) -> Figure:
     """Attention's products of a decode step with padding, and the share that is used (Fig. 8)."""
     contexts = scene.prompt_tokens + np.arange(1.0, scene.generated_tokens + 1)
     ops = padded_attention_ops(scene.inference, contexts, _TILES)
-    figure, (left, right) = _figure(2)
+    figure, (left_axes, right) = _figure(2)
     for number, (tile, values) in enumerate(ops.items()):
         color = "black" if tile == 1 else COLORS[number - 1]
         label = "ideal" if tile == 1 else f"tile {tile}"
-        left.plot(contexts, values, color=color, linewidth=1.4, label=label)
+        left_axes.plot(contexts, values, color=color, linewidth=1.4, label=label)
         if tile > 1:
             right.plot(contexts, 100 * ops[1] / values, color=color, linewidth=1.2, label=label)
-    left.set(xlabel="Context (tokens)", ylabel="Operations of a layer's products", yscale="log")
+    left_axes.set(
+        xlabel="Context (tokens)", ylabel="Operations of a layer's products", yscale="log"
+    )
     right.set(xlabel="Context (tokens)", ylabel="Used of what is computed (%)", yscale="log")
     right.yaxis.set_major_formatter("{x:g}")
     right.yaxis.set_minor_formatter("{x:g}")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure.legend(*left_axes.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.suptitle(f"{scene.model.name}: padding in decode", fontsize=10)
     return figure
 

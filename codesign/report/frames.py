@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import IntArray, Value
+from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.insight.plateaus import folded_front
 
@@ -70,12 +70,23 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
         "seed": [run.seed for run in runs],
         "step": results.step[positions],
     }
-    taken = {*columns, *results.metrics, "feasible", "failed", "status", "reason", "hypervolume"}
-    taken |= {"inputs"} if results.accepted else set()
+    taken_names = {
+        *columns,
+        *results.metrics,
+        "feasible",
+        "failed",
+        "status",
+        "reason",
+        "hypervolume",
+    }
+    taken_names |= {"inputs"} if results.accepted else set()
     designs = results.problem.space.columns(results.rows[positions])
     for name, column in designs.items():
-        key = f"parameter.{name}" if name in taken else name
-        columns[key] = [_flat(value) for value in column.to_list()]
+        key = f"parameter.{name}" if name in taken_names else name
+        columns[key] = [
+            ("x".join(str(element) for element in value) if isinstance(value, tuple) else value)
+            for value in column.to_list()
+        ]
     columns |= {name: values[positions] for name, values in results.metrics.items()}
     columns |= {
         f"violation.{name}": values[positions] for name, values in results.violations.items()
@@ -100,10 +111,6 @@ def scope_columns(results: Results, scope: str) -> dict[str, Any]:
     if scope == "folded":
         return {"front_number": numbers_of(results, scope)} | columns
     return columns
-
-
-def _flat(value: Value) -> Value:
-    return "x".join(str(part) for part in value) if isinstance(value, tuple) else value
 
 
 def to_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:

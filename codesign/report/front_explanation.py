@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.base.units import format_quantity
 from codesign.insight.explanation.choices import neighbors_of
-from codesign.insight.plateaus import within_words
+from codesign.insight.plateaus import tolerance_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.labels import (
     evaluator_words,
@@ -89,22 +89,22 @@ def tables(
 ) -> list[RenderableType]:
     """The explanation for the terminal; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
-    parts: list[list[RenderableType]] = []
+    rendered: list[list[RenderableType]] = []
     for section in sections(explanation):
         lines = (text_line(f"- {line}") for line in section.lines)
-        parts.append([text_line(section.title, "bold"), *lines])
-        parts += [table.with_note() for table in section.tables]
-    return spaced(text_line(headline, "bold"), *parts, text_line(_effort(explanation)))
+        rendered.append([text_line(section.title, "bold"), *lines])
+        rendered += [table.terminal_table_and_note() for table in section.tables]
+    return spaced(text_line(headline, "bold"), *rendered, text_line(_effort(explanation)))
 
 
 def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
     """The explanation as a Markdown page; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
-    parts = [f"# The exact front of {name}, explained", "", headline, ""]
+    rendered = [f"# The exact front of {name}, explained", "", headline, ""]
     for section in sections(explanation):
-        parts += [f"## {section.title}", "", *(f"- {line}" for line in section.lines), ""]
-        parts += [table.section(level=3) for table in section.tables]
-    return "\n".join([*parts, _effort(explanation), ""])
+        rendered += [f"## {section.title}", "", *(f"- {line}" for line in section.lines), ""]
+        rendered += [table.section(level=3) for table in section.tables]
+    return "\n".join([*rendered, _effort(explanation), ""])
 
 
 def _headline(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
@@ -173,18 +173,18 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
         if choice.is_shared or n == len(choice.values):
             continue
         if 0 < n <= max(_FEW, len(choice.values) // 2):
-            taken, folded = (
+            taken_values, folded = (
                 ", ".join(_show(explanation, choice, value) for value in values)
                 for values in (choice.taken, choice.folded)
             )
             also = f"; folded designs also have {folded}" if folded else ""
-            yield f"{choice.name}: only {taken}, of {len(choice.values)} values{also}."
-    for item in explanation.derived:
+            yield f"{choice.name}: only {taken_values}, of {len(choice.values)} values{also}."
+    for entry in explanation.derived:
         low, high = (
-            format_quantity(value, item.unit) if item.unit else format_value(value)
-            for value in (item.low, item.high)
+            format_quantity(value, entry.unit) if entry.unit else format_value(value)
+            for value in (entry.low, entry.high)
         )
-        yield f"{item.name.replace('_', ' ')}: {low if low == high else f'{low} to {high}'}."
+        yield f"{entry.name.replace('_', ' ')}: {low if low == high else f'{low} to {high}'}."
 
 
 def _shares_table(explanation: FrontExplanation) -> TextTable:
@@ -212,19 +212,19 @@ def _shares_table(explanation: FrontExplanation) -> TextTable:
 # Absences, prices and knees share the words for values and designs.
 
 
-def _not_told_by_parts(items: Sequence[_Missing]) -> list[_Missing]:
+def _not_told_by_parts(shared_values: Sequence[_Missing]) -> list[_Missing]:
     """Without values of one repetition of a part that its repetitions have together."""
     wholes = {
-        (item.choice.part, int(column), item.value)
-        for item in items
-        if len(item.choice.columns) > 1
-        for column in item.choice.columns
+        (entry.choice.part, int(column), entry.value)
+        for entry in shared_values
+        if len(entry.choice.columns) > 1
+        for column in entry.choice.columns
     }
     return [
-        item
-        for item in items
-        if len(item.choice.columns) > 1
-        or (item.choice.part, int(item.choice.columns[0]), item.value) not in wholes
+        entry
+        for entry in shared_values
+        if len(entry.choice.columns) > 1
+        or (entry.choice.part, int(entry.choice.columns[0]), entry.value) not in wholes
     ]
 
 
@@ -261,11 +261,11 @@ class _Words:
     def folded_values(self) -> Iterator[str]:
         """One line per value that only folded designs of the front have."""
         explanation = self.explanation
-        for item in _not_told_by_parts(explanation.folded_values):
-            exchange = self.exchange(*explanation.front.objectives[[item.host, item.point]])
+        for entry in _not_told_by_parts(explanation.folded_values):
+            exchange = self.exchange(*explanation.front.objectives[[entry.host, entry.point]])
             is_even = exchange == nothing_words(explanation.tolerance)
-            yield f"{self._setting(item)}: only in designs that are folded; " + (
-                f"the best is as good {within_words(explanation.tolerance)}."
+            yield f"{self._setting(entry)}: only in designs that are folded; " + (
+                f"the best is as good {tolerance_words(explanation.tolerance)}."
                 if is_even
                 else f"at best {exchange}."
             )
@@ -303,8 +303,8 @@ class _Words:
             f"{f', up to {100 * tolerance:g} %' if tolerance else ''}."
         )
 
-    def _setting(self, item: FoldedValue | Absence) -> str:
-        return f"{item.choice.name} = {_show(self.explanation, item.choice, item.value)}"
+    def _setting(self, entry: FoldedValue | Absence) -> str:
+        return f"{entry.choice.name} = {_show(self.explanation, entry.choice, entry.value)}"
 
     def exchange(self, old: FloatArray, new: FloatArray) -> str:
         """Gains and losses of the new point against the old one, in words."""
@@ -333,16 +333,16 @@ class _Words:
             f"{name} {old} → {new}" for name, old, new in changed_settings(self.space, ours, theirs)
         ]
 
-    def _infeasible(self, item: Absence) -> str:
-        looked = "all" if item.n_looked_at == item.n_designs else f"{item.n_looked_at:,} sampled"
+    def _infeasible(self, entry: Absence) -> str:
+        looked = "all" if entry.n_looked_at == entry.n_designs else f"{entry.n_looked_at:,} sampled"
         limits = ", ".join(
             f"{100 * broken.share:.0f} % break {broken.limit!r}"
             + (f" (the nearest by {100 * broken.least:.1f} %)" if broken.least > 0 else "")
-            for broken in item.broken[:_MOST_LIMITS]
+            for broken in entry.broken[:_MOST_LIMITS]
         )
-        has_limit_broken_by_all = any(broken.share == 1.0 for broken in item.broken)
+        has_limit_broken_by_all = any(broken.share == 1.0 for broken in entry.broken)
         return (
-            f"no feasible design among {item.n_designs:,}: of {looked}, {limits}"
+            f"no feasible design among {entry.n_designs:,}: of {looked}, {limits}"
             + ("" if has_limit_broken_by_all else "; none keeps all limits")
             + "."
         )
@@ -383,8 +383,10 @@ class _Words:
     def _beyond(self, price: Price, point: FloatArray) -> str:
         """Against the kept point that has most of what the limit bounds."""
         names = [metric.name for metric in self.metrics]
-        kept = self.explanation.front.objectives[self.explanation.kept]
-        return self.exchange(kept[kept[:, names.index(price.limit.quantity)].argmax()], point)
+        kept_points = self.explanation.front.objectives[self.explanation.kept]
+        return self.exchange(
+            kept_points[kept_points[:, names.index(price.limit.quantity)].argmax()], point
+        )
 
     def _effect(self, price: Price, move: Move) -> str:
         if not move.n_points:
@@ -465,14 +467,16 @@ class _Words:
             "objective normalized to its range there; a further knee is at least a tenth of the "
             "range away."
         )
-        objectives, kept = self.explanation.front.objectives, self.explanation.kept
+        objectives, kept_points = self.explanation.front.objectives, self.explanation.kept
         rows = self.explanation.front.representatives()
         cost = cost_column(self.explanation.problem.objectives)
         for knee in self.explanation.knees:
             line = f"{self.design(rows[knee.point])}: {self.values(objectives[knee.point])}; "
             line += f"distance {knee.distance:.3f}"
-            for index in neighbors_of(objectives[kept], int(np.searchsorted(kept, knee.point))):
-                neighbor = int(kept[index])
+            for index in neighbors_of(
+                objectives[kept_points], int(np.searchsorted(kept_points, knee.point))
+            ):
+                neighbor = int(kept_points[index])
                 if objectives[neighbor, cost] < objectives[knee.point, cost]:
                     words = self.exchange(objectives[neighbor], objectives[knee.point])
                     line += f"; against the next cheaper one {words}"

@@ -28,7 +28,7 @@ def formats_table(results: Results) -> Table | None:
     space = results.problem.space
     open_names = {parameter.name for parameter in space.parameters if len(parameter.values) > 1}
     prefixes = [f"{name}_" for name in space.pools] or [""]
-    if not open_names & {f"{prefix}{kind}" for prefix in prefixes for kind in _KINDS}:
+    if not open_names & {f"{prefix}{operand}" for prefix in prefixes for operand in _KINDS}:
         return None
     designs = space.decode(results.rows)
     title = "Formats on the front"
@@ -36,7 +36,7 @@ def formats_table(results: Results) -> Table | None:
     more = []
     for prefix in prefixes:
         counts = Counter(
-            tuple(str(design.get(f"{prefix}{kind}") or "–") for kind in _KINDS)
+            tuple(str(design.get(f"{prefix}{operand}") or "–") for operand in _KINDS)
             for design in designs
         ).most_common()
         name = prefix.removesuffix("_") or "all"

@@ -66,12 +66,12 @@ def front_lines(
     }
     columns = {header: cells for header, cells in columns.items() if any(cells)}
     longest = max((len(line) for text in words for line in text.splitlines()), default=0)
-    left = width - sum(map(_width, columns, columns.values())) - longest
-    words_width = max(longest + min(left, 0), _LEAST_WORDS)
+    room = width - sum(map(_width, columns, columns.values())) - longest
+    words_width = max(longest + min(room, 0), _LEAST_WORDS)
     words = [_wrapped(text, words_width) for text in words]
     for header, cells in _numbers(results, positions, _further(results, positions)).items():
-        left -= _width(header, cells)
-        if left < 0:
+        room -= _width(header, cells)
+        if room < 0:
             break
         columns[header] = cells
     table = _table(results, columns, words, folded, len(places))
@@ -84,11 +84,13 @@ def front_lines(
 
 def _shared(words: list[str]) -> tuple[list[str], list[str]]:
     """The parts that all designs have, and each design without them."""
-    parts = [text.split(_BETWEEN) for text in words]
-    if len(parts) < 2:
+    fragments = [text.split(_BETWEEN) for text in words]
+    if len(fragments) < 2:
         return [], words
-    shared = [part for part in parts[0] if all(part in listed for listed in parts)]
-    return shared, [_BETWEEN.join(x for x in listed if x not in shared) for listed in parts]
+    shared = [
+        fragment for fragment in fragments[0] if all(fragment in listed for listed in fragments)
+    ]
+    return shared, [_BETWEEN.join(x for x in listed if x not in shared) for listed in fragments]
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -96,23 +98,23 @@ def _wrapped(text: str, width: int) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         lines.append("")
-        parts = [line] if len(line) <= width else line.split(_BETWEEN)
-        for part in parts:
+        fragments = [line] if len(line) <= width else line.split(_BETWEEN)
+        for fragment in fragments:
             if not lines[-1]:
-                lines[-1] = part
-            elif len(lines[-1]) + len(_BETWEEN) + len(part) < width:
-                lines[-1] += _BETWEEN + part
+                lines[-1] = fragment
+            elif len(lines[-1]) + len(_BETWEEN) + len(fragment) < width:
+                lines[-1] += _BETWEEN + fragment
             else:
                 lines[-1] += ","
-                lines.append(part)
+                lines.append(fragment)
     return "\n".join(lines)
 
 
-def _spread(kept: IntArray, picks: Mapping[int, str]) -> IntArray:
+def _spread(places: IntArray, picks: Mapping[int, str]) -> IntArray:
     """Evenly spaced designs of a front, both ends among them, and the recommended ones."""
-    if len(kept) <= MOST_LINES:
-        return kept
-    spaced = kept[np.linspace(0, len(kept) - 1, MOST_LINES).round().astype(np.int64)]
+    if len(places) <= MOST_LINES:
+        return places
+    spaced = places[np.linspace(0, len(places) - 1, MOST_LINES).round().astype(np.int64)]
     return np.union1d(spaced, np.array(list(picks), dtype=np.int64))
 
 
@@ -153,7 +155,7 @@ def _table(
     headers = [*texts, "design", *numbers]
     table = plain_table(front_title(results), headers, ["#", *numbers], lines)
     table.expand = not words  # or its title is broken to the width of no columns
-    left = len(folded.kept) - n_shown
-    more = f"{left:,} more: --all" if left else ""
+    room = len(folded.kept) - n_shown
+    more = f"{room:,} more: --all" if room else ""
     table.caption = "; ".join(filter(None, [more, folded.summary]))
     return table

@@ -75,9 +75,9 @@ MAIN_METRICS = (
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP", "OP")
 
 
-def metric_of(name: str, known: Iterable[Metric] = ()) -> Metric:
+def metric_of(name: str, metrics: Iterable[Metric] = ()) -> Metric:
     """The metric of that name; one without unit or meaning if nobody declared it."""
-    declared = {metric.name: metric for metric in known}
+    declared = {metric.name: metric for metric in metrics}
     return declared.get(name) or METRICS.get(name) or Metric(name, "minimize", "", "")
 
 
@@ -173,8 +173,8 @@ def format_setting(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, tuple | list):
-        are_words = any(isinstance(part, str) for part in value)
-        return (" " if are_words else "x").join(str(part) for part in value)
+        are_words = any(isinstance(element, str) for element in value)
+        return (" " if are_words else "x").join(str(element) for element in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and float(short := f"{value:g}") == value:
@@ -212,8 +212,8 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
 
 
 def _holds_mappings(value: Any) -> bool:
-    items = value if isinstance(value, list | tuple) else [value]
-    return any(isinstance(item, Mapping) for item in items)
+    elements = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(element, Mapping) for element in elements)
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -264,25 +264,25 @@ def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ())
         technologies: All those that could stand in the design, so that short names stay
             unambiguous within a table.
     """
-    left = {name: value for name, value in design.items() if value is not None}
+    settings = {name: value for name, value in design.items() if value is not None}
     array_words = []
-    if "pe_array" in left:
-        array_words.append(format_setting(left.pop("pe_array")))
-    if "vector_length" in left:
-        array_words.append(f"VLEN {left.pop('vector_length')}")
+    if "pe_array" in settings:
+        array_words.append(format_setting(settings.pop("pe_array")))
+    if "vector_length" in settings:
+        array_words.append(f"VLEN {settings.pop('vector_length')}")
     names = ("storage_priority", "dataflow", "bandwidth_priority")
-    choices = [str(left.pop(name)) for name in names if name in left]
+    choices = [str(settings.pop(name)) for name in names if name in settings]
     software_words = (
         ["/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices)] if choices else []
     )
     words = [
         *array_words,
-        *_on_chip_words(left),
-        *_tier_words(left, technologies),
-        *_format_words(left),
+        *_on_chip_words(settings),
+        *_tier_words(settings, technologies),
+        *_format_words(settings),
         *software_words,
     ]
-    words += [f"{name}={format_setting(value)}" for name, value in left.items()]
+    words += [f"{name}={format_setting(value)}" for name, value in settings.items()]
     return ", ".join(words)
 
 
@@ -296,28 +296,30 @@ def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
     What is the same in the whole space is left out.
     """
     if space.pools:
-        left = dict(design)
-        parts = []
+        settings = dict(design)
+        machine_words = []
         for name, pool in space.pools.items():
-            own = {key: left.pop(pool.full_name(key), None) for key in pool.parameter_names}
-            count = left.pop(pool.full_name("machines"), None)
-            machine = spoken_design(pool.space, own)
+            machine_settings = {
+                key: settings.pop(pool.full_name(key), None) for key in pool.parameter_names
+            }
+            count = settings.pop(pool.full_name("machines"), None)
+            machine = spoken_design(pool.space, machine_settings)
             words = " ".join(filter(None, [f"{count}× of" if count else "", machine]))
-            parts.append(f"{name}: {words}" if words else "")
-        rest = (f"{name} {words}" for name, words in part_words(space, left).items())
-        return "; ".join([*filter(None, parts), *rest])
+            machine_words.append(f"{name}: {words}" if words else "")
+        rest = (f"{name} {words}" for name, words in part_words(space, settings).items())
+        return "; ".join([*filter(None, machine_words), *rest])
     return _spoken_machine(space, design)
 
 
 def spoken_designs(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Each design as one says it; equal designs are worked out once."""
-    known: dict[tuple[Any, ...], str] = {}
+    metrics: dict[tuple[Any, ...], str] = {}
     words = []
     for design in designs:
         key = tuple(design.items())
-        if key not in known:
-            known[key] = spoken_design(space, design)
-        words.append(known[key])
+        if key not in metrics:
+            metrics[key] = spoken_design(space, design)
+        words.append(metrics[key])
     return words
 
 
@@ -327,26 +329,26 @@ def _spoken_machine(space: DesignSpace, design: Mapping[str, Any]) -> str:
         for parameter in space.parameters
         if len(parameter.values) > 1 or parameter.optional
     }
-    left = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
+    settings = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
     words: list[str] = []
-    if "pe_array" in left:
-        words.append(f"{format_setting(left.pop('pe_array'))} matrix array")
-    if "vector_length" in left:
-        words.append(f"{left.pop('vector_length'):,}-lane vector unit")
+    if "pe_array" in settings:
+        words.append(f"{format_setting(settings.pop('pe_array'))} matrix array")
+    if "vector_length" in settings:
+        words.append(f"{settings.pop('vector_length'):,}-lane vector unit")
     for key, noun in (("sram_dies", "SRAM die"), ("sram_3d_layers", "stacked SRAM layer")):
-        if number := left.pop(key, 0):
+        if number := settings.pop(key, 0):
             words.append(f"{number} {noun}{'' if number == 1 else 's'}")
-    words += [*_tier_words(left, _technologies(space)), *_format_words(left)]
-    if kind := left.pop("storage_priority", None):
+    words += [*_tier_words(settings, _technologies(space)), *_format_words(settings)]
+    if operand := settings.pop("storage_priority", None):
         words.append(
-            f"{_KIND_WORDS[kind]} nearest" if kind in _KIND_WORDS else "data spread evenly"
+            f"{_KIND_WORDS[operand]} nearest" if operand in _KIND_WORDS else "data spread evenly"
         )
-    if dataflow := left.pop("dataflow", None):
+    if dataflow := settings.pop("dataflow", None):
         words.append(f"{_DATAFLOW_WORDS.get(dataflow, dataflow)}-stationary")
-    if unit := left.pop("bandwidth_priority", None):
+    if unit := settings.pop("bandwidth_priority", None):
         words.append("bandwidth shared evenly" if unit == "equal" else f"bandwidth first to {unit}")
     return ", ".join(
-        [*words, *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in left.items())]
+        [*words, *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in settings.items())]
     )
 
 
@@ -368,17 +370,19 @@ def design_words(
         designs: Each by parameter.
         between: What stands between the pools of a system.
     """
-    varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
-    kept = [
+    varying = {
+        element.name for element in space.parameters if len(element.values) > 1 or element.optional
+    }
+    varied = [
         {name: value for name, value in design.items() if name in varying or not varying}
         for design in designs
     ]
     if space.pools:
         return [
             between.join(f"{name} {words}" for name, words in part_words(space, design).items())
-            for design in kept
+            for design in varied
         ]
-    return [describe_design(design, _technologies(space)) for design in kept]
+    return [describe_design(design, _technologies(space)) for design in varied]
 
 
 def part_words(space: DesignSpace, design: Mapping[str, Any]) -> dict[str, str]:
@@ -386,21 +390,25 @@ def part_words(space: DesignSpace, design: Mapping[str, Any]) -> dict[str, str]:
 
     A pool is such as "2× [2048x256, VLEN 1024, ...]"; one of which nothing varies has no words.
     """
-    left = dict(design)
+    settings = dict(design)
     words: dict[str, str] = {}
     for name, pool in space.pools.items():
-        own = {key: left.pop(pool.full_name(key), None) for key in pool.parameter_names}
-        count = left.pop(pool.full_name("machines"), None)
-        (machine,) = design_words(pool.space, [own])
+        machine_settings = {
+            key: settings.pop(pool.full_name(key), None) for key in pool.parameter_names
+        }
+        count = settings.pop(pool.full_name("machines"), None)
+        (machine,) = design_words(pool.space, [machine_settings])
         words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))
     for link in space.links:
-        values = [(left.pop(f"{link.name}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS]
+        values = [
+            (settings.pop(f"{link.name}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS
+        ]
         words[link.name] = ", ".join(
             format_engineering(value * factor, unit, 4)
             for value, unit, factor in values
             if value is not None
         )
-    words |= {name: format_setting(value) for name, value in left.items() if value is not None}
+    words |= {name: format_setting(value) for name, value in settings.items() if value is not None}
     return {name: text for name, text in words.items() if text}
 
 
@@ -446,26 +454,26 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
     return title.replace("_", " "), text
 
 
-def _on_chip_words(left: dict[str, Any]) -> list[str]:
-    dies, layers = left.pop("sram_dies", 0), left.pop("sram_3d_layers", 0)
+def _on_chip_words(settings: dict[str, Any]) -> list[str]:
+    dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
     words = [f"SRAM×{dies}" if dies > 1 else "SRAM"] if dies else []
     return words + ([f"3D×{layers}"] if layers else [])
 
 
-def _tier_words(left: dict[str, Any], technologies: Iterable[str]) -> list[str]:
+def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[str]:
     tiers = []
     for i in range(1, 10):
-        name = left.pop(f"tier{i}_technology", None)
-        stacks = left.pop(f"tier{i}_stacks", None)
+        name = settings.pop(f"tier{i}_technology", None)
+        stacks = settings.pop(f"tier{i}_stacks", None)
         if name is not None:
             tiers.append((str(name), stacks))
     short = short_names([*technologies, *(name for name, _ in tiers)])
     return [" + ".join(f"{short[name]}×{stacks}" for name, stacks in tiers)] if tiers else []
 
 
-def _format_words(left: dict[str, Any]) -> list[str]:
+def _format_words(settings: dict[str, Any]) -> list[str]:
     names = ("weight_format", "activation_format", "kv_format")
-    formats = [str(left.pop(name)) for name in names if name in left]
+    formats = [str(settings.pop(name)) for name in names if name in settings]
     if len(set(formats)) == 1:
         return formats[:1]
     return ["/".join(formats)] if formats else []

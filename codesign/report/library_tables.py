@@ -81,10 +81,10 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
             continue
         levels = [_scaled(values.value_at(level), unit) for level in ("low", "typical", "high")]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
-    parts: list[RenderableType] = [table]
+    rendered: list[RenderableType] = [table]
     if technology.place == "off-chip":
-        parts.append(text_line(_edge_text(technology)))
-    return parts + ([text_line(technology.note.strip())] if technology.note.strip() else [])
+        rendered.append(text_line(_edge_text(technology)))
+    return rendered + ([text_line(technology.note.strip())] if technology.note.strip() else [])
 
 
 def _edge_text(technology: MemoryTechnology) -> str:
@@ -123,9 +123,9 @@ def _parameters_of_link(space: DesignSpace, link: LinkEnds) -> list[Parameter]:
 def space_tables(space: DesignSpace) -> list[RenderableType]:
     """A design space in full: size, parameters, constraints, named designs."""
     facts = {"file": space.source, "designs": f"{size_text(space)} that keep every constraint"}
-    parts: list[RenderableType] = [pairs_table(space.name, facts)]
+    rendered: list[RenderableType] = [pairs_table(space.name, facts)]
     if space.description.strip():
-        parts.append(text_line(space.description.strip() + "\n"))
+        rendered.append(text_line(space.description.strip() + "\n"))
     conditions = ([constraint.text] for constraint in space.constraints)
     named = ((name, _design_text(space, design)) for name, design in space.designs.items())
     rows = ((", ".join(item.names), f"{item.size:,}") for item in space.components)
@@ -155,7 +155,9 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
         components_table,
         plain_table("Named designs", ["name", "design"], rows=named),
     ]
-    return parts + [item for table in tables if table.row_count for item in (table, text_line(""))]
+    return rendered + [
+        item for table in tables if table.row_count for item in (table, text_line(""))
+    ]
 
 
 def _parameters_table(space: DesignSpace) -> Table:
@@ -226,10 +228,10 @@ def device_tables(device: Device) -> list[RenderableType]:
         if value is not None
     )
     title = f"{device.name} ({device.vendor}, {device.device_class})"
-    parts: list[RenderableType] = [plain_table(title, ["", "value", "source"], ["value"], rows)]
+    rendered: list[RenderableType] = [plain_table(title, ["", "value", "source"], ["value"], rows)]
     notes = ["The figures are announced ones."] if device.is_announced else []
     notes += [device.note.strip()] if device.note.strip() else []
-    return parts + [text_line(note) for note in notes]
+    return rendered + [text_line(note) for note in notes]
 
 
 def models_table(models: Sequence[ModelAnswer]) -> Table:
@@ -261,12 +263,12 @@ def model_tables(model: ModelAnswer) -> list[RenderableType]:
     }
     kinds = model.layers_by_attention.items()
     facts["attention of layers"] = ", ".join(
-        f"{count} {kind.split('_')[0]}" for kind, count in kinds
+        f"{count} {kind_name.split('_')[0]}" for kind_name, count in kinds
     )
     counts = model.parameters_by_part.items()
-    rows = ((part.replace("_", " "), f"{count:,}") for part, count in counts)
-    parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"], rows)
-    tables = spaced(pairs_table(model.name, facts), parts)
+    rows = ((part_name.replace("_", " "), f"{count:,}") for part_name, count in counts)
+    rendered = plain_table("Parameters by part", ["part", "parameters"], ["parameters"], rows)
+    tables = spaced(pairs_table(model.name, facts), rendered)
     if model.counted:
         tables.append(text_line(f"Counted: {model.counted}"))
     tables += [text_line(f"Note: {note}") for note in model.notes]

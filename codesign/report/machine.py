@@ -177,11 +177,11 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
     level, energies = options.technology_level, account_constants(options).operation_energies
     batch = build_accelerators(columns, library, level)
     formats = {
-        kind: str(design[f"{kind}_format"])
-        for kind in ("weight", "activation", "kv")
-        if design.get(f"{kind}_format") is not None
+        operand: str(design[f"{operand}_format"])
+        for operand in ("weight", "activation", "kv")
+        if design.get(f"{operand}_format") is not None
     }
-    bits = {kind: multiply_bits(name) for kind, name in formats.items()}
+    bits = {operand: multiply_bits(name) for operand, name in formats.items()}
     first = bits.get("activation", 0)
     second = max(bits.get("weight", 0), bits.get("kv", 0))
     levels = batch.levels

@@ -93,8 +93,8 @@ def level_words(level: Mapping[str, Any]) -> str:
     if level.get("utilization") is not None:
         words.append(f"port busy {100 * level['utilization']:.3g} %")
     held = [
-        f"{100 * share:.3g} % of {_KINDS.get(kind, kind)}"
-        for kind, share in (level.get("holds_share") or {}).items()
+        f"{100 * share:.3g} % of {_KINDS.get(operand, operand)}"
+        for operand, share in (level.get("holds_share") or {}).items()
         if share > 0
     ]
     words += [f"holds {', '.join(held)}"] if held else []
@@ -120,26 +120,26 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
         if area and length:
             strips.append((level, title, area, length))
     sides: list[list[Any]] = [[], []]
-    for strip in sorted(strips, key=lambda item: -item[3]):
-        min(sides, key=lambda side: sum(item[3] for item in side)).append(strip)
-    longest = max((sum(item[3] for item in side) for side in sides), default=0.0)
+    for strip in sorted(strips, key=lambda side_strip: -side_strip[3]):
+        min(sides, key=lambda side: sum(side_strip[3] for side_strip in side)).append(strip)
+    longest = max((sum(side_strip[3] for side_strip in side) for side in sides), default=0.0)
     height = max(float(np.sqrt(total * _DIE_ASPECT)), min(longest, float(np.sqrt(total * 2.0))))
     width = total / height
     cores = [(name, *areas[name]) for name in _CORES if name in areas]
     edges = {f"{level['name']} interface" for level, *_ in strips}
     cores += [
-        (part, title, area)
-        for part, (title, area) in areas.items()
-        if part not in (*_CORES, *_BETWEEN, *edges)
+        (block, title, area)
+        for block, (title, area) in areas.items()
+        if block not in (*_CORES, *_BETWEEN, *edges)
     ]
     for is_to_scale in (True, False):
         blocks = [
             *_strips(sides[0], 0.0, 1.0, height, is_to_scale),
             *_strips(sides[1], width, -1.0, height, is_to_scale),
         ]
-        left = max((b.x[1] for b in blocks if b.x[0] == 0.0), default=0.0)
+        inner_left = max((b.x[1] for b in blocks if b.x[0] == 0.0), default=0.0)
         right = min((b.x[0] for b in blocks if b.x[1] == width), default=width)
-        inside = right - left
+        inside = right - inner_left
         if (
             inside > 0
             and sum(core[2] for core in cores) / inside <= height
@@ -151,7 +151,7 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     for name, title, area in cores:
         high = area / inside
         y -= gap
-        blocks.append(Rectangle(name, title, (left, right), (y - high, y)))
+        blocks.append(Rectangle(name, title, (inner_left, right), (y - high, y)))
         y -= high
     n_dies = int(rows[0].get("n_dies") or 1)
     return DiePlan(
@@ -281,7 +281,9 @@ def system_chart(evaluated: EvaluatedDesign, is_narrow: bool) -> Chart:
     """One machine of every pool, the way of one request, and how busy pools and links are."""
     picture = system_picture(evaluated)
     span = die_span_mm([evaluated])
-    dies = [die_panel(item.evaluated, span, item.title) for item in picture.machines]
+    dies = [
+        die_panel(side_strip.evaluated, span, side_strip.title) for side_strip in picture.machines
+    ]
     panels = [panel for panel in dies if panel is not None]
     columns = 1 if is_narrow else max(len(panels), 2)
     panels += way_panels(picture)

@@ -78,12 +78,12 @@ def write_sheet(
     if first is not None:
         words = list(_reasons(results, answer, first, account))
         pieces.append((_texts(words, _COLUMN - 20.0), _MARGIN, top))
-    left = _MARGIN + _COLUMN
-    pieces.append((front, left, top))
+    middle_x = _MARGIN + _COLUMN
+    pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
-    pieces.append((_texts(list(_others(results, answer)), _COLUMN + 20.0), left + 8.0, below))
+    pieces.append((_texts(list(_others(results, answer)), _COLUMN + 20.0), middle_x + 8.0, below))
     if account is not None:
-        right = left + _COLUMN + 40.0 + _GAP
+        right = middle_x + _COLUMN + 40.0 + _GAP
         room = _WIDTH - right - _MARGIN
         for chart in _charts(account):
             drawing = sized(draw(chart, room / _SCALE))
@@ -116,14 +116,14 @@ def _reasons(
     results: Results, answer: Mapping[str, Any], pick: Mapping[str, Any], account: Account | None
 ) -> Iterator[_Line]:
     """The recommendation: its words, figures, limits, confidence, and the constants behind it."""
-    position, known = pick["position"], results.problem.metrics
+    position, metrics = pick["position"], results.problem.metrics
     title = PICK_TITLES[pick["key"]]
     yield f"{title}: {pick['reason']}", 14.0, palette.PICKS.get(pick["key"], "blue")
     yield f"#{pick['id'] + 1}: {pick['words']}", 10.5, "ink"
     for name in answer["figures"][:_MOST_FIGURES]:
-        value = format_metric(float(results.metrics[name][position]), metric_of(name, known), 3)
+        value = format_metric(float(results.metrics[name][position]), metric_of(name, metrics), 3)
         if value != "–":
-            yield f"{metric_title(metric_of(name, known))}: {value}", 10.5, "ink"
+            yield f"{metric_title(metric_of(name, metrics))}: {value}", 10.5, "ink"
     bound = bound_words(account.evaluated) if account else ""
     close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
     yield from _block("Limited by", [bound, *close])
@@ -146,12 +146,12 @@ def _worth(results: Results, answer: Mapping[str, Any]) -> Iterator[str]:
     place = next((k for k, pick in enumerate(answer["picks"]) if pick["key"] == "knee"), 0)
     speed = metric_of(answer["speed"], results.problem.metrics)
     for price in answer.get("prices", ()):
-        item = price["of"][place]
-        if item["gain"] > 0.0005 * abs(item["best"]):
+        amount = price["of"][place]
+        if amount["gain"] > 0.0005 * abs(amount["best"]):
             least = "" if price["exact"] else "at least "
             metric = metric_of(price["metric"], results.problem.metrics)
             sign = "+" if speed.sense == "maximize" else "−"
-            yield f"{metric_title(metric)}: {least}{sign}{format_metric(item['gain'], speed, 3)}"
+            yield f"{metric_title(metric)}: {least}{sign}{format_metric(amount['gain'], speed, 3)}"
 
 
 def _constants(results: Results, account: Account) -> Iterator[str]:

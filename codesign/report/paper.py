@@ -158,21 +158,21 @@ def sized(text: str) -> str:
     )  # fmt: skip
 
 
-def design_chart(kind: str, chosen: ChosenDesign, is_narrow: bool) -> tuple[Chart, list[str]]:
+def design_chart(chart_name: str, drawn: ChosenDesign, is_narrow: bool) -> tuple[Chart, list[str]]:
     """The chart of a design, and the lines below it.
 
     Args:
-        kind: ``roofline``, ``breakdown``, ``hierarchy`` or ``system``.
+        chart_name: ``roofline``, ``breakdown``, ``hierarchy`` or ``system``.
 
     Raises:
         InputError: The evaluator reports nothing that such a chart shows.
     """
-    evaluated = chosen.evaluated
-    if kind == "system":
-        if not chosen.pools:
+    evaluated = drawn.evaluated
+    if chart_name == "system":
+        if not drawn.pools:
             raise InputError(
                 "expected a design of a space with pools, got one machine; 'hierarchy' draws it",
-                chosen.title,
+                drawn.title,
             )
         links = [f"{x.name}: {', '.join(filter(None, x.words))}" for x in
                  system_picture(evaluated).links]  # fmt: skip
@@ -182,14 +182,15 @@ def design_chart(kind: str, chosen: ChosenDesign, is_narrow: bool) -> tuple[Char
         "roofline": lambda: roofline_chart(evaluated, scales),
         "breakdown": lambda: breakdown_chart(evaluated, scales),
         "hierarchy": lambda: die_chart(evaluated),
-    }[kind]()
+    }[chart_name]()
     if chart is None:
         name = evaluated.inputs["evaluator"]
         raise InputError(
-            f"evaluator {name!r} reports no {_NEEDED[kind]} of a design; npu and simulation do",
-            chosen.title,
+            f"evaluator {name!r} reports no {_NEEDED[chart_name]} of a design; "
+            "npu and simulation do",
+            drawn.title,
         )
-    if kind != "hierarchy":
+    if chart_name != "hierarchy":
         return replace(chart, columns=1) if is_narrow else chart, []
     notes = [f"{row_title(level)}: {level_words(level)}" for level in evaluated.levels]
     edge = edge_words(evaluated)
@@ -202,18 +203,18 @@ _NEEDED = {
 
 
 def save_design_chart(
-    kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None = None
+    chart_name: str, drawn: ChosenDesign, path: Path, width_mm: float | None = None
 ) -> Path:
     """Write a chart of a design; see :func:`design_chart` and :func:`save_chart`."""
-    chart, notes = design_chart(kind, chosen, width_of(width_mm)[1])
-    return save_chart(chart, path, chosen.results, width_mm, design_title(kind, chosen), notes)
+    chart, notes = design_chart(chart_name, drawn, width_of(width_mm)[1])
+    return save_chart(chart, path, drawn.results, width_mm, design_title(chart_name, drawn), notes)
 
 
-def design_title(kind: str, chosen: ChosenDesign) -> str:
+def design_title(chart_name: str, drawn: ChosenDesign) -> str:
     """The title of a chart of a design: its campaign, its words, and whether it breaks a limit."""
-    broken = " (breaks a limit)" if chosen.evaluated.broken else ""
-    words = spoken_design(chosen.evaluated.space, chosen.evaluated.design)
-    return f"{chosen.title}: {kind}{broken}\n{words}"
+    broken = " (breaks a limit)" if drawn.evaluated.broken else ""
+    words = spoken_design(drawn.evaluated.space, drawn.evaluated.design)
+    return f"{drawn.title}: {chart_name}{broken}\n{words}"
 
 
 SHEET_WIDTHS_MM = (89.0, 183.0)
@@ -231,12 +232,12 @@ def save_sheet(
     pieces = []
     top = 0.0
     for title, results, make in rows:
-        left, high = 0.0, 0.0
+        left_px, high = 0.0, 0.0
         for width_mm in SHEET_WIDTHS_MM:
             width, is_narrow = width_of(width_mm)
             chart, notes = make(is_narrow)
             drawing = titled(chart, width, _header(results, title), notes)
-            pieces.append((drawing, left, top))
-            left, high = left + width, max(high, height_of(drawing))
+            pieces.append((drawing, left_px, top))
+            left_px, high = left_px + width, max(high, height_of(drawing))
         top += high + 12.0
-    return save_svg(pieces, path, left, is_print=True)
+    return save_svg(pieces, path, left_px, is_print=True)

@@ -39,7 +39,9 @@ def picks_of(results: Results, folded: FoldedFront) -> list[Pick]:
     return recommended(results.problem.objectives, points, folded.kept)
 
 
-def recommended(objectives: Sequence[Objective], front: FloatArray, kept: IntArray) -> list[Pick]:
+def recommended(
+    objectives: Sequence[Objective], front: FloatArray, kept_places: IntArray
+) -> list[Pick]:
     """The frugal, the knee and the fastest design of a front; none twice.
 
     *Frugal* is best in the objective by which designs are called cheaper, *fastest* in the first
@@ -48,13 +50,13 @@ def recommended(objectives: Sequence[Objective], front: FloatArray, kept: IntArr
 
     Args:
         front: (n, m) minimized objectives of the whole front.
-        kept: (k,) places of the designs that are not folded under a cheaper one.
+        kept_places: (k,) places of the designs that are not folded under a cheaper one.
     """
-    if not len(kept):
+    if not len(kept_places):
         return []
-    points = front[kept]
+    points = front[kept_places]
     if len(objectives) == 1:
-        return [Pick("best", _best_words(objectives[0]), int(kept[points[:, 0].argmin()]))]
+        return [Pick("best", _best_words(objectives[0]), int(kept_places[points[:, 0].argmin()]))]
     cost = cost_column(objectives)
     speed = next(column for column in range(len(objectives)) if column != cost)
     ends = {"frugal": cost, "fastest": speed}
@@ -62,9 +64,9 @@ def recommended(objectives: Sequence[Objective], front: FloatArray, kept: IntArr
     cheap = metric_title(objectives[cost].metric)
     middle, reason = _middle(points, list(places.values()), cheap)
     picks = [
-        Pick("frugal", _best_words(objectives[cost]), int(kept[places["frugal"]])),
-        *([Pick("knee", reason, int(kept[middle]))] if middle is not None else []),
-        Pick("fastest", _best_words(objectives[speed]), int(kept[places["fastest"]])),
+        Pick("frugal", _best_words(objectives[cost]), int(kept_places[places["frugal"]])),
+        *([Pick("knee", reason, int(kept_places[middle]))] if middle is not None else []),
+        Pick("fastest", _best_words(objectives[speed]), int(kept_places[places["fastest"]])),
     ]
     distinct = {pick.place: pick for pick in reversed(picks)}
     if len(distinct) == 1:

@@ -29,20 +29,22 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
         facts["notices"] = "\n".join(status.notices)
     numbers = ["seed", "evaluated", "feasible", "failed", "hypervolume", "seconds"]
     table = plain_table("Runs", ["optimizer", *numbers, "state"], numbers)
-    for item in status.runs:
+    for campaign in status.runs:
         table.add_row(
-            item.run.optimizer,
-            str(item.run.seed),
-            f"{item.done:,}",
-            f"{item.feasible:,}",
-            f"{item.failed:,}",
-            f"{item.hypervolume:.4g}",
-            f"{item.seconds:,.1f}",
-            item.state,
+            campaign.run.optimizer,
+            str(campaign.run.seed),
+            f"{campaign.done:,}",
+            f"{campaign.feasible:,}",
+            f"{campaign.failed:,}",
+            f"{campaign.hypervolume:.4g}",
+            f"{campaign.seconds:,.1f}",
+            campaign.state,
         )
     kinds = sum((Counter(run.failures) for run in status.runs), Counter[str]())
     if set(kinds) - {"failed"}:
-        facts["without a result"] = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+        facts["without a result"] = ", ".join(
+            f"{n:,} {status_word}" for status_word, n in kinds.items()
+        )
     return spaced(pairs_table(status.name, facts), table)
 
 

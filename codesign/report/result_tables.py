@@ -54,16 +54,18 @@ def front_table(
         cells = [metric_cell(*pair) for pair in zip(values, metrics, strict=True)]
         design_cell = "\n".join(filter(None, [design, folded.count_words(place)]))
         table.add_row(str(place + 1), design_cell, *cells)
-    left = len(folded.kept) - len(places)
-    table.caption = "; ".join(filter(None, [f"{left:,} more" if left else "", folded.summary]))
+    n_hidden = len(folded.kept) - len(places)
+    table.caption = "; ".join(
+        filter(None, [f"{n_hidden:,} more" if n_hidden else "", folded.summary])
+    )
     return table
 
 
 def front_title(results: Results) -> str:
     """Over a table of the front: which one it is, and by which evaluator."""
-    kind = "Exact" if results.front_run is not None else "Searched"
+    adjective = "Exact" if results.front_run is not None else "Searched"
     means = " of posterior means, with observed values" if results.shows_means else ""
-    return f"{kind} Pareto front{means} ({evaluator_words(results.reading)})"
+    return f"{adjective} Pareto front{means} ({evaluator_words(results.reading)})"
 
 
 def metric_header(metric: Metric) -> str:
@@ -84,8 +86,8 @@ def _front_metrics(results: Results) -> list[Metric]:
     objectives = [objective.metric for objective in results.problem.objectives]
     names = {metric.name for metric in objectives}
     key = [name for name in KEY_METRICS if name in results.metrics and name not in names]
-    known = results.problem.metrics
-    return objectives + [metric_of(name, known) for name in key]
+    metrics = results.problem.metrics
+    return objectives + [metric_of(name, metrics) for name in key]
 
 
 def optimizers_table(results: Results) -> Table:
@@ -117,9 +119,9 @@ def reference_text(results: Results) -> str:
     """The bound of the hypervolume in one line, with a warning where it tells nothing."""
     from codesign.search.campaign.reference_range import reference_warnings
 
-    known = {objective.metric.name: objective.metric for objective in results.problem.objectives}
+    metrics = {objective.metric.name: objective.metric for objective in results.problem.objectives}
     bounds = [
-        f"{metric_title(known[name])} {format_metric(value, known[name])}"
+        f"{metric_title(metrics[name])} {format_metric(value, metrics[name])}"
         for name, value in results.reference_point.items()
     ]
     text = f"Hypervolume is bounded by the reference point: {', '.join(bounds)}."

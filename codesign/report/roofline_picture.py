@@ -71,15 +71,15 @@ def roofline(
     """
     points = [
         {
-            "operator": item["name"],
+            "operator": row["name"],
             "level": level,
-            "flop_per_byte": item["work_flop"] / moved,
-            "flop_per_s": item["work_flop"] / item["time_s"],
-            "time_s": item["time_s"],
+            "flop_per_byte": row["work_flop"] / moved,
+            "flop_per_s": row["work_flop"] / row["time_s"],
+            "time_s": row["time_s"],
         }
-        for item in operators
-        if item.get("work_flop") and item.get("time_s")
-        for level, moved in item.get("traffic_bytes", {}).items()
+        for row in operators
+        if row.get("work_flop") and row.get("time_s")
+        for level, moved in row.get("traffic_bytes", {}).items()
         if moved > 0
     ]
     peak = _peak_flop_per_s(operators, evaluated)
@@ -143,10 +143,10 @@ def _off_roof(
 def _operation_unit(evaluated: EvaluatedDesign) -> str:
     """``OP`` where the array multiplies integers, whatever scales they share; else ``FLOP``."""
     formats = [
-        str(evaluated.design.get(f"{kind}_format") or "") for kind in ("weight", "activation")
+        str(evaluated.design.get(f"{operand}_format") or "") for operand in ("weight", "activation")
     ]
-    parts = [part.split("*")[-1] for text in formats for part in text.split("+")]
-    return "OP" if all(part.startswith(("int", "mxint")) for part in parts) else "FLOP"
+    formats_in_words = [name.split("*")[-1] for text in formats for name in text.split("+")]
+    return "OP" if all(name.startswith(("int", "mxint")) for name in formats_in_words) else "FLOP"
 
 
 def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:
@@ -184,8 +184,8 @@ def _peak_flop_per_s(
 def _fastest_flop_per_s(operators: Sequence[Mapping[str, Any]]) -> float | None:
     """The highest rate at which the evaluator lets any operator compute."""
     rates = [
-        item["work_flop"] / item["compute_s"]
-        for item in operators
-        if item.get("compute_s") and item.get("work_flop")
+        row["work_flop"] / row["compute_s"]
+        for row in operators
+        if row.get("compute_s") and row.get("work_flop")
     ]
     return max(rates, default=None)

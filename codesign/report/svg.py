@@ -232,7 +232,7 @@ def _key(mark: Mark, x: float, y: float) -> str:
     )
 
 
-def _framed(panel: Panel, left: float, top: float, width: float) -> _Frame:
+def _framed(panel: Panel, left_px: float, top: float, width: float) -> _Frame:
     """The plotting area of a panel, with room for the texts of its axes."""
     head = 4.0 + (16.0 if panel.title else 0.0)
     texts = [text for _, text in _ticks(panel.y, panel.height, is_upright=True)]
@@ -248,9 +248,9 @@ def _framed(panel: Panel, left: float, top: float, width: float) -> _Frame:
         spans = [abs(axis.ends[1] - axis.ends[0]) for axis in (panel.x, panel.y)]
         height = min(panel.height, inside * spans[1] / spans[0])
         exact = height * spans[0] / spans[1]
-        left += (inside - exact) / 2
+        left_px += (inside - exact) / 2
         inside = exact
-    return _Frame(panel, left + room, top + head, inside, height)
+    return _Frame(panel, left_px + room, top + head, inside, height)
 
 
 def _foot(frame: _Frame) -> float:
@@ -477,11 +477,11 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
         begin = np.full(rows.shape, frame.left)
     top, bottom = frame.y(rows - mark.height / 2), frame.y(rows + mark.height / 2)
     for i in np.flatnonzero(np.isfinite(end)).tolist():
-        left, right = sorted((float(begin[i]), float(end[i])))
+        left_px, right = sorted((float(begin[i]), float(end[i])))
         look = f'fill="var(--{mark.hue})" opacity="{mark.opacity:g}"'
         look += f' data-t="{escape(mark.texts[i])}"' if mark.texts else ""
         high = float(bottom[i] - top[i])
-        yield _rectangle(left, float(top[i]), max(right - left, 0.8), high, look, mark.hatch)
+        yield _rectangle(left_px, float(top[i]), max(right - left_px, 0.8), high, look, mark.hatch)
         if mark.labels and mark.labels[i]:
             texts.append(_bar_label(frame, mark.labels[i], right, float(top[i]) + high / 2 + 3.5))
 
@@ -530,7 +530,15 @@ def _label(frame: _Frame, mark: Label) -> str:
         px = x + dx + (wide / 2 if dx > 0 else -wide / 2 if dx < 0 else 0.0)
         py = y + dy + (0.0 if dx else high / 2 if dy > 0 else -high / 2)
         box = (px - wide / 2, px + wide / 2, py - high / 2, py + high / 2)
-        if frame.is_inside(box) and not any(_meets(box, obstacle) for obstacle in frame.taken):
+        if frame.is_inside(box) and not any(
+            (
+                box[0] < obstacle[1] + _GAP / 2
+                and obstacle[0] < box[1] + _GAP / 2
+                and box[2] < obstacle[3] + _GAP / 2
+                and obstacle[2] < box[3] + _GAP / 2
+            )
+            for obstacle in frame.taken
+        ):
             frame.taken.append(box)
             leader = ""
             if math.hypot(dx, dy) > 24.0 and not mark.is_line:
@@ -563,10 +571,3 @@ def _offsets(frame: _Frame, mark: Label) -> list[tuple[float, float]]:
     upright = [share * frame.height for share in (-0.06, -0.25, -0.5, -0.75)]
     beside = [(x, dy) for x in along for dy in (-9.0, 9.0)]
     return [*beside, *[(dx, y) for y in upright for dx in (5.0, -5.0)], *rings]
-
-
-def _meets(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return (
-        a[0] < b[1] + _GAP / 2 and b[0] < a[1] + _GAP / 2
-        and a[2] < b[3] + _GAP / 2 and b[2] < a[3] + _GAP / 2
-    )  # fmt: skip

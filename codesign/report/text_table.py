@@ -74,7 +74,7 @@ class TextTable:
     def _right(self) -> Collection[str]:
         return self.header[1:] if self.numbers is None else self.numbers
 
-    def on_terminal(self) -> Table:
+    def terminal_table(self) -> Table:
         """Table for the terminal; if it is narrow, spreads have their own lines."""
         drawn = plain_table(self.title, self.header, self._right)
         for position, column in enumerate(drawn.columns):
@@ -85,11 +85,11 @@ class TextTable:
             drawn.add_row(*map(Text, (cell.replace("± ", "±") for cell in row), styles))
         return drawn
 
-    def with_note(self) -> list[RenderableType]:
+    def terminal_table_and_note(self) -> list[RenderableType]:
         """Table for a terminal with the note, which may be empty, in lines below."""
-        return [self.on_terminal(), text_line(self.note)]
+        return [self.terminal_table(), text_line(self.note)]
 
-    def on_page(self) -> str:
+    def markdown_table(self) -> str:
         """Markdown table without title, note and alignment."""
         return markdown_table(self.header, self.rows)
 
@@ -99,7 +99,7 @@ class TextTable:
         lines = [f"{'#' * level} {self.title}", "", markdown_table(self.header, rows, self._right)]
         return "\n".join([*lines, *(["", self.note] if self.note else []), ""])
 
-    def on_paper(self) -> str:
+    def latex_table(self) -> str:
         r"""LaTeX ``table`` with ``booktabs`` rules, for ``\input``."""
         rows = [_emphasized(row, r"\textbf{{{}}}", latex) for row in self.rows]
         caption = latex(" ".join([f"{self.title}.", self.note]).strip())
@@ -152,6 +152,6 @@ def write_forms(
         InputError: A file cannot be written.
     """
     markdown = "\n".join([*head, *(table.section() for table in tables)])
-    tex = "% Needs \\usepackage{booktabs}.\n" + "\n".join(table.on_paper() for table in tables)
+    tex = "% Needs \\usepackage{booktabs}.\n" + "\n".join(table.latex_table() for table in tables)
     paths = [folder / f"{name}.md", folder / f"{name}.tex"]
     return list(map(write_text, paths, (markdown, tex)))

@@ -45,36 +45,36 @@ def design_tables(
     uncertainty: DesignUncertainty, evaluated: EvaluatedDesign
 ) -> list[RenderableType]:
     """Intervals, and what dominates them, for the terminal."""
-    known = {name: metric_of(name, evaluated.known_metrics) for name in uncertainty.intervals}
-    intervals = _intervals_table(uncertainty, known)
+    metrics = {name: metric_of(name, evaluated.known_metrics) for name in uncertainty.intervals}
+    intervals = _intervals_table(uncertainty, metrics)
     has_tornado = any(uncertainty.tornado.values())
-    tornado = [_tornado_table(uncertainty, known)] if has_tornado else []
+    tornado = [_tornado_table(uncertainty, metrics)] if has_tornado else []
     share = _percent(uncertainty.feasible_share)
     limits = f"Note: The design keeps every limit in {share} of the draws."
     lines = [*_notes(uncertainty), text_line(limits)]
     return [text_line(""), *spaced(intervals, tornado, lines)]
 
 
-def _intervals_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+def _intervals_table(uncertainty: DesignUncertainty, metrics: Mapping[str, Metric]) -> Table:
     headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
     caption = f"Uncertainty: {PERCENTS} of the draws, and corners of the ranges"
     table = plain_table(caption, ["metric", *headers], headers)
-    for name, item in uncertainty.intervals.items():
-        title, show = _in_unit_of(item.typical, known[name])
-        values = (item.p5, item.median, item.p95, item.minimum, item.maximum)
+    for name, interval in uncertainty.intervals.items():
+        title, show = _scaled_to_unit(interval.typical, metrics[name])
+        values = (interval.p5, interval.median, interval.p95, interval.minimum, interval.maximum)
         table.add_row(
-            title, show(item.typical), *(show(v) if item.is_moved else "–" for v in values)
+            title, show(interval.typical), *(show(v) if interval.is_moved else "–" for v in values)
         )
-    if not all(item.is_moved for item in uncertainty.intervals.values()):
+    if not all(interval.is_moved for interval in uncertainty.intervals.values()):
         table.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
     return table
 
 
-def _tornado_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+def _tornado_table(uncertainty: DesignUncertainty, metrics: Mapping[str, Metric]) -> Table:
     headers = ["at low", "at high", "swing"]
     table = plain_table("Tornado: one number at a time", ["metric", "number", *headers], headers)
     for name, swings in uncertainty.tornado.items():
-        title, show = _in_unit_of(uncertainty.intervals[name].typical, known[name])
+        title, show = _scaled_to_unit(uncertainty.intervals[name].typical, metrics[name])
         for swing in swings[:_MOST_TORNADO_ROWS]:
             number = number_words(swing.technology, swing.number)
             ends = (show(swing.at_low), show(swing.at_high))
@@ -85,7 +85,7 @@ def _tornado_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) 
     return table
 
 
-def _in_unit_of(typical: float, metric: Metric) -> tuple[str, Callable[[float], str]]:
+def _scaled_to_unit(typical: float, metric: Metric) -> tuple[str, Callable[[float], str]]:
     """The metric with the unit in which people read its typical value, and values in that unit."""
     unit = format_metric(typical, metric).partition(" ")[2]
     if unit == "%":
@@ -119,15 +119,17 @@ def front_tables(
     table = plain_table("Robust front", ["#", "design", *headers], ["#", *headers])
     designs = robust_front.designs[:limit]
     space = results.problem.space
-    words = design_words(space, space.decode(results.rows[[item.position for item in designs]]))
-    for item, design in zip(designs, words, strict=True):
-        values = [float(results.metrics[metric.name][item.position]) for metric in metrics]
+    words = design_words(
+        space, space.decode(results.rows[[interval.position for interval in designs]])
+    )
+    for interval, design in zip(designs, words, strict=True):
+        values = [float(results.metrics[metric.name][interval.position]) for metric in metrics]
         table.add_row(
-            str(item.front_number or "–"),
+            str(interval.front_number or "–"),
             design,
-            _percent(item.non_dominated_share),
-            _percent(item.feasible_share),
-            _worst_words(item),
+            _percent(interval.non_dominated_share),
+            _percent(interval.feasible_share),
+            _worst_words(interval),
             *(format_value(value) for value in values),
         )
     if len(designs) < len(robust_front.designs):
@@ -145,25 +147,27 @@ def front_tables(
     return [text_line(""), *spaced(table, [*_notes(robust_front), *last])]
 
 
-def _worst_words(item: RobustDesign) -> str:
-    if item.keeps_limits_everywhere:
+def _worst_words(interval: RobustDesign) -> str:
+    if interval.keeps_limits_everywhere:
         return "kept"
-    return f"+{_percent(item.worst_excess)}" if 0 < item.worst_excess < math.inf else "broken"
+    return (
+        f"+{_percent(interval.worst_excess)}" if 0 < interval.worst_excess < math.inf else "broken"
+    )
 
 
 def _kept_words(robust_front: RobustFront) -> str:
     """Designs of the front that keep every limit over all ranges, and limits that others break."""
     front = [design for design in robust_front.designs if design.front_number is not None]
-    kept = sorted(
-        item.front_number - 1
-        for item in robust_front.designs
-        if item.front_number is not None and item.keeps_limits_everywhere
+    kept_designs = sorted(
+        interval.front_number - 1
+        for interval in robust_front.designs
+        if interval.front_number is not None and interval.keeps_limits_everywhere
     )
-    broken = {item.worst_limit for item in front if item.worst_excess > 0}
+    broken = {interval.worst_limit for interval in front if interval.worst_excess > 0}
     limits = f"; the others break {', '.join(sorted(broken))}" if broken else ""
-    numbers = f" ({number_ranges(kept)})" if 0 < len(kept) < len(front) else ""
+    numbers = f" ({number_ranges(kept_designs)})" if 0 < len(kept_designs) < len(front) else ""
     return (
-        f"Note: {len(kept)} of the {len(front)} designs of the front keep every limit over all "
-        f"ranges{numbers}, also where every number is at the end that is worst for the limit (at "
+        f"Note: {len(kept_designs)} of the {len(front)} designs of the front keep every limit over "
+        f"all ranges{numbers}, also where every number is at the end that is worst for the limit (at "
         f"worst){limits}."
     )

@@ -95,8 +95,8 @@ def application(session: Session, token: str, port: int) -> Any:
     }
 
     async def text(request: Request) -> Response:
-        kind, content = texts[request.url.path.removeprefix(f"/{token}/")]
-        return Response(content, media_type=kind)
+        media_type, content = texts[request.url.path.removeprefix(f"/{token}/")]
+        return Response(content, media_type=media_type)
 
     async def design(request: Request) -> Response:
         body = await _body(request)
@@ -115,19 +115,19 @@ def _guarded(application: Starlette, hosts: set[str]) -> Callable[[Any, Any, Any
     """The application for requests from this machine's own page; every answer has the headers."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        async def with_headers(message: Any) -> None:
+        async def add_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.lower().encode(), v.encode()) for k, v in _HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *own]}
+                secured = [(k.lower().encode(), v.encode()) for k, v in _HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *secured]}
             await send(message)
 
         if scope["type"] != "http":
             return
         if not _is_allowed(Request(scope), hosts):
             refusal = Response("refused", status_code=403, media_type="text/plain")
-            await refusal(scope, receive, with_headers)
+            await refusal(scope, receive, add_headers)
             return
-        await application(scope, receive, with_headers)
+        await application(scope, receive, add_headers)
 
     return answer
 
@@ -141,8 +141,8 @@ def _is_allowed(request: Request, hosts: set[str]) -> bool:
 async def _body(request: Request) -> bytes:
     """The question; a longer text than any question is dropped."""
     body = b""
-    async for part in request.stream():
-        body += part
+    async for chunk in request.stream():
+        body += chunk
         if len(body) > MOST_BYTES:
             return b""
     return body

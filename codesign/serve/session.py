@@ -144,7 +144,7 @@ class Session:
         return times
 
     def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
-        metrics, known = evaluated.metrics, self._prepared.problem.metrics
+        metrics, metrics_by_name = evaluated.metrics, self._prepared.problem.metrics
         axes = {axis.metric.name: axis for axis in self._axes}
         names = [
             name
@@ -163,8 +163,8 @@ class Session:
             "words": spoken_design(self._space, evaluated.design),
             "figures": [
                 {
-                    "title": metric_title(metric_of(name, known)),
-                    "text": format_metric(float(metrics[name]), metric_of(name, known)),
+                    "title": metric_title(metric_of(name, metrics_by_name)),
+                    "text": format_metric(float(metrics[name]), metric_of(name, metrics_by_name)),
                     "value": float(metrics[name]),
                     "sense": axes[name].sense if name in axes else "",
                 }
@@ -197,14 +197,16 @@ class Session:
         """The place of a design against the front, in words."""
         if self._front is None:
             return ""
-        own = np.array([item.flipped(metrics[item.metric.name]) for item in self._axes])
-        as_good = (self._front.objectives <= own).all(axis=1)
-        if (self._front.objectives == own).all(axis=1).any():
+        objectives = np.array(
+            [neighbor.flipped(metrics[neighbor.metric.name]) for neighbor in self._axes]
+        )
+        as_good = (self._front.objectives <= objectives).all(axis=1)
+        if (self._front.objectives == objectives).all(axis=1).any():
             return "It is a point of the front."
         if not as_good.any():
             return "Nothing on the front is at least as good in every objective."
         n, position = int(as_good.sum()), int(np.flatnonzero(as_good)[0])
-        gains = _gains(self._axes, own, self._front.objectives[position])
+        gains = _gains(self._axes, objectives, self._front.objectives[position])
         return f"It is dominated by {n:,} of the front's points: one has {gains}."
 
     def _nearest(self, row: IntArray) -> dict[str, Any] | None:
@@ -212,18 +214,18 @@ class Session:
         space, seen = self._space, {row.tobytes()}
         frontier = row
         for _ in range(_ROUNDS):
-            rows = np.concatenate([space.neighbors(item) for item in frontier])
+            rows = np.concatenate([space.neighbors(neighbor) for neighbor in frontier])
             rows = np.unique(rows, axis=0) if len(rows) else rows
-            rows = rows[[item.tobytes() not in seen for item in rows]]
+            rows = rows[[neighbor.tobytes() not in seen for neighbor in rows]]
             if not len(rows):
                 return None
-            seen |= {item.tobytes() for item in rows}
+            seen |= {neighbor.tobytes() for neighbor in rows}
             excess = self._excess(rows)
             valid = np.flatnonzero(excess <= 0)
             order = np.argsort(_differences(row, rows), kind="stable")
             if len(valid):
-                chosen = rows[next(i for i in order if excess[i] <= 0)]
-                return {"codes": chosen.tolist(), "text": self._changes(row[0], chosen)}
+                nearest = rows[next(i for i in order if excess[i] <= 0)]
+                return {"codes": nearest.tolist(), "text": self._changes(row[0], nearest)}
             frontier = rows[np.argsort(excess, kind="stable")[:_FOLLOWED]]
         return None
 
@@ -231,19 +233,19 @@ class Session:
         """(n,) by how much designs break limits, all together; infinite where one failed."""
         problem = self._prepared.problem
         observed = problem.evaluate(rows, problem.deciding_metrics)
-        own = np.maximum(observed.violations, 0.0).sum(axis=1)
+        objectives = np.maximum(observed.violations, 0.0).sum(axis=1)
         of_space = [np.maximum(values, 0.0) for values in self._space.violations(rows).values()]
-        total = own + np.sum(of_space, axis=0) if of_space else own
+        total = objectives + np.sum(of_space, axis=0) if of_space else objectives
         return np.asarray(np.nan_to_num(total, nan=np.inf))
 
     def _changes(self, before: IntArray, after: IntArray) -> str:
-        parts = [
+        changes = [
             f"{setting_words(parameter.name, parameter.values[0])[0]} "
             f"{_text(parameter, before[k])} → {_text(parameter, after[k])}"
             for k, parameter in enumerate(self._space.parameters)
             if before[k] != after[k]
         ]
-        return ", ".join(parts)
+        return ", ".join(changes)
 
     def _starts(self) -> list[dict[str, Any]]:
         """Recommended designs, named ones of the space, points of the front between its ends."""
@@ -280,35 +282,35 @@ class Session:
 
 def _place_chart(front: FrontPoints, axes: Sequence[Objective], space: DesignSpace) -> Chart | None:
     """The front that designs stand against; both axes begin at zero."""
-    kept = np.unique(
+    places = np.unique(
         np.linspace(0, len(front.rows) - 1, min(len(front.rows), MOST_POINTS)).astype(int)
     )
-    if len(axes) < 2 or not len(kept):
+    if len(axes) < 2 or not len(places):
         return None
-    y, x = ((axes[k], np.asarray(axes[k].flipped(front.objectives[kept, k]))) for k in (0, -1))
-    words = spoken_designs(space, space.decode(front.rows[kept]))
+    y, x = ((axes[k], np.asarray(axes[k].flipped(front.objectives[places, k]))) for k in (0, -1))
+    words = spoken_designs(space, space.decode(front.rows[places]))
     texts = [
         f"front {number + 1}\n{text}\n"
         + "\n".join(
-            f"{metric_title(item.metric)}: {format_metric(float(values[k]), item.metric)}"
-            for item, values in (y, x)
+            f"{metric_title(neighbor.metric)}: {format_metric(float(values[k]), neighbor.metric)}"
+            for neighbor, values in (y, x)
         )
-        for k, (number, text) in enumerate(zip(kept.tolist(), words, strict=True))
+        for k, (number, text) in enumerate(zip(places.tolist(), words, strict=True))
     ]
     order = np.argsort(x[1], kind="stable")
     step = "hv" if x[0].sense == "minimize" else "vh"
     marks: list[Mark] = []
     if len(axes) == 2:
         marks.append(Line(x[1][order], y[1][order], "gray", 1.3, step=step))
-    marks.append(Points(x[1], y[1], "gray", size=7.0, texts=texts, ids=kept.tolist(),
+    marks.append(Points(x[1], y[1], "gray", size=7.0, texts=texts, ids=places.tolist(),
                         name="exact front" if front.is_exact else "front so far"))  # fmt: skip
     drawn = []
-    for (item, values), arrows in ((x, "→←"), (y, "↑↓")):
+    for (neighbor, values), arrows in ((x, "→←"), (y, "↑↓")):
         ends = (0.0, 1.15 * float(values.max()) or 1.0)
-        unit = axis_unit(ends, item.metric.unit)
-        arrow = arrows[item.sense != "maximize"]
-        title = metric_title(item.metric) + (f" ({unit})" if unit else "")
-        drawn.append(Axis(ends, f"{title}  {arrow} better", item.metric.unit))
+        unit = axis_unit(ends, neighbor.metric.unit)
+        arrow = arrows[neighbor.sense != "maximize"]
+        title = metric_title(neighbor.metric) + (f" ({unit})" if unit else "")
+        drawn.append(Axis(ends, f"{title}  {arrow} better", neighbor.metric.unit))
     return Chart([Panel(drawn[0], drawn[1], marks)], "Designs against the front")
 
 
@@ -336,10 +338,12 @@ def session_of_campaign(campaign: Campaign) -> Session:
 def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
     """The objectives, or the usual ones where there is only one."""
     problem = prepared.problem
-    known = {metric.name: metric for metric in problem.metrics}
-    if len(problem.objectives) > 1 or not set(_USUAL_AXES) <= set(known):
+    metrics_by_name = {metric.name: metric for metric in problem.metrics}
+    if len(problem.objectives) > 1 or not set(_USUAL_AXES) <= set(metrics_by_name):
         return problem.objectives
-    return tuple(Objective(known[name], known[name].sense) for name in _USUAL_AXES)
+    return tuple(
+        Objective(metrics_by_name[name], metrics_by_name[name].sense) for name in _USUAL_AXES
+    )
 
 
 def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -> dict[str, Any]:
@@ -367,9 +371,9 @@ def _differences(row: IntArray, rows: IntArray) -> FloatArray:
     return np.asarray(changed * 1000.0 + np.abs(rows - row).sum(axis=1))
 
 
-def _gains(axes: Sequence[Objective], own: FloatArray, better: FloatArray) -> str:
+def _gains(axes: Sequence[Objective], objectives: FloatArray, better: FloatArray) -> str:
     words = []
-    for axis, mine, theirs in zip(axes, own.tolist(), better.tolist(), strict=True):
+    for axis, mine, theirs in zip(axes, objectives.tolist(), better.tolist(), strict=True):
         change = abs(theirs - mine) / abs(mine) if mine else 0.0
         if change:
             side = "more" if axis.sense == "maximize" else "less"

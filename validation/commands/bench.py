@@ -32,7 +32,7 @@ def bench(
 
         about = {name: str(value) for name, value in measured["about"].items()}
         noted: list[Any] = [
-            table.with_note() if table.note else table.on_terminal()
+            table.terminal_table_and_note() if table.note else table.terminal_table()
             for table in benchmark_tables(measured)
         ]
         return spaced(pairs_table("Benchmark", about), *noted)

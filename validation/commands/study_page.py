@@ -39,4 +39,4 @@ def report_study(study: StudyReport, words: Sequence[str], output: Path | None) 
     if output is not None:
         study.finding(" ".join(["python -m validation", *words])).store(output)
         say(f"wrote {shown_path(output)}")
-    print_tables(study.on_terminal())
+    print_tables(study.terminal_table())

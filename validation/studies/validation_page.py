@@ -67,12 +67,12 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
-    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).on_terminal())
+    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).terminal_table())
     columns = _stated(_SUMMARY, study.summary)
     narrow = {name: text for name, text in columns.items() if name not in _WIDE}
-    parts.append(_table("Errors", narrow, study.summary).on_terminal())
+    parts.append(_table("Errors", narrow, study.summary).terminal_table())
     if study.targets:
-        parts.append(_table("Promises", _TARGETS, study.targets).on_terminal())
+        parts.append(_table("Promises", _TARGETS, study.targets).terminal_table())
     parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]
     if study.notes:
         parts.append(text_line("The notes in full: --json, or --write FILE."))

@@ -40,7 +40,7 @@ def attainment_surfaces(
     sets = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
     for level in percentiles:
         # moocore counts only the sets that it is given.
-        wanted = level * len(runs) / len(fronts)
-        if wanted <= 100.0:
-            surfaces[level] = moocore.eaf(points, sets, percentiles=[wanted])[:, :2]
+        n_needed = level * len(runs) / len(fronts)
+        if n_needed <= 100.0:
+            surfaces[level] = moocore.eaf(points, sets, percentiles=[n_needed])[:, :2]
     return surfaces

@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.insight.comparison.kinds import by_kind
-from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
+from codesign.insight.comparison.outcome import Outcome
 
 LEVEL = 0.95
 N_REPLICATES = 4000
@@ -55,11 +55,20 @@ def pair_intervals(outcome: Outcome) -> tuple[PairInterval, ...]:
     """The 95 % percentile interval of every pair over the ranked problems; the same every time."""
     labels = outcome.labels
     values = [
-        [_seed_values(problem, labels) for problem in group]
+        [
+            np.array(
+                [[problem.final_shares(label), problem.areas(label)] for label in labels]
+            ).transpose(2, 0, 1)
+            for problem in group
+        ]
         for group in by_kind(outcome.ranked).values()
     ]
     middle = np.mean(
-        [np.mean([item.mean(axis=0) for item in group], axis=0) for group in values], axis=0
+        [
+            np.mean([problem_values.mean(axis=0) for problem_values in group], axis=0)
+            for group in values
+        ],
+        axis=0,
     )
     means = resampled_means(values, N_REPLICATES, np.random.default_rng(_SEED))
     tail = (1 - LEVEL) / 2
@@ -71,13 +80,6 @@ def pair_intervals(outcome: Outcome) -> tuple[PairInterval, ...]:
             PairInterval(labels[i], labels[j], share, low[0], high[0], area, low[1], high[1])
         )
     return tuple(intervals)
-
-
-def _seed_values(problem: ProblemOutcome, labels: Sequence[str]) -> FloatArray:
-    """(seeds, optimizers, 2) final share and area."""
-    return np.array(
-        [[problem.final_shares(label), problem.areas(label)] for label in labels]
-    ).transpose(2, 0, 1)
 
 
 def resampled_means(
@@ -92,7 +94,7 @@ def resampled_means(
     """
     n_problems = np.array([len(group) for group in values])
     first_problem = np.cumsum(n_problems) - n_problems
-    problems = [item for group in values for item in group]
+    problems = [problem_values for group in values for problem_values in group]
     total = np.zeros((n_replicates, *problems[0].shape[1:]))
     for _ in values:
         kind = rng.integers(len(values), size=n_replicates)
@@ -100,20 +102,20 @@ def resampled_means(
             # A kind with fewer problems than this has all its draws.
             drawing = np.flatnonzero(n_problems[kind] > draw)
             of_kind = kind[drawing]
-            chosen = first_problem[of_kind] + rng.integers(n_problems[of_kind])
+            drawn_problems = first_problem[of_kind] + rng.integers(n_problems[of_kind])
             weight = 1.0 / (n_problems[of_kind] * len(values))
-            means = _seed_means(problems, chosen, rng)
+            means = _seed_means(problems, drawn_problems, rng)
             total[drawing] += means * weight.reshape(-1, *(1 for _ in means.shape[1:]))
     return total
 
 
 def _seed_means(
-    problems: Sequence[FloatArray], chosen: IntArray, rng: np.random.Generator
+    problems: Sequence[FloatArray], drawn_problems: IntArray, rng: np.random.Generator
 ) -> FloatArray:
     """(draws, ...) mean over drawn seeds of each chosen problem."""
-    means = np.empty((len(chosen), *problems[0].shape[1:]))
-    for number in np.unique(chosen).tolist():
-        rows = np.flatnonzero(chosen == number)
+    means = np.empty((len(drawn_problems), *problems[0].shape[1:]))
+    for number in np.unique(drawn_problems).tolist():
+        rows = np.flatnonzero(drawn_problems == number)
         n_seeds = len(problems[number])
         # How often each seed is drawn says as much as the draws.
         counts = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=len(rows))

@@ -184,7 +184,7 @@ class Comparison:
                 str(self.folder),
             )
         n_workers = workers or self.definition.workers or 1
-        problems = tuple(self._measured(item, n_workers, tell) for item in finished)
+        problems = tuple(self._measured(compared, n_workers, tell) for compared in finished)
         settings = read_settings(self.folder)
         notes = outcome_notes(self.definition, problems)
         return Outcome(self.definition, problems, notes, settings)
@@ -232,21 +232,21 @@ class Comparison:
         campaign = self.campaigns[number]
         return Finished(campaign, campaign.results(), number, seeds) if seeds else None
 
-    def _measured(self, item: Finished, workers: int, tell: Tell) -> ProblemOutcome:
-        results, definition = item.results, self.definition
+    def _measured(self, compared: Finished, workers: int, tell: Tell) -> ProblemOutcome:
+        results, definition = compared.results, self.definition
         problem, name = results.problem, results.definition.name
-        truth = self._truth(item, workers, tell)
+        truth = self._truth(compared, workers, tell)
         reference = minimized(problem, results.reference_point)
         best = truth.hypervolume(reference)
         picked = greedy_subset(truth.objectives, reference, definition.n_chosen)
         if best <= 0:
-            raise InputError(beyond_words(results, truth.objectives), self._place(item))
+            raise InputError(beyond_words(results, truth.objectives), self._place(compared))
         far = far_words(results, best)
-        kept = [i for i, run in enumerate(results.runs) if run.seed in item.seeds]
-        timings = item.campaign.timings()
+        run_numbers = [i for i, run in enumerate(results.runs) if run.seed in compared.seeds]
+        timings = compared.campaign.timings()
         return ProblemOutcome(
             name=name,
-            kind=self._resolved.kinds[item.number],
+            kind=self._resolved.kinds[compared.number],
             description=results.definition.description,
             reading=results.reading,
             objectives=problem.objectives,
@@ -255,10 +255,10 @@ class Comparison:
             best_hypervolume=best,
             picked_share=hypervolume(truth.objectives[picked], reference) / best,
             tuned=tuple(label for label, names in definition.tuned_on.items() if name in names),
-            seeds=item.seeds,
+            seeds=compared.seeds,
             runs=tuple(
                 measure_run(results, i, truth, definition, run_time(results, i, timings))
-                for i in kept
+                for i in run_numbers
             ),
             warnings=() if far is None else (far,),
             hints=self._hints_on(problem),
@@ -268,15 +268,17 @@ class Comparison:
         """Effects of hints on the search of a problem, by optimizer."""
         gives_hints = problem.is_predicted or problem.evaluator.offers("features")
         configured = self._resolved.problems[0].optimizers
-        return {item.label: item.hint_use if gives_hints else "none" for item in configured}
+        return {
+            compared.label: compared.hint_use if gives_hints else "none" for compared in configured
+        }
 
-    def _place(self, item: Finished) -> str:
+    def _place(self, compared: Finished) -> str:
         """Place of the reference point in the campaign file of a problem."""
-        document = read_document(self._resolved.problems[item.number].path)
+        document = read_document(self._resolved.problems[compared.number].path)
         return document.where("reference_point")
 
-    def _truth(self, item: Finished, workers: int, tell: Tell) -> Truth:
-        results, name = item.results, item.campaign.definition.name
+    def _truth(self, compared: Finished, workers: int, tell: Tell) -> Truth:
+        results, name = compared.results, compared.campaign.definition.name
         if not is_enumerable(results.problem, self.definition.exact_up_to):
             exact = published_truth(results.problem, results.reference_point)
             return exact or best_known(results.problem, results.objectives[results.feasible])

@@ -123,12 +123,15 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
     ]
     search = _search_of(document, definition)
     data = tuple(
-        {**read_document(item.path).data, "name": item.definition.name, **search} for item in loaded
+        {**read_document(problem.path).data, "name": problem.definition.name, **search}
+        for problem in loaded
     )
     shared = {name: getattr(definition, name) for name in SearchSettings.model_fields}
     replaced = tuple(
-        replace(item, definition=item.definition.model_copy(update=shared), optimizers=optimizers)
-        for item in loaded
+        replace(
+            problem, definition=problem.definition.model_copy(update=shared), optimizers=optimizers
+        )
+        for problem in loaded
     )
     kinds = _kinds_of(definition, replaced)
     return ResolvedComparison(definition, optimizers, replaced, data, kinds)
@@ -140,11 +143,13 @@ def _kinds_of(
     """The kind of each problem, as the file says or by its evaluator and space."""
     stated = {name: kind for kind, names in definition.kinds.items() for name in names}
     derived = (
-        f"{item.problem.evaluator_name}/{item.problem.space.name}"  # no stated kind has a slash
-        for item in problems
+        # No stated kind has a slash.
+        f"{compared.problem.evaluator_name}/{compared.problem.space.name}"
+        for compared in problems
     )
     return tuple(
-        stated.get(item.definition.name, kind) for item, kind in zip(problems, derived, strict=True)
+        stated.get(compared.definition.name, kind)
+        for compared, kind in zip(problems, derived, strict=True)
     )
 
 

@@ -19,7 +19,9 @@ from codesign.insight.comparison.outcome import ProblemOutcome
 def by_kind(problems: Sequence[ProblemOutcome]) -> dict[str, tuple[ProblemOutcome, ...]]:
     """The problems of each kind, in the order in which the kinds appear."""
     kinds = dict.fromkeys(problem.kind for problem in problems)
-    return {group: tuple(item for item in problems if item.kind == group) for group in kinds}
+    return {
+        group: tuple(compared for compared in problems if compared.kind == group) for group in kinds
+    }
 
 
 def kind_means(
@@ -32,7 +34,10 @@ def kind_means(
         values: (...) of one problem, averaged over its seeds.
     """
     return np.array(
-        [np.mean([values(item) for item in group], axis=0) for group in by_kind(problems).values()]
+        [
+            np.mean([values(compared) for compared in group], axis=0)
+            for group in by_kind(problems).values()
+        ]
     )
 
 

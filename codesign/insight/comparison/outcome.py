@@ -135,8 +135,8 @@ class ProblemOutcome:
 
     def suggestion_seconds(self, optimizer: str) -> FloatArray:
         """(suggestions,) wall time of each suggestion after the initial designs, over the seeds."""
-        parts = [run.time.chosen_seconds for run in self.of(optimizer)]
-        return np.concatenate([np.empty(0), *parts])
+        seconds = [run.time.chosen_seconds for run in self.of(optimizer)]
+        return np.concatenate([np.empty(0), *seconds])
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,11 @@ class Outcome:
         uses = [{p.hints.get(label, "none") for p in self.problems} for label in self.labels]
         return tuple(x for x, use in zip(self.labels, uses, strict=True) if use - {"none"})
 
-    def with_labels(self, labels: Sequence[str]) -> Outcome:
+    def selected_labels(self, labels: Sequence[str]) -> Outcome:
         """The same problems and some of the optimizers."""
         pairs = zip(self.labels, self.definition.optimizers, strict=True)
-        kept = tuple(choice for label, choice in pairs if label in labels)
-        definition = self.definition.model_copy(update={"optimizers": kept})
+        choices = tuple(choice for label, choice in pairs if label in labels)
+        definition = self.definition.model_copy(update={"optimizers": choices})
         return replace(self, definition=definition)
 
     @property

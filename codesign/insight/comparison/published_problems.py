@@ -63,7 +63,7 @@ def proven(definition: ResolvedDefinition, folder: Path) -> ProvenFront:
 
 
 def files_of(
-    name: str, kind: str, version: int, definition: ResolvedDefinition, front: ProvenFront
+    name: str, family: str, version: int, definition: ResolvedDefinition, front: ProvenFront
 ) -> tuple[ProblemRecord, str]:
     """The record and the text of the front of a version of a problem."""
     problem, point = definition.problem, definition.reference_point
@@ -79,7 +79,7 @@ def files_of(
     record = ProblemRecord(
         name=name,
         version=version,
-        kind=kind,
+        kind=family,
         objectives=tuple(map(str, problem.objectives)),
         limits=limits_of(problem),
         n_designs=problem.space.size,
@@ -98,7 +98,7 @@ def files_of(
 
 def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
     """Write what is new; a line for each problem."""
-    for kind, members in KINDS.items():
+    for family, members in KINDS.items():
         for name in members:
             if names and name not in names:
                 continue
@@ -109,7 +109,7 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
                 yield f"{latest.label}: published"
                 continue
             version = latest.version + 1 if latest else 1
-            record, text = files_of(name, kind, version, definition, proven(definition, folder))
+            record, text = files_of(name, family, version, definition, proven(definition, folder))
             for ending, content in ((".csv", text), (".json", problem_records.record_text(record))):
                 write_text(FOLDER / f"{record.label}{ending}", content)
             yield f"{record.label}: {record.front_points:,} points, {record.hypervolume!r}"

@@ -96,8 +96,10 @@ def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> Fl
     following = np.minimum(done + 1, n)
     rows = np.arange(len(costs_s))
     begin, end = times[rows, done], times[rows, following]
-    part = np.where(end > begin, (seconds - begin) / np.where(end > begin, end - begin, 1.0), 0.0)
-    share: FloatArray = shares[done] + part * (shares[following] - shares[done])
+    fraction = np.where(
+        end > begin, (seconds - begin) / np.where(end > begin, end - begin, 1.0), 0.0
+    )
+    share: FloatArray = shares[done] + fraction * (shares[following] - shares[done])
     return share
 
 

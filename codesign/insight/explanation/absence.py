@@ -126,21 +126,23 @@ class Absences:
         Of a point that very many designs share, not all are listed, so a value that no listed
         design has may still be on the front; the front of its part shows that.
         """
-        wanted = [(choice, value) for choice in choices for value in choice.absent]
-        places = {(c, value): None for choice, value in wanted for c in self._places(choice, value)}
+        absent_values = [(choice, value) for choice in choices for value in choice.absent]
+        places = {
+            (c, value): None for choice, value in absent_values for c in self._places(choice, value)
+        }
         self._fronts.progress.expect(len(places))
-        parts = self._fronts.each(lambda place: self._part(*place), list(places))
-        part_at = dict(zip(places, parts, strict=True))
+        slices = self._fronts.each(lambda place: self._part(*place), list(places))
+        part_at = dict(zip(places, slices, strict=True))
         sharing: dict[str, dict[Value, BoolArray]] = {}
         absences = []
-        for choice, value in wanted:
-            parts = [part_at[column, value] for column in self._places(choice, value)]
-            shared = self._points_shared(parts)
+        for choice, value in absent_values:
+            slices = [part_at[column, value] for column in self._places(choice, value)]
+            shared = self._points_shared(slices)
             if shared.any():
                 sharing.setdefault(choice.name, {})[value] = shared
             else:
-                absences.append(self._absence(choice, value, parts))
-        return [choice.with_points(sharing.get(choice.name, {})) for choice in choices], absences
+                absences.append(self._absence(choice, value, slices))
+        return [choice.extended(sharing.get(choice.name, {})) for choice in choices], absences
 
     def _places(self, choice: FrontChoice, value: Value) -> list[int]:
         """Columns in which designs of the space can have the value."""
@@ -163,23 +165,23 @@ class Absences:
             front = replace(front, rows=recoded(front.rows, space, problem.space))
         return _Part(variation, space.size, front)
 
-    def _points_shared(self, parts: Sequence[_Part]) -> BoolArray:
+    def _points_shared(self, slices: Sequence[_Part]) -> BoolArray:
         """(p,) points of the front that designs of these parts have."""
         shared = np.zeros(len(self._front), dtype=bool)
-        for part in parts:
-            if part.front is not None:
-                theirs = part.front.objectives[:, None, :]
+        for space_slice in slices:
+            if space_slice.front is not None:
+                theirs = space_slice.front.objectives[:, None, :]
                 same = np.isclose(theirs, self._front.objectives[None], rtol=_SAME, atol=0.0)
                 shared |= same.all(axis=2).any(axis=0)
         return shared
 
-    def _absence(self, choice: FrontChoice, value: Value, parts: Sequence[_Part]) -> Absence:
-        n_designs = sum(part.n_designs for part in parts)
-        feasible = [part.front for part in parts if part.front is not None]
+    def _absence(self, choice: FrontChoice, value: Value, slices: Sequence[_Part]) -> Absence:
+        n_designs = sum(space_slice.n_designs for space_slice in slices)
+        feasible = [space_slice.front for space_slice in slices if space_slice.front is not None]
         if feasible:
             return Absence(choice, value, n_designs, self._nearest(feasible))
         problem = self._fronts.problem
-        rows = [_some(problem, part.variation.of(problem).space) for part in parts]
+        rows = [_some(problem, space_slice.variation.of(problem).space) for space_slice in slices]
         broken = broken_limits(problem, np.concatenate(rows))
         return Absence(choice, value, n_designs, None, tuple(broken), sum(map(len, rows)))
 
@@ -213,15 +215,15 @@ class Absences:
         candidates = np.flatnonzero(np.isin(self._front.point, dominating))
         differing = (rows[:, None, :] != self._front.rows[None, candidates, :]).sum(axis=2)
         i, j = np.unravel_index(int(differing.argmin()), differing.shape)
-        chosen = int(candidates[j])
-        return int(self._front.point[chosen]), rows[i], self._front.rows[chosen]
+        nearest = int(candidates[j])
+        return int(self._front.point[nearest]), rows[i], self._front.rows[nearest]
 
 
-def _cutoffs(measure: Measure, least: float, known: FloatArray) -> FloatArray:
+def _cutoffs(measure: Measure, least: float, violations: FloatArray) -> FloatArray:
     """Only the designs of a part that are nearest to the front matter."""
-    if not len(known):
-        return known
-    nearest = float(measure.regret(known).min())
+    if not len(violations):
+        return violations
+    nearest = float(measure.regret(violations).min())
     return measure.beyond(max(measure.near(nearest), least))
 
 
@@ -232,27 +234,27 @@ def recoded(rows: IntArray, theirs: DesignSpace, ours: DesignSpace) -> IntArray:
     """
     columns = []
     for column, parameter in enumerate(theirs.parameters):
-        known = ours.parameters[column]
-        codes = [known.code_of(value) for value in parameter.values]
+        violations = ours.parameters[column]
+        codes = [violations.code_of(value) for value in parameter.values]
         columns.append(np.array([*codes, -1], dtype=np.int64)[rows[:, column]])
     return np.stack(columns, axis=1)
 
 
-def _some(problem: Problem, part: DesignSpace) -> IntArray:
+def _some(problem: Problem, space_slice: DesignSpace) -> IntArray:
     """All designs of a small part of the space, a uniform sample of a large one."""
-    if part.size <= LOOKED_AT:
-        rows = part.rows(np.arange(part.size))
+    if space_slice.size <= LOOKED_AT:
+        rows = space_slice.rows(np.arange(space_slice.size))
     else:
-        rows = part.sample(np.random.default_rng(_SEED), LOOKED_AT)
-    return recoded(rows, part, problem.space)
+        rows = space_slice.sample(np.random.default_rng(_SEED), LOOKED_AT)
+    return recoded(rows, space_slice, problem.space)
 
 
 def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
     """Limits that designs break, the most broken first; ties by the larger least violation."""
     observations = problem.evaluate(rows, problem.deciding_metrics)
-    known: Mapping[str, FloatArray] = problem.known_violations(rows)
+    all_violations: Mapping[str, FloatArray] = problem.known_violations(rows)
     after = observations.violations_by_name
-    violations = {**after, **known}
+    violations = {**after, **all_violations}
     broken = [
         Broken(name, float((values > 0).mean()), float(np.nanmin(values)))
         for name, values in violations.items()

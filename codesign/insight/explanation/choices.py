@@ -68,7 +68,7 @@ class FrontChoice:
         """Points of the whole front that have a value."""
         return np.flatnonzero(self.points_with[self.values.index(value)])
 
-    def with_points(self, more: Mapping[Value, BoolArray]) -> FrontChoice:
+    def extended(self, more: Mapping[Value, BoolArray]) -> FrontChoice:
         """The same where more points are known to have some values."""
         masks = tuple(
             mask | more[v] if v in more else mask
@@ -78,25 +78,32 @@ class FrontChoice:
 
 
 def choices_of(
-    space: DesignSpace, front: ExactFront, kept: IntArray | None = None
+    space: DesignSpace, front: ExactFront, is_kept: IntArray | None = None
 ) -> list[FrontChoice]:
     """Every parameter that varies in the space, then every parameter of a part as a whole.
 
     Args:
         front: The whole front.
-        kept: Points that are not folded under a cheaper one; all if None.
+        is_kept: Points that are not folded under a cheaper one; all if None.
     """
-    mask = np.ones(len(front), dtype=bool) if kept is None else np.zeros(len(front), dtype=bool)
-    if kept is not None:
-        mask[kept] = True
+    mask = np.ones(len(front), dtype=bool) if is_kept is None else np.zeros(len(front), dtype=bool)
+    if is_kept is not None:
+        mask[is_kept] = True
     singles = [
         _choice(space, front, mask, parameter.name, np.array([column]), parameter.part)
         for column, parameter in enumerate(space.parameters)
     ]
     part_choices = [
-        _choice(space, front, mask, f"{part.name} {member}", part.columns[:, place], part.name)
-        for part in space.structure.parts
-        for place, member in enumerate(part.members)
+        _choice(
+            space,
+            front,
+            mask,
+            f"{repeated_part.name} {member}",
+            repeated_part.columns[:, place],
+            repeated_part.name,
+        )
+        for repeated_part in space.structure.parts
+        for place, member in enumerate(repeated_part.members)
     ]
     return [choice for choice in [*singles, *part_choices] if len(choice.values) > 1]
 
@@ -104,7 +111,7 @@ def choices_of(
 def _choice(
     space: DesignSpace,
     front: ExactFront,
-    kept: BoolArray,
+    is_kept: BoolArray,
     name: str,
     columns: IntArray,
     part: str,
@@ -122,13 +129,13 @@ def _choice(
         np.isin(numbers, front.point[(front.rows[:, columns] == code).any(axis=1)])
         for code in codes
     )
-    of_kept = front.rows[kept[front.point], columns[0]]
+    of_kept = front.rows[is_kept[front.point], columns[0]]
     return FrontChoice(
         name=name,
         columns=columns,
         values=tuple(values[code] for code in codes),
         points_with=tuple(points_with),
-        kept=kept,
+        kept=is_kept,
         part=part,
         is_constant=len(columns) == 1 and bool(np.ptp(of_kept) == 0),
     )
@@ -210,14 +217,14 @@ def knees_of(objectives: FloatArray) -> list[Knee]:
     shares = (objectives[:, varies] - low[varies]) / (high - low)[varies]
     distance = (1.0 - shares.sum(axis=1)) / np.sqrt(m)
     order = np.argsort(-distance, kind="stable")
-    chosen: list[int] = []
+    apart: list[int] = []
     for position in order[distance[order] > 1e-12].tolist():
-        is_apart: BoolArray = np.abs(shares[chosen] - shares[position]).max(axis=1) >= _APART
+        is_apart: BoolArray = np.abs(shares[apart] - shares[position]).max(axis=1) >= _APART
         if is_apart.all():
-            chosen.append(position)
-        if len(chosen) == MOST_KNEES:
+            apart.append(position)
+        if len(apart) == MOST_KNEES:
             break
-    return [Knee(position, float(distance[position])) for position in chosen]
+    return [Knee(position, float(distance[position])) for position in apart]
 
 
 def neighbors_of(objectives: FloatArray, point: int) -> Iterator[int]:

@@ -89,15 +89,15 @@ class Measure:
         That is what one objective lacks, the others as they are, until no point of the front
         dominates.
         """
-        parts = [np.empty((0, points.shape[1]))]
+        blocks = [np.empty((0, points.shape[1]))]
         for some, gaps in self._gaps(points):
             as_good = nearly_matches(self.front[None, :, :], some[:, None, :], self.tolerance)
             lacking = np.zeros((len(gaps), gaps.shape[2]))
             for j in range(gaps.shape[2]):
                 is_as_good = np.delete(as_good, j, axis=2).all(axis=2)
                 lacking[:, j] = np.where(is_as_good, gaps[:, :, j], 0.0).max(axis=1)
-            parts.append(np.maximum(lacking, 0.0))
-        return self._from_raw(np.concatenate(parts))
+            blocks.append(np.maximum(lacking, 0.0))
+        return self._natural_measure(np.concatenate(blocks))
 
     def near(self, regret: float) -> float:
         """The largest regret of what :meth:`nearest` chooses from, if the least is that."""
@@ -118,8 +118,8 @@ class Measure:
         else:
             worse = self.front + more * np.ptp(self.front, axis=0)
         columns = range(self.front.shape[1])
-        own = [np.where(np.arange(self.front.shape[1]) == j, worse, as_bad) for j in columns]
-        return np.concatenate(own)
+        replaced = [np.where(np.arange(self.front.shape[1]) == j, worse, as_bad) for j in columns]
+        return np.concatenate(replaced)
 
     def dominating(self, point: FloatArray) -> IntArray:
         """Positions of the front's points that dominate the (m,) point up to the tolerance.
@@ -132,9 +132,9 @@ class Measure:
 
     def between(self, worse: FloatArray, better: FloatArray) -> FloatArray:
         """(m,) by how much one point is better than another in each objective."""
-        return self._from_raw(self._raw(worse[None, None, :], better[None, None, :])[0, 0])
+        return self._natural_measure(self._raw(worse[None, None, :], better[None, None, :])[0, 0])
 
-    def _from_raw(self, gaps: FloatArray) -> FloatArray:
+    def _natural_measure(self, gaps: FloatArray) -> FloatArray:
         return np.exp(gaps) if self.kind == "factor" else gaps
 
     def _gaps(self, points: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -147,7 +147,9 @@ class Measure:
     def _raw(self, points: FloatArray, front: FloatArray) -> FloatArray:
         """Logarithms of factors, so that they add up; or differences over ranges."""
         if self.kind == "factor":
-            natural, best = (flipped_columns(item, self.senses) for item in (points, front))
+            natural, best = (
+                flipped_columns(objectives, self.senses) for objectives in (points, front)
+            )
             # A maximized objective at or below zero lacks any factor.
             with np.errstate(divide="ignore", invalid="ignore"):
                 logarithm = np.where(natural > 0, np.log(natural), -np.inf)

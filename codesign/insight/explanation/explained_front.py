@@ -124,10 +124,10 @@ def explain_front(
     """
     problem = fronts.problem
     under = fold(front.objectives, cost_column(problem.objectives), tolerance)
-    kept = kept_points(under)
-    chosen = front.only(kept)
-    measure = Measure.of(chosen.objectives, problem.senses, tolerance)
-    listed = choices_of(problem.space, front, kept)
+    kept_places = kept_points(under)
+    kept_front = front.only(kept_places)
+    measure = Measure.of(kept_front.objectives, problem.senses, tolerance)
+    listed = choices_of(problem.space, front, kept_places)
     limits = limits_of(problem)
     movable, unpriced = limits.movable, dict(limits.others)
     choices: list[FrontChoice] = listed
@@ -136,7 +136,7 @@ def explain_front(
     try:
         with fronts.side_by_side():
             if is_thorough:
-                choices, absences = Absences(fronts, front, kept, measure).explain(listed)
+                choices, absences = Absences(fronts, front, kept_places, measure).explain(listed)
             else:
                 unpriced |= {item.text: NOT_ASKED for item in movable}
                 movable = ()
@@ -149,14 +149,15 @@ def explain_front(
         under=under,
         tolerance=tolerance,
         choices=tuple(choices),
-        derived=tuple(derived_ranges(problem.space, chosen.rows)),
+        derived=tuple(derived_ranges(problem.space, kept_front.rows)),
         folded_values=tuple(_folded_values(front, under, choices, measure)),
         measure=measure,
         absences=tuple(absences),
         prices=prices,
         unpriced=unpriced,
         knees=tuple(
-            replace(knee, point=int(kept[knee.point])) for knee in knees_of(chosen.objectives)
+            replace(knee, point=int(kept_places[knee.point]))
+            for knee in knees_of(kept_front.objectives)
         ),
         n_enumerated=fronts.n_enumerated,
         seconds=time.perf_counter() - began,

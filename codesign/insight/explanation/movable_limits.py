@@ -116,8 +116,12 @@ def limits_of(problem: Problem) -> Limits:
             others.append((condition.text, limit))
     excess = _evaluator_limits(problem, rows, observed)
     for position, limit in enumerate(movable):
-        own = used(problem, limit, rows, observed) / limit.number - 1.0
-        same = [name for name, values in excess.items() if limit.is_upper and _is_same(own, values)]
+        relative_excess = used(problem, limit, rows, observed) / limit.number - 1.0
+        same = [
+            name
+            for name, values in excess.items()
+            if limit.is_upper and _is_same(relative_excess, values)
+        ]
         movable[position] = replace(limit, tied=tuple(same))
         for name in same:
             del excess[name]
@@ -153,7 +157,7 @@ def used(problem: Problem, limit: Limit, rows: IntArray, observed: Observations)
     return np.asarray(problem.space.values(rows)[limit.quantity]) / _scale(limit)
 
 
-def in_metric_unit(limit: Limit, number: float, metric: Metric) -> float:
+def metric_amount(limit: Limit, number: float, metric: Metric) -> float:
     """A bound in the unit of the metric that it bounds."""
     if limit.unit == metric.unit:
         return number
@@ -183,8 +187,8 @@ def _read(problem: Problem, source: Source, condition: Expression) -> Limit | st
     (number, unit), quantity = written.amount, written.quantity
     if number <= 0:
         return "has no positive bound that a share could be taken of"
-    own = _metric_unit(problem, quantity) if quantity in metrics else ""
-    return Limit(condition.text, source, quantity, written.comparison, number, unit or own, unit)
+    excess = _metric_unit(problem, quantity) if quantity in metrics else ""
+    return Limit(condition.text, source, quantity, written.comparison, number, unit or excess, unit)
 
 
 def _metric_unit(problem: Problem, name: str) -> str:
@@ -196,13 +200,13 @@ def _evaluator_limits(
 ) -> dict[str, FloatArray]:
     """(n,) relative excess by limit of the evaluator."""
     written = {constraint.text for constraint in problem.constraints}
-    known = problem.known_violations(rows)
+    violations = problem.known_violations(rows)
     after = observed.violations_by_name
-    return {name: values for name, values in {**after, **known}.items() if name not in written}
+    return {name: values for name, values in {**after, **violations}.items() if name not in written}
 
 
-def _is_same(own: FloatArray, excess: FloatArray) -> bool:
-    valid = ~(np.isnan(own) | np.isnan(excess))
-    if not valid.any() or np.ptp(own[valid]) == 0:
+def _is_same(relative_excess: FloatArray, excess: FloatArray) -> bool:
+    valid = ~(np.isnan(relative_excess) | np.isnan(excess))
+    if not valid.any() or np.ptp(relative_excess[valid]) == 0:
         return False
-    return bool(np.allclose(own[valid], excess[valid], rtol=_SAME, atol=_SAME))
+    return bool(np.allclose(relative_excess[valid], excess[valid], rtol=_SAME, atol=_SAME))

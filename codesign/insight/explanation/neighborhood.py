@@ -80,16 +80,16 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
 
 def _observed(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Observations:
     """Designs in parts, which are the same as all at once, so that simulations show progress."""
-    parts: list[Observations] = []
+    batches: list[Observations] = []
     n_of_part = _FEW
     with LoopProgress("designs around the front", len(rows)) as loop:
-        while not parts or loop.done < len(rows):
+        while not batches or loop.done < len(rows):
             began_s = time.monotonic()
-            part = rows[loop.done : loop.done + n_of_part]
-            parts.append(problem.evaluate(part, metrics))
-            loop.done += len(part)
+            batch = rows[loop.done : loop.done + n_of_part]
+            batches.append(problem.evaluate(batch, metrics))
+            loop.done += len(batch)
             n_of_part *= 2 if time.monotonic() - began_s < _SOON_S else 1
-    return Observations.joined(parts)
+    return Observations.joined(batches)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def near_misses(
                     regret=float(measure.regret(near.objectives[[place]])[0]),
                 )
             )
-    return sorted(misses, key=lambda item: item.regret)
+    return sorted(misses, key=lambda model: model.regret)
 
 
 @dataclass(frozen=True)
@@ -169,16 +169,16 @@ class FoldedChoice:
 
 
 def folded_choices(
-    problem: Problem, known_rows: IntArray, places: IntArray, kept: IntArray
+    problem: Problem, known_rows: IntArray, places: IntArray, kept_places: IntArray
 ) -> list[FoldedChoice]:
     """Values that only folded designs of a front have.
 
     Args:
         known_rows: (k, d) all known designs of the whole front.
         places: (k,) the place on the front of each.
-        kept: Places that are not folded.
+        kept_places: Places that are not folded.
     """
-    is_kept = np.isin(places, kept)
+    is_kept = np.isin(places, kept_places)
     choices = []
     for column, parameter in enumerate(problem.space.parameters):
         for code in possible_codes(problem.space, column):
@@ -230,7 +230,8 @@ def verdicts(problem: Problem, reading: Reading, rows: IntArray, n_asked: int) -
     compared = rows[:n_asked] if reading.is_costly else rows
     names = problem.objective_names
     ours, theirs = (
-        item.evaluate(compared, item.deciding_metrics) for item in (problem, reading.problem)
+        candidate.evaluate(compared, candidate.deciding_metrics)
+        for candidate in (problem, reading.problem)
     )
     admitted = theirs.feasible & reading.problem.admits(compared)
     best: BoolArray = np.zeros(len(compared), dtype=bool)

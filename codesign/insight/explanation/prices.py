@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.insight.explanation.movable_limits import Limit, in_metric_unit, used
+from codesign.insight.explanation.movable_limits import Limit, metric_amount, used
 from codesign.insight.explanation.variation import Fronts
 from codesign.search.enumeration import ExactFront, WantedPart
 from codesign.search.pareto import hypervolume, non_dominated
@@ -113,7 +113,7 @@ def shared_reference(
             is_bad_side = limit.is_upper == (objective.sense == "minimize")
             if limit.quantity == objective.metric.name and is_bad_side:
                 bound = objective.flipped(
-                    in_metric_unit(limit, limit.bound_loosened_by(step), objective.metric)
+                    metric_amount(limit, limit.bound_loosened_by(step), objective.metric)
                 )
                 beyond = _BEYOND * (bound - front.objectives[:, j].min())
                 wide[j] = max(wide[j], bound + beyond)
@@ -134,8 +134,8 @@ def prices_of(
     wide = shared_reference(fronts.problem, front, limits, reference, step)
     fronts.progress.expect(3 * len(limits))
     pricing = _Pricing(fronts, front, wide, step)
-    items = tuple(fronts.each(pricing.price, limits))
-    return Prices(step, wide, front.hypervolume(wide), items)
+    limit_prices = tuple(fronts.each(pricing.price, limits))
+    return Prices(step, wide, front.hypervolume(wide), limit_prices)
 
 
 class _Pricing:
@@ -185,7 +185,7 @@ class _Pricing:
             return self._loosened(limit, self.step, f"{limit.text}, looser")
         self.fronts.progress.end()
         objective = self.fronts.problem.objectives[j]
-        number = in_metric_unit(limit, limit.bound_loosened_by(self.step), objective.metric)
+        number = metric_amount(limit, limit.bound_loosened_by(self.step), objective.metric)
         column, bound = without[:, j], objective.flipped(number)
         return np.asarray(without[column < bound if limit.is_strict else column <= bound])
 
@@ -193,9 +193,11 @@ class _Pricing:
         """(p, m) the front with a looser limit, or without it."""
         if self._moves_designs(limit):
             return _points(self.fronts.of(limit.moved(step), label))
-        wanted = WantedPart(f"new of {limit} {step}", partial(_always, self._beaten(limit)), False)
+        improvement = WantedPart(
+            f"new of {limit} {step}", partial(_always, self._beaten(limit)), False
+        )
         variation = replace(limit.moved(step), is_only_new=True)
-        fresh = self.fronts.of(variation, label, wanted)
+        fresh = self.fronts.of(variation, label, improvement)
         if fresh is None:
             return self.front.objectives
         union = np.unique(np.concatenate([self.front.objectives, fresh.objectives]), axis=0)
@@ -229,11 +231,11 @@ class _Pricing:
 
     def _is_front(self, points: FloatArray | None) -> bool:
         """Whether they are the points of the front as it is."""
-        own = self.front.objectives
+        objectives = self.front.objectives
         return (
             points is not None
-            and points.shape == own.shape
-            and bool(np.allclose(points, own, rtol=_SAME, atol=0.0))
+            and points.shape == objectives.shape
+            and bool(np.allclose(points, objectives, rtol=_SAME, atol=0.0))
         )
 
     def _next(self, limit: Limit, without: FloatArray | None) -> FloatArray | None:
@@ -249,9 +251,11 @@ class _Pricing:
         variation = limit.moved(-self.step)
         varied = variation.of(self.fronts.problem)
         rows = self.front.rows
-        kept: BoolArray = varied.admits(rows)
-        kept[kept] = varied.evaluate(rows[kept], varied.deciding_metrics).feasible
-        points = np.unique(self.front.point[kept])
+        is_admitted: BoolArray = varied.admits(rows)
+        is_admitted[is_admitted] = varied.evaluate(
+            rows[is_admitted], varied.deciding_metrics
+        ).feasible
+        points = np.unique(self.front.point[is_admitted])
         is_filter = self._column(limit) is not None and not self._moves_designs(limit)
         if len(points) == len(self.front) or (is_filter and len(points)):
             # Of fewer designs no more can be non-dominated, and every point is still there; or what
@@ -278,7 +282,7 @@ class _Pricing:
         )
 
 
-def _always(points: FloatArray, known: FloatArray) -> FloatArray:
+def _always(points: FloatArray, violations: FloatArray) -> FloatArray:
     return points
 
 

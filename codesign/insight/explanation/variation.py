@@ -57,7 +57,7 @@ class Variation:
         """The problem varied."""
         space = problem.space.fix(dict(self.fixed)) if self.fixed else problem.space
         if self.space_constraints:
-            space = _with_constraints(space, dict(self.space_constraints))
+            space = _constrained(space, dict(self.space_constraints))
         evaluator = problem.evaluator
         if self.slack:
             evaluator = with_slack(evaluator, dict(self.slack), self.is_only_new)
@@ -78,7 +78,7 @@ class Variation:
         )
 
 
-def _with_constraints(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
+def _constrained(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
     rules: list[SpaceConstraint] = []
     for rule in space.constraints:
         text = changed.get(rule.text, rule.text)
@@ -133,11 +133,15 @@ class _Slackened(Evaluator):
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """Limits of the evaluator, moved."""
-        known = self._inner.known_violations(designs)
-        own = [np.asarray(known[name]) for name in self._slack if name in known]
-        if not (self._is_only_new and own):
-            return self._moved(known)
-        return self._moved(known) | {"is new": np.where(np.max(own, axis=0) > 0, -1.0, 1.0)}
+        violations = self._inner.known_violations(designs)
+        slack_violations = [
+            np.asarray(violations[name]) for name in self._slack if name in violations
+        ]
+        if not (self._is_only_new and slack_violations):
+            return self._moved(violations)
+        return self._moved(violations) | {
+            "is new": np.where(np.max(slack_violations, axis=0) > 0, -1.0, 1.0)
+        }
 
     def evaluate(self, designs: Columns, metrics: Any = None) -> Evaluation:
         """The evaluator's answer, its limits moved."""
@@ -216,14 +220,14 @@ class Fronts:
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
-        self, variation: Variation, label: str, wanted: WantedPart | None = None
+        self, variation: Variation, label: str, varied_part: WantedPart | None = None
     ) -> ExactFront | None:
         """The exact front of a variation; None if it holds no feasible design that is wanted.
 
         Args:
             variation: What is different; the space must not become empty.
             label: For the progress.
-            wanted: The part of the front that matters; all of it if None.
+            varied_part: The part of the front that matters; all of it if None.
 
         Raises:
             InputError: The designs cannot be listed, or the folder cannot be written.
@@ -233,9 +237,9 @@ class Fronts:
         self.progress.begin(label, varied.space.size)
         try:
             if self._executor is None:
-                front = self._enumerated(varied, variation, wanted)
+                front = self._enumerated(varied, variation, varied_part)
             else:
-                front = self._in_a_process(self._executor, variation, wanted)
+                front = self._run_in_process(self._executor, variation, varied_part)
             return front if len(front) else None
         except InfeasibleError:
             return None
@@ -258,34 +262,36 @@ class Fronts:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
 
-    def each(self, function: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
+    def each(
+        self, function: Callable[[_Item], _Answer], arguments: Sequence[_Item]
+    ) -> list[_Answer]:
         """Results of a function that asks for fronts, for every item in order.
 
         Args:
             function: Called by several threads within :meth:`side_by_side`.
-            items: Independent of one another.
+            arguments: Independent of one another.
         """
         if self._executor is None:
-            return [function(item) for item in items]
+            return [function(argument) for argument in arguments]
         threads = ThreadPoolExecutor(self.workers)
         try:
-            return list(threads.map(function, items))
+            return list(threads.map(function, arguments))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _enumerated(
-        self, varied: Problem, variation: Variation, wanted: WantedPart | None
+        self, varied: Problem, variation: Variation, varied_part: WantedPart | None
     ) -> ExactFront:
         rebuild: Callable[[], Problem] | None = None
         if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
             rebuild = partial(_rebuilt, self.rebuild, variation)
-        return _front(varied, self.folder, wanted, self.workers, rebuild)
+        return _front(varied, self.folder, varied_part, self.workers, rebuild)
 
-    def _in_a_process(
-        self, executor: LocalExecutor, variation: Variation, wanted: WantedPart | None
+    def _run_in_process(
+        self, executor: LocalExecutor, variation: Variation, varied_part: WantedPart | None
     ) -> ExactFront:
         base = pickle.dumps((self.rebuild, Path.cwd()))
-        task = executor.submit(_search, base, variation, self.folder, wanted)
+        task = executor.submit(_search, base, variation, self.folder, varied_part)
         try:
             result: ExactFront | Refusal | None = task.result()
         except TaskLostError as error:
@@ -300,23 +306,23 @@ class Fronts:
 def _front(
     varied: Problem,
     folder: Path | None,
-    wanted: WantedPart | None,
+    varied_part: WantedPart | None,
     workers: int = 1,
     rebuild: Rebuild | None = None,
 ) -> ExactFront:
     if folder is None:
-        return enumerate_front(varied, workers=workers, rebuild=rebuild, wanted=wanted)
-    return exact_front(varied, folder, workers=workers, rebuild=rebuild, wanted=wanted)
+        return enumerate_front(varied, workers=workers, rebuild=rebuild, wanted=varied_part)
+    return exact_front(varied, folder, workers=workers, rebuild=rebuild, wanted=varied_part)
 
 
 def _search(
-    base: bytes, variation: Variation, folder: Path | None, wanted: WantedPart | None
+    base: bytes, variation: Variation, folder: Path | None, varied_part: WantedPart | None
 ) -> ExactFront | Refusal | None:
     """Work of one worker; None if no design is feasible."""
     problem, working_folder = _base(base)
     try:
         with chdir(working_folder):
-            return _front(variation.of(problem), folder, wanted)
+            return _front(variation.of(problem), folder, varied_part)
     except InfeasibleError:
         return None
     except CodesignError as error:

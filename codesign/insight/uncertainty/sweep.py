@@ -44,15 +44,17 @@ def ranged_numbers(
     """
     numbers = NUMBERS + (ACCOUNT_NUMBERS if set(constants) - set(ENERGIES) else ())
     ranges = [
-        (key, number, item)
+        (key, number, uncertain_number)
         for key, technology in technologies.items()
-        for number, item in _ranges_of(technology, numbers)
+        for number, uncertain_number in _ranges_of(technology, numbers)
     ]
-    ranges += [(CONSTANTS, name, item) for name, item in constants.items()]
+    ranges += [(CONSTANTS, name, uncertain_number) for name, uncertain_number in constants.items()]
     return tuple(
-        RangedNumber(key, number, item.low, item.typical, item.high)
-        for key, number, item in ranges
-        if item is not None and item.low < item.high
+        RangedNumber(
+            key, number, uncertain_number.low, uncertain_number.typical, uncertain_number.high
+        )
+        for key, number, uncertain_number in ranges
+        if uncertain_number is not None and uncertain_number.low < uncertain_number.high
     )
 
 
@@ -61,16 +63,14 @@ def _ranges_of(
 ) -> Iterator[tuple[str, Range | None]]:
     """The quantities of a technology by name, those that vary together once."""
     reads, writes = ACCESS_ENERGIES
-    is_joint = _is_joint(technology)
+    is_joint = all(
+        uncertain_number.low < uncertain_number.high
+        for uncertain_number in _access_energies(technology)
+    )
     for number in numbers:
         if not (is_joint and number == writes):
             name = ACCESS_ENERGY if is_joint and number == reads else number
             yield name, getattr(technology, number)
-
-
-def _is_joint(technology: MemoryTechnology) -> bool:
-    """Whether the energies of reads and writes both have a range."""
-    return all(item.low < item.high for item in _access_energies(technology))
 
 
 def _access_energies(technology: MemoryTechnology) -> tuple[Range, Range]:
@@ -91,11 +91,13 @@ def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatA
     if seed < 0:
         raise InputError(f"expected a seed of at least 0, got {seed}")
     columns = []
-    for item in numbers:
-        rng = np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()])
+    for uncertain_number in numbers:
+        rng = np.random.default_rng(
+            [seed, *f"{uncertain_number.technology}.{uncertain_number.number}".encode()]
+        )
         along, is_below = np.sqrt(rng.random(samples)), rng.random(samples) < 0.5
-        ends = np.where(is_below, item.low, item.high)
-        columns.append(ends + along * (item.typical - ends))
+        ends = np.where(is_below, uncertain_number.low, uncertain_number.high)
+        columns.append(ends + along * (uncertain_number.typical - ends))
     return np.column_stack([*columns, np.empty((samples, 0))])
 
 
@@ -120,7 +122,9 @@ class Sweep:
         self.numbers = ranged_numbers(technologies, constants)
         self.metrics = list(metrics)
         self._technologies = technologies
-        self._settled = {key: _at_typical(technology) for key, technology in technologies.items()}
+        self._settled = {
+            key: _typical_library(technology) for key, technology in technologies.items()
+        }
         # (3, k): the ends of every range, and the middle in which nothing varies.
         self.low, self.typical, self.high = (
             np.array([getattr(number, level) for number in self.numbers])
@@ -162,11 +166,15 @@ class Sweep:
         return evaluator.with_constants(constants) if constants else evaluator
 
 
-def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
+def _typical_library(technology: MemoryTechnology) -> MemoryTechnology:
     """The technology without ranges, so that it is the same at every level of them."""
     ranges = {number: getattr(technology, number) for number in NUMBERS + ACCOUNT_NUMBERS}
     return technology.model_copy(
-        update={k: _exactly(item.typical) for k, item in ranges.items() if item is not None}
+        update={
+            k: _exactly(uncertain_number.typical)
+            for k, uncertain_number in ranges.items()
+            if uncertain_number is not None
+        }
     )
 
 
@@ -177,8 +185,8 @@ def _access_change(technology: MemoryTechnology, value: float) -> dict[str, Rang
     return dict(zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True))
 
 
-def _ends(item: Range) -> list[float]:
-    return [item.low, item.typical, item.high]
+def _ends(uncertain_number: Range) -> list[float]:
+    return [uncertain_number.low, uncertain_number.typical, uncertain_number.high]
 
 
 def _exactly(value: float) -> Range:

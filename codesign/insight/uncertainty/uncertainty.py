@@ -79,10 +79,14 @@ def design_uncertainty(
         samples=samples,
         seed=seed,
         numbers=sweep.numbers,
-        feasible_share=float(np.mean([in_space and bool(item.feasible[0]) for item in observed])),
+        feasible_share=float(
+            np.mean([in_space and bool(observation.feasible[0]) for observation in observed])
+        ),
         intervals={
             metric: _interval(
-                np.array([item.metrics[metric][0] for item in observed]), corners, metric
+                np.array([observation.metrics[metric][0] for observation in observed]),
+                corners,
+                metric,
             )
             for metric in sweep.metrics
         },
@@ -157,7 +161,10 @@ class _Corners:
         # Numbers that change nothing go along, so that the corner has a short name.
         (end,) = moved
         idle = [len(set(line.values())) == 1 for line in lines]
-        return tuple(end if is_idle else own for own, is_idle in zip(ends, idle, strict=True))
+        return tuple(
+            end if is_idle else metric_value
+            for metric_value, is_idle in zip(ends, idle, strict=True)
+        )
 
     def _line(self, metric: str, i: int) -> dict[int, float]:
         """The metric with number ``i`` at typical, low and high, the others at typical."""
@@ -201,7 +208,7 @@ def _swings(
             swings.append(
                 Swing(number.technology, number.number, line[-1], line[1], swing, relative)
             )
-    return tuple(sorted(swings, key=lambda item: -item.swing))
+    return tuple(sorted(swings, key=lambda observation: -observation.swing))
 
 
 def design_swings(
@@ -401,7 +408,12 @@ def robust_front(
             listed.tolist(), worst.excess.tolist(), worst.limits, strict=True
         )
     ]
-    designs.sort(key=lambda item: (-item.non_dominated_share, item.front_number or len(results)))
+    designs.sort(
+        key=lambda observation: (
+            -observation.non_dominated_share,
+            observation.front_number or len(results),
+        )
+    )
     varied = Sweep(results.problem, results.problem.deciding_metrics).numbers
     return RobustFront(samples, seed, varied, len(compared), len(distinct), OFTEN, tuple(designs))
 

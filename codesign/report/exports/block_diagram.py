@@ -64,20 +64,20 @@ def _layers(machine: Machine, area_mm2: float | None, top: int) -> tuple[list[st
     if not stacked:
         return [], top
     (bank,) = stacked
-    parts = []
+    shapes = []
     for number in range(min(bank.count, _MOST_LAYERS), 0, -1):
         words = f"layer {number}: {bank.technology.name}"
         if number == _MOST_LAYERS < bank.count:
             words = f"layers {number} to {bank.count}: {bank.technology.name}"
-        parts.append(_box(_MARGIN, top, _DIE_WIDTH, 26, _COLORS["on_chip"], words))
+        shapes.append(_box(_MARGIN, top, _DIE_WIDTH, 26, _COLORS["on_chip"], words))
         top += 26
     capacity = format_value(bank.capacity_bytes, "B", 3)
     rate = format_value(bank.bandwidth_bytes_per_s, "B/s", 3)
     area = "" if area_mm2 is None else f", {format_value(area_mm2, 'mm²', 4)}"
-    parts.append(
+    shapes.append(
         _text(_MARGIN + 4, top + 17, f"stacked on the dies: {capacity}, {rate} together{area}")
     )
-    return parts, top + 26
+    return shapes, top + 26
 
 
 def _base_die(
@@ -103,41 +103,41 @@ def _base_die(
     ]
     height = _ROW + len(blocks) * (_ROW - 12 + _GAP)
     many = "compute die" if n_dies in (None, 1.0) else f"{n_dies:g} compute dies side by side"
-    parts = [_box(_MARGIN, top, _DIE_WIDTH, height, "white", "")]
-    parts.append(_text(_MARGIN + 10, top + 22, many, weight="bold"))
+    shapes = [_box(_MARGIN, top, _DIE_WIDTH, height, "white", "")]
+    shapes.append(_text(_MARGIN + 10, top + 22, many, weight="bold"))
     y = top + 34
     for name, words, amount in blocks:
         area = areas.get(name)
         label_parts = [words, amount, "" if area is None else format_value(area, "mm²", 4)]
         color = _COLORS.get(name, _PLAIN)
         label = ", ".join(filter(None, label_parts))
-        parts.append(_box(_MARGIN + 10, y, _DIE_WIDTH - 20, _ROW - 12, color, label))
+        shapes.append(_box(_MARGIN + 10, y, _DIE_WIDTH - 20, _ROW - 12, color, label))
         y += _ROW - 12 + _GAP
-    return parts, top + height
+    return shapes, top + height
 
 
 def _tiers(machine: Machine, top: int) -> tuple[list[str], int]:
-    left = _MARGIN + _DIE_WIDTH + _LINK_WIDTH
-    parts = []
+    left_px = _MARGIN + _DIE_WIDTH + _LINK_WIDTH
+    shapes = []
     for level in machine.tiers:
         (bank,) = level.banks
         middle = top + 38
         for behind in range(min(bank.count, 3) - 1, -1, -1):
             shift = 5 * behind
-            place = (left + shift, top - shift + 10, _WIDTH - left - _MARGIN - 10, 56)
-            parts.append(_box(*place, _COLORS[level.name], "" if behind else f"{bank.words}"))
+            place = (left_px + shift, top - shift + 10, _WIDTH - left_px - _MARGIN - 10, 56)
+            shapes.append(_box(*place, _COLORS[level.name], "" if behind else f"{bank.words}"))
         words = f"{level.title}: {format_value(level.capacity_bytes, 'B', 4)}"
         width = interface_words(bank) or "width not known"
         begin = _MARGIN + _DIE_WIDTH
-        parts += [
-            f'<line x1="{begin}" y1="{middle}" x2="{left}" y2="{middle}" stroke="black" '
+        shapes += [
+            f'<line x1="{begin}" y1="{middle}" x2="{left_px}" y2="{middle}" stroke="black" '
             'stroke-width="2"/>\n',
             _text(begin + 8, middle - 8, f"{bank.count} × {width}"),
             _text(begin + 8, middle + 18, format_value(level.bandwidth_bytes_per_s, "B/s", 4)),
-            _text(left, top + 84, ", ".join(filter(None, (words, level.edge_words)))),
+            _text(left_px, top + 84, ", ".join(filter(None, (words, level.edge_words)))),
         ]
         top += 104
-    return parts, top
+    return shapes, top
 
 
 def _box(x: int, y: int, width: int, height: int, color: str, words: str) -> str:

@@ -41,7 +41,7 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
 
 
 def export_machines(
-    write: Callable[[ChosenDesign, Path], Written], chosen: ChosenDesign, path: Path
+    write: Callable[[ChosenDesign, Path], Written], design: ChosenDesign, path: Path
 ) -> Written:
     """An export of a machine; of a system one per pool, ``NAME-POOL`` each, all or none.
 
@@ -59,24 +59,24 @@ def export_machines(
             pools_by_note.setdefault(note, []).append(machine.pool)
         return written.paths
 
-    written = write_machines(paths, chosen, path)
+    written = write_machines(paths, design, path)
     notes = (
-        " and ".join(filter(None, names)) + (": " if chosen.pools else "") + note
+        " and ".join(filter(None, names)) + (": " if design.pools else "") + note
         for note, names in pools_by_note.items()
     )
     return Written(written, tuple(notes))
 
 
 def write_machines(
-    write: Callable[[ChosenDesign, Path], tuple[Path, ...]], chosen: ChosenDesign, path: Path
+    write: Callable[[ChosenDesign, Path], tuple[Path, ...]], design: ChosenDesign, path: Path
 ) -> tuple[Path, ...]:
     """Write files of a machine; of a system of one per pool, ``NAME-POOL`` each, all or none."""
-    if not chosen.pools:
-        return write(chosen, path)
+    if not design.pools:
+        return write(design, path)
     with TemporaryDirectory() as folder:
         drafts = [
             draft
-            for name, machine in chosen.pools.items()
+            for name, machine in design.pools.items()
             for draft in write(machine, Path(folder) / path_of_pool(path, name).name)
         ]
         finished = tuple(path.with_name(draft.name) for draft in drafts)
@@ -114,14 +114,14 @@ def format_notes(machine: Machine, bits: int) -> list[str]:
     """Note that elements of several widths have one width here."""
     if len(set(machine.formats.values())) <= 1:
         return []
-    listed = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
+    listed = ", ".join(f"{operand} {name}" for operand, name in machine.formats.items())
     return [f"one number format for all data: {bits} bits (the design has {listed})"]
 
 
-def need_tiers(chosen: ChosenDesign, form: str) -> None:
+def need_tiers(exported: ChosenDesign, form: str) -> None:
     """Raises InputError if a format that needs an off-chip memory gets a machine without one."""
-    if not chosen.machine.tiers:
-        raise InputError(f"{form} needs an off-chip memory, the design has none", chosen.title)
+    if not exported.machine.tiers:
+        raise InputError(f"{form} needs an off-chip memory, the design has none", exported.title)
 
 
 def commented(lines: Sequence[str]) -> str:

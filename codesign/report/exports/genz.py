@@ -32,17 +32,17 @@ _SLOWER = {"int4": 0.25, "int8": 0.5, "bf16": 1.0}
 """Time of an operation against bf16 (``System.compute_multiplier``)."""
 
 
-def to_genz(chosen: ChosenDesign, path: Path) -> Written:
+def to_genz(design: ChosenDesign, path: Path) -> Written:
     """The dictionary to pass as ``system_name``, as JSON; GenZ ignores the keys it does not know.
 
     Raises:
         InputError: No off-chip memory, or a width that GenZ has not.
     """
-    need_tiers(chosen, "GenZ")
-    machine = chosen.machine
+    need_tiers(design, "GenZ")
+    machine = design.machine
     width = max(machine.operand_bits)
     if width not in _BITS:
-        raise InputError(f"GenZ has widths of 4, 8 and 16 bits, got {width}", chosen.title)
+        raise InputError(f"GenZ has widths of 4, 8 and 16 bits, got {width}", design.title)
     bits = _BITS[width]
     notes = [
         *flat_memory_notes(machine),
@@ -66,6 +66,6 @@ def to_genz(chosen: ChosenDesign, path: Path) -> Written:
         },
         "call_with": {"bits": bits},
         "notes": notes,
-        "provenance": chosen.provenance(),
+        "provenance": design.provenance(),
     }
     return Written(write_texts({path: json_text(system) + "\n"}), tuple(notes))

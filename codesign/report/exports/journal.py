@@ -78,15 +78,15 @@ def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
     distributions = {parameter.name: _distribution(parameter) for parameter in parameters}
     objectives = results.problem.objective_names
     for start in range(0, len(positions), CHUNK):
-        part = positions[start : start + CHUNK]
-        designs = results.problem.space.decode(results.rows[part])
-        values = np.column_stack([results.metrics[name][part] for name in objectives])
-        metrics = {name: numbers[part].tolist() for name, numbers in results.metrics.items()}
+        chunk = positions[start : start + CHUNK]
+        designs = results.problem.space.decode(results.rows[chunk])
+        values = np.column_stack([results.metrics[name][chunk] for name in objectives])
+        metrics = {name: numbers[chunk].tolist() for name, numbers in results.metrics.items()}
         limits = {
-            name: np.clip(numbers[part], -_LARGEST, _LARGEST).tolist()
+            name: np.clip(numbers[chunk], -_LARGEST, _LARGEST).tolist()
             for name, numbers in results.violations.items()
         }
-        for i, (position, design) in enumerate(zip(part.tolist(), designs, strict=True)):
+        for i, (position, design) in enumerate(zip(chunk.tolist(), designs, strict=True)):
             yield _trial(
                 results,
                 position,

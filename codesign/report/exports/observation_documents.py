@@ -50,10 +50,13 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
     return path
 
 
-def _design_entry(results: Results, item: Observation) -> dict[str, Any]:
+def _design_entry(results: Results, observation: Observation) -> dict[str, Any]:
     source = "campaign {}, {optimizer}, seed {seed}, step {step}"
-    return {"values": item["design"], "source": source.format(results.definition.name, **item)}
+    return {
+        "values": observation["design"],
+        "source": source.format(results.definition.name, **observation),
+    }
 
 
-def _outcome(results: Results, item: Observation) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "design"}
+def _outcome(results: Results, observation: Observation) -> dict[str, Any]:
+    return {key: value for key, value in observation.items() if key != "design"}

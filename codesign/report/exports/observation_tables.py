@@ -252,18 +252,18 @@ def _sheet(
 
 def _metric_columns(results: Results) -> dict[str, list[str]]:
     """What each metric means; objectives are marked."""
-    senses = {item.metric.name: item.sense for item in results.problem.objectives}
-    known = [metric_of(name, results.problem.metrics) for name in results.metrics]
+    senses = {element.metric.name: element.sense for element in results.problem.objectives}
+    metrics = [metric_of(name, results.problem.metrics) for name in results.metrics]
     return {
-        "metric": [metric_title(metric) for metric in known],
-        "name in files": [metric.name for metric in known],
-        "unit": [unit_text(metric.unit) for metric in known],
+        "metric": [metric_title(metric) for metric in metrics],
+        "name in files": [metric.name for metric in metrics],
+        "unit": [unit_text(metric.unit) for metric in metrics],
         "better": [
-            {"minimize": "lower", "maximize": "higher"}[senses.get(item.name, item.sense)]
-            for item in known
+            {"minimize": "lower", "maximize": "higher"}[senses.get(element.name, element.sense)]
+            for element in metrics
         ],
-        "objective": ["yes" if metric.name in senses else "" for metric in known],
-        "meaning": [metric.meaning for metric in known],
+        "objective": ["yes" if metric.name in senses else "" for metric in metrics],
+        "meaning": [metric.meaning for metric in metrics],
     }
 
 
@@ -272,7 +272,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and any(isinstance(item, list | Mapping) for item in value):
+    elif isinstance(value, list) and any(isinstance(element, list | Mapping) for element in value):
         for number, inner in enumerate(value):
             yield from _leaves(inner, f"{path}.{number}")
     else:
@@ -292,9 +292,9 @@ def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
         rule = ["--:", "---", *("--:" for _ in metrics), "---"]
         print(markdown_line(headers), markdown_line(rule), sep="\n", file=file)
         for start in range(0, len(positions), CHUNK):
-            part = positions[start : start + CHUNK]
-            words = design_words(space, space.decode(results.rows[part]))
-            for number, position, design in zip(numbers[start:], part, words, strict=False):
+            chunk = positions[start : start + CHUNK]
+            words = design_words(space, space.decode(results.rows[chunk]))
+            for number, position, design in zip(numbers[start:], chunk, words, strict=False):
                 values = [
                     format_metric(float(results.metrics[metric.name][position]), metric)
                     for metric in metrics

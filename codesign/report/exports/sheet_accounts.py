@@ -111,16 +111,16 @@ def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
     for level in machine.tiers:
         for bank in level.banks:
-            item = bank.technology
-            area = item.interface_area
+            memory = bank.technology
+            area = memory.interface_area
             ends = () if area is None else (area.low, area.typical, area.high)
             lines.append(
                 (
-                    f"{level.title}: {item.name}",
+                    f"{level.title}: {memory.name}",
                     str(bank.count),
                     interface_words(bank) or "not known",
-                    format_value(item.value_at("bandwidth", bank.level), "B/s"),
-                    f"{item.value_at('shoreline', bank.level) * 1e3:.4g} mm",
+                    format_value(memory.value_at("bandwidth", bank.level), "B/s"),
+                    f"{memory.value_at('shoreline', bank.level) * 1e3:.4g} mm",
                     " / ".join(f"{x * 1e6:.4g}" for x in ends) + " mm²" if ends else "not known",
                 )
             )
@@ -137,9 +137,9 @@ def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
         if name in options.constants
         else (
             name,
-            " / ".join(f"{x:.6g}" for x in (item.low, item.typical, item.high)),
-            item.date,
-            item.source,
+            " / ".join(f"{x:.6g}" for x in (memory.low, memory.typical, memory.high)),
+            memory.date,
+            memory.source,
         )
-        for name, item in constant_ranges(options.process).items()
+        for name, memory in constant_ranges(options.process).items()
     ]

@@ -56,14 +56,16 @@ _LEAST = 0.01
 """Share of the time from which on an operator is listed."""
 
 
-def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
+def to_spec_sheet(exported: ChosenDesign, path: Path) -> Written:
     """Machine, results and budgets; beside it, the sources of the numbers.
 
     A design of an evaluator without an array gets its parameters instead of parts. A system gets a
     sheet of its own, and one for a machine of each pool.
     """
     texts: dict[Path, str] = {}
-    places = {path: chosen} | {path_of_pool(path, key): item for key, item in chosen.pools.items()}
+    places = {path: exported} | {
+        path_of_pool(path, key): item for key, item in exported.pools.items()
+    }
     for place, item in places.items():
         drawing = place.with_name(f"{place.stem}-blocks.svg")
         machine = _machine(item)
@@ -94,53 +96,54 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     return Written(write_texts(texts))
 
 
-def _machine(chosen: ChosenDesign) -> Machine | None:
+def _machine(exported: ChosenDesign) -> Machine | None:
     """The machine, where the design is one."""
     try:
-        return chosen.machine
+        return exported.machine
     except InputError:
         return None
 
 
-def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str, sources: str) -> str:
-    evaluated = chosen.evaluated
+def _sheet(exported: ChosenDesign, machine: Machine | None, drawing: str, sources: str) -> str:
+    evaluated = exported.evaluated
     return "\n".join(
         [
             markdown_text(
-                f"# {chosen.title}\n\n{spoken_design(evaluated.space, evaluated.design)}\n"
+                f"# {exported.title}\n\n{spoken_design(evaluated.space, evaluated.design)}\n"
             ),
-            markdown_text(f"In short: {chosen.words}.\n"),
-            *([f"{chosen.standing}.\n"] if chosen.standing else []),
+            markdown_text(f"In short: {exported.words}.\n"),
+            *([f"{exported.standing}.\n"] if exported.standing else []),
             markdown_text(f"Evaluated by {evaluator_words(evaluated.reading)}.\n"),
-            *(_system(chosen) if chosen.pools else []),
-            *([] if machine is None else _parts(chosen, machine, drawing)),
-            _table("What it achieves", ("metric", "value", PERCENTS), _main_metrics(chosen)),
+            *(_system(exported) if exported.pools else []),
+            *([] if machine is None else _parts(exported, machine, drawing)),
+            _table("What it achieves", ("metric", "value", PERCENTS), _main_metrics(exported)),
             f"{PERCENTS}: 5 % of {SAMPLES} draws of all ranges are below, 5 % above. "
             f"{NO_RANGE.capitalize()}: the metric depends on no number with a range.\n",
-            _list("Limits", _limits(chosen)),
+            _list("Limits", _limits(exported)),
             _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
-            *([] if chosen.pools else _accounts(chosen)),
-            *([] if chosen.pools else [_settings(evaluated.design)]),
+            *([] if exported.pools else _accounts(exported)),
+            *([] if exported.pools else [_settings(evaluated.design)]),
             _list("Assumed: how it is computed", evaluated.notes),
             _list("Not modelled", NOT_MODELLED),
-            f"## Provenance\n\n{markdown_text(_provenance_words(chosen))}. All metrics with their "
+            f"## Provenance\n\n{markdown_text(_provenance_words(exported))}. All metrics with "
+            "their "
             f"meanings, constants and sources: [{sources}]({quote(sources)}).\n",
         ]
     )
 
 
-def _provenance_words(chosen: ChosenDesign) -> str:
-    note = chosen.provenance()
+def _provenance_words(exported: ChosenDesign) -> str:
+    note = exported.provenance()
     return (
         f"Made by {note['made_by']} from the campaign {note['campaign']}: {note['state']}; "
         f"evaluated: {note['evaluated']}"
     )
 
 
-def _main_metrics(chosen: ChosenDesign) -> Iterator[tuple[str, str, str]]:
-    evaluated = chosen.evaluated
+def _main_metrics(exported: ChosenDesign) -> Iterator[tuple[str, str, str]]:
+    evaluated = exported.evaluated
     intervals = interval_words(evaluated)
-    names = dict.fromkeys([*chosen.results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS])
+    names = dict.fromkeys([*exported.results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS])
     for name in names:
         if name in evaluated.metrics:
             metric = metric_of(name, evaluated.known_metrics)
@@ -151,26 +154,26 @@ def _main_metrics(chosen: ChosenDesign) -> Iterator[tuple[str, str, str]]:
             )
 
 
-def _limits(chosen: ChosenDesign) -> Iterator[str]:
+def _limits(exported: ChosenDesign) -> Iterator[str]:
     """Limits that are broken, by how much, and limits that are kept; each once."""
-    violations = chosen.evaluated.violations
+    violations = exported.evaluated.violations
     for name, value in violations.items():
         if value > 0:
             yield f"BROKEN by {value:.1%}: {name}"
-    kept = [name for name, value in violations.items() if value <= 0]
+    kept_names = [name for name, value in violations.items() if value <= 0]
     # A space and its evaluator may state the same limit, one of them with its bound.
-    of_campaign = (constraint.expression for constraint in chosen.results.problem.constraints)
-    of_space = (item.expression for item in chosen.evaluated.space.constraints)
-    limits = [item.limit for item in (*of_campaign, *of_space) if item.text in kept]
+    of_campaign = (constraint.expression for constraint in exported.results.problem.constraints)
+    of_space = (item.expression for item in exported.evaluated.space.constraints)
+    limits = [item.limit for item in (*of_campaign, *of_space) if item.text in kept_names]
     bounded = {limit.quantity for limit in limits if limit is not None}
-    kept = [name for name in kept if name not in bounded]
-    if kept:
-        yield f"kept: {', '.join(kept)}"
+    kept_names = [name for name in kept_names if name not in bounded]
+    if kept_names:
+        yield f"kept: {', '.join(kept_names)}"
 
 
-def _system(chosen: ChosenDesign) -> list[str]:
+def _system(exported: ChosenDesign) -> list[str]:
     """Pools and links; each pool's machine has a sheet of its own."""
-    words = part_words(chosen.evaluated.space, chosen.evaluated.design)
+    words = part_words(exported.evaluated.space, exported.evaluated.design)
     return [_table("What to build", ("part", "specification"), words.items())]
 
 
@@ -181,10 +184,10 @@ def _settings(design: Mapping[str, Any]) -> str:
     return f"## Decided: the design's parameters\n\n{markdown_text(', '.join(settings))}\n"
 
 
-def _accounts(chosen: ChosenDesign) -> list[str]:
+def _accounts(exported: ChosenDesign) -> list[str]:
     """Shares of time, budgets with their ranges, and the accuracy that formats cost."""
-    operators = [row for row in chosen.evaluated.operators if row.get("time_share", 0) >= _LEAST]
-    budgets = budget_table(chosen.evaluated)
+    operators = [row for row in exported.evaluated.operators if row.get("time_share", 0) >= _LEAST]
+    budgets = budget_table(exported.evaluated)
     words = (
         "Each as low / typical / high: all published ranges at that end; a single number has no "
         "published range. What fills a die below its layers shrinks as its other blocks grow.\n"
@@ -193,26 +196,28 @@ def _accounts(chosen: ChosenDesign) -> list[str]:
         _rows(f"Time by operator, from {100 * _LEAST:g} %", operators, _OPERATORS),
         _table("Budgets of one device", BUDGET_COLUMNS, budgets),
         *([words] if budgets else []),
-        _table("What the formats cost in accuracy", FORMAT_COLUMNS, format_lines(chosen.evaluated)),
+        _table(
+            "What the formats cost in accuracy", FORMAT_COLUMNS, format_lines(exported.evaluated)
+        ),
     ]
 
 
-def _assumed(chosen: ChosenDesign, machine: Machine | None) -> list[str]:
+def _assumed(exported: ChosenDesign, machine: Machine | None) -> list[str]:
     banks = [] if machine is None else [bank for level in machine.levels for bank in level.banks]
     columns = ("constant", "low / typical / high", "date", "source")
     return [
         _table(
             "Assumed: constants of area, energy, price, heat and carbon",
             columns,
-            constant_lines(chosen.evaluated),
+            constant_lines(exported.evaluated),
         ),
         _list("Assumed: where the memories' numbers are from", dict.fromkeys(map(_sources, banks))),
     ]
 
 
-def _parts(chosen: ChosenDesign, machine: Machine, drawing: str) -> list[str]:
+def _parts(exported: ChosenDesign, machine: Machine, drawing: str) -> list[str]:
     """The drawing and the bill of materials."""
-    formats = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
+    formats = ", ".join(f"{operand} {name}" for operand, name in machine.formats.items())
     build = [
         (
             "matrix array",
@@ -231,7 +236,7 @@ def _parts(chosen: ChosenDesign, machine: Machine, drawing: str) -> list[str]:
         _table(
             "What to build",
             ("part", "specification"),
-            [*build, ("die edge for memory", edge_words(chosen.evaluated) or "–")],
+            [*build, ("die edge for memory", edge_words(exported.evaluated) or "–")],
         ),
         _table(
             "Memories",
@@ -265,9 +270,9 @@ def _table(title: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -
     return f"## {title}\n\n{markdown_table(headers, listed)}\n" if listed else ""
 
 
-def _rows(title: str, rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> str:
+def _rows(title: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """The wanted columns of an explanation, as far as it has them."""
-    keys = [key for key in wanted if any(key in row for row in rows)]
+    keys = [key for key in names if any(key in row for row in rows)]
     headers = [unit_and_title(key)[1] for key in keys]
     return _table(
         title, headers, ([format_cell(key, row.get(key)) for key in keys] for row in rows)

@@ -32,12 +32,12 @@ def yaml_lines(document: Mapping[str, Any], level: int = 0) -> str:
 
 
 def _entry(key: str, value: Any, level: int) -> str:
-    kind = type(value)
-    if kind is dict and value:
+    value_type = type(value)
+    if value_type is dict and value:
         return _key(key, level) + ":\n" + yaml_lines(value, level + 1)
-    if kind is float or kind is int:
+    if value_type is float or value_type is int:
         return f"{_key(key, level)}: {_number(value)}\n"
-    if kind is str or kind is bool or value is None:
+    if value_type is str or value_type is bool or value is None:
         return _spelled(key, value, level)
     return _by_pyyaml(key, value, level)
 
@@ -64,7 +64,7 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
 
 
 def _represent_list(dumper: Any, data: list[Any]) -> Any:
-    is_flat = not any(isinstance(item, list | dict) for item in data)
+    is_flat = not any(isinstance(element, list | dict) for element in data)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=is_flat)
 
 

@@ -98,9 +98,9 @@ def _figures(results: Results, document: Mapping[str, Any], pick: Mapping[str, A
             interval = (
                 f' <span class="quiet">{escape(_interval(sorted((low, high)), metric))}</span>'
             )
-        kind = ' class="main-figure"' if name in results.problem.objective_names else ""
+        style = ' class="main-figure"' if name in results.problem.objective_names else ""
         cells.append(
-            f"<div{kind}><dt>{escape(metric_title(metric))}</dt>"
+            f"<div{style}><dt>{escape(metric_title(metric))}</dt>"
             f"<dd>{escape(format_metric(value, metric, 3))}{interval}</dd></div>"
         )
     return cells
@@ -135,12 +135,12 @@ def bound_words(evaluated: EvaluatedDesign | None) -> str:
         if row.get("time_s") and row.get("bound"):
             sums[row["bound"]] = sums.get(row["bound"], 0.0) + row["time_s"]
     total = sum(sums.values())
-    parts = [
+    shares = [
         f"{bound} {percent(time / total, 2)}"
         for bound, time in sorted(sums.items(), key=lambda bound: -bound[1])
         if time > 0.02 * total
     ]
-    return f"operators' time: {', '.join(parts)}" if parts else ""
+    return f"operators' time: {', '.join(shares)}" if shares else ""
 
 
 def _close_words(pick: Mapping[str, Any]) -> list[str]:
@@ -336,17 +336,21 @@ def changes_html(results: Results, document: Mapping[str, Any]) -> str:
 def prices_html(results: Results, document: Mapping[str, Any]) -> str:
     """The worth of each limit: the gain in speed from 5 % more of a resource."""
     picks, prices = document["picks"], document.get("prices", [])
-    prices = [price for price in prices if any(item["step"] > 0 for item in price["of"])]
+    prices = [
+        price for price in prices if any(gain_of_pick["step"] > 0 for gain_of_pick in price["of"])
+    ]
     if not prices or len(picks) < 2:
         return ""
     speed = _metric(results, document["speed"])
     rows, idle = [], []
     for price in prices:
         metric = _metric(results, price["metric"])
-        if not price["exact"] and not any(item["gain"] > 0 for item in price["of"]):
+        if not price["exact"] and not any(gain_of_pick["gain"] > 0 for gain_of_pick in price["of"]):
             idle.append(metric_title(metric))
             continue
-        cells = [_price_cell(item, metric, speed, price["exact"]) for item in price["of"]]
+        cells = [
+            _price_cell(gain_of_pick, metric, speed, price["exact"]) for gain_of_pick in price["of"]
+        ]
         rows.append([escape(metric_title(metric)), *cells])
     unused = f" More of these gains nothing: {', '.join(idle)}." if idle else ""
     exact = _metric(results, document["cost"])
@@ -362,18 +366,21 @@ def prices_html(results: Results, document: Mapping[str, Any]) -> str:
     )
 
 
-def _price_cell(item: Mapping[str, float], metric: Metric, speed: Metric, is_exact: bool) -> str:
-    if item["step"] <= 0:
+def _price_cell(
+    gain_of_pick: Mapping[str, float], metric: Metric, speed: Metric, is_exact: bool
+) -> str:
+    if gain_of_pick["step"] <= 0:
         return "none used"
-    amount = format_metric(item["amount"], metric, 3)
-    if item["gain"] <= 0.0005 * abs(item["best"]):
+    amount = format_metric(gain_of_pick["amount"], metric, 3)
+    if gain_of_pick["gain"] <= 0.0005 * abs(gain_of_pick["best"]):
         return f'nothing<br><span class="quiet">from {escape(amount)}</span>'
-    gain = format_metric(item["gain"], speed, 3)
+    gain = format_metric(gain_of_pick["gain"], speed, 3)
     sign = "+" if speed.sense == "maximize" else "−"
     scale, unit = (
         (1e9, "GB") if metric.unit == "B" else (1.0, unit_text(metric.unit).replace("°C", "K"))
     )
-    each = f"{scale * item['gain'] / item['step']:.3g} {speed.unit} per {unit or 'unit'}"
+    rate = scale * gain_of_pick["gain"] / gain_of_pick["step"]
+    each = f"{rate:.3g} {speed.unit} per {unit or 'unit'}"
     least = "" if is_exact else "at least "
     return (
         f"<b>{least}{sign}{escape(gain)}</b><br>"

@@ -127,7 +127,7 @@ def design_document(
     decoded += marked.designs if marked else ()
     observed = results.run_index[positions].tolist()
     metrics = _metric_values(results, positions, marked)
-    known = results.problem.metrics
+    declared = results.problem.metrics
     return {
         "n": len(positions),
         "n_front": carried.n_front,
@@ -140,7 +140,7 @@ def design_document(
         ],
         "values": metrics,
         "texts": {
-            name: [format_metric(value, metric_of(name, known)) for value in values.tolist()]
+            name: [format_metric(value, metric_of(name, declared)) for value in values.tolist()]
             for name, values in metrics.items()
         },
         "found_by": [_finder(results, run) for run in observed] + ["–"] * k,

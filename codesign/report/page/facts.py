@@ -64,19 +64,21 @@ def question_text(results: Results) -> str:
         word = "highest" if problem.objectives[0].sense == "maximize" else "lowest"
         question = f"Which design has the {word} {titles[0]}"
     work = _work_words(definition.workload)
-    parts = [question, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
-    return "".join(parts) + "?"
+    phrases = [question, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
+    return "".join(phrases) + "?"
 
 
 def _work_words(workload: Mapping[str, Any]) -> str:
     """``Llama-3.3-70B prefill (OSWorld)``."""
-    left = dict(workload)
-    model, trace, phase = (left.pop(key, "") for key in ("model", "trace", "phase"))
+    settings = dict(workload)
+    model, trace, phase = (settings.pop(key, "") for key in ("model", "trace", "phase"))
     subject = " ".join(filter(None, [_model_title(str(model)), str(phase)]))
     rest = [_trace_title(str(trace))] if trace else []
     rest += [
-        item if isinstance(item, str) and not subject else f"{key.replace('_', ' ')} {_plain(item)}"
-        for key, item in left.items()
+        setting
+        if isinstance(setting, str) and not subject
+        else f"{key.replace('_', ' ')} {_plain(setting)}"
+        for key, setting in settings.items()
     ]
     listed = ", ".join(rest)
     return f"{subject} ({listed})" if subject and listed else subject or listed
@@ -103,9 +105,9 @@ def _trace_title(name: str) -> str:
     return next((word for word in words if word.lower() == name), name)
 
 
-def _listed(items: Sequence[str]) -> str:
+def _listed(texts: Sequence[str]) -> str:
     """``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:
@@ -143,7 +145,13 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
             f"{objective.sense} {metric_title(objective.metric)}"
             for objective in results.problem.objectives
         ),
-        "constraints": ", ".join([*definition.constraints, *_space_limits(results)]) or "none",
+        "constraints": ", ".join(
+            [
+                *definition.constraints,
+                *[constraint.text for constraint in results.problem.space.constraints],
+            ]
+        )
+        or "none",
         "fixed": _settings_text(definition.fixed) or "nothing",
         **({} if results.is_enumerated else search),
         "time": f"{_duration(seconds)} of computing, all runs together" if seconds else "",
@@ -182,10 +190,6 @@ def _plain(value: Any) -> str:
     return f"{value:,}" if type(value) is int else format_cell("", value)
 
 
-def _space_limits(results: Results) -> list[str]:
-    return [constraint.text for constraint in results.problem.space.constraints]
-
-
 def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
@@ -203,8 +207,8 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
         (results.status_word(position), reason) for position, reason in results.reasons.items()
     )
     sentences += [
-        f"{n:,} evaluations {'failed' if kind == 'failed' else f'failed ({kind})'}: {reason}"
-        for (kind, reason), n in reasons.most_common(_MOST_REASONS)
+        f"{n:,} evaluations failed{'' if state == 'failed' else f' ({state})'}: {reason}"
+        for (state, reason), n in reasons.most_common(_MOST_REASONS)
     ]
     return [text for text in sentences if text]
 
@@ -212,20 +216,20 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
 def _thinning(carried: Carried) -> list[str]:
     """Designs that the page leaves out, in numbers."""
     n_dominated = carried.n_feasible - carried.n_front
-    parts = [
+    phrases = [
         ("designs on the front", carried.n_front, carried.of_front),
         ("dominated designs", n_dominated, carried.of_feasible - carried.of_front),
         ("designs that break a limit", carried.n_broken, carried.of_broken),
     ]
-    left = [
+    settings = [
         f"{n_carried:,} of {n_distinct:,} {name}"
-        for name, n_carried, n_distinct in parts
+        for name, n_carried, n_distinct in phrases
         if n_carried < n_distinct
     ]
-    if not left:
+    if not settings:
         return [f"The page has all {len(carried.positions):,} distinct designs that have a result."]
     return [
-        f"The page has {' and '.join(left)}, evenly spaced along the first objective; "
+        f"The page has {' and '.join(settings)}, evenly spaced along the first objective; "
         "“codesign export” writes all of them."
     ]
 

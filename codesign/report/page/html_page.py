@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.answers.json_values import json_text
 from codesign.base.files import write_text
-from codesign.insight.plateaus import FoldedFront, fold_positions, within_words
+from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
 from codesign.report import palette
 from codesign.report.campaign_charts import FrontPicture, bands_chart, front_chart
 from codesign.report.labels import evaluator_words, metric_of
@@ -70,7 +70,7 @@ def write_page(
     tolerance: float = TOLERANCE,
     exact: Results | None = None,
     judge: Judge | None = None,
-    kept: KeptFront | None = None,
+    kept_front: KeptFront | None = None,
 ) -> Path:
     """Write a campaign as one HTML page.
 
@@ -84,7 +84,7 @@ def write_page(
         exact: The exact front as results, if it is known; then it is the page's front, and
             designs have their numbers along it.
         judge: Further questions about the recommended designs.
-        kept: Designs that tighter limits may bring to the front, if they were enumerated.
+        kept_front: Designs that tighter limits may bring to the front, if they were enumerated.
 
     Raises:
         InputError: The file cannot be written, or there is no such design.
@@ -97,7 +97,10 @@ def write_page(
     answer["named_rows"] = _named_rows(page_results, carried, marked)
     keys = page_results.problem.space.keys(page_results.rows[carried.positions[: carried.n_front]])
     limits = limit_document(
-        page_results, kept, {key: number for number, key in enumerate(keys.tolist())}, tolerance
+        page_results,
+        kept_front,
+        {key: number for number, key in enumerate(keys.tolist())},
+        tolerance,
     )
     picture = FrontPicture(
         page_results, carried.positions, carried.n_front, carried.n_feasible, folded,
@@ -126,17 +129,17 @@ def page_document(
     results: Results, carried: Carried, folded: FoldedFront, marked: MarkedDesigns | None = None
 ) -> dict[str, Any]:
     """The data that the page's program looks up."""
-    known, objectives = results.problem.metrics, results.problem.objective_names
+    declared, objectives = results.problem.metrics, results.problem.objective_names
     designs = design_document(results, carried, marked)
     return {
         "designs": designs,
         "metrics": [
-            metric_document(metric_of(name, known), name in objectives)
+            metric_document(metric_of(name, declared), name in objectives)
             for name in designs["values"]
         ],
         "subjects": SUBJECTS,
         "under": folded.under,
-        "within": within_words(folded.tolerance),
+        "within": tolerance_words(folded.tolerance),
         "missing": _missing_words(results),
     }
 
@@ -194,7 +197,7 @@ def _page_html(
         "prices": prices_html(page_results, answer),
         "changes": changes_html(page_results, answer),
         "misses": misses_html(page_results, answer),
-        "bands": _at_both_widths(bands_chart(picture, False), bands) if bands else "",
+        "bands": _drawn_twice(bands_chart(picture, False), bands) if bands else "",
         "optimizers": optimizers_html(results, picture),
     }
     hidden = {f"{name}_hidden": "" if text else " hidden" for name, text in blocks.items()}
@@ -202,7 +205,7 @@ def _page_html(
         "" if blocks["prices"] or limits["sliders"] or limits["hint"] else " hidden"
     )
     state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
-    parts = blocks | hidden | {
+    replacements = blocks | hidden | {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
         "question": escape(facts.question_text(results)),
@@ -226,15 +229,15 @@ def _page_html(
         "data": packed(json_text(document, indent=None)),
     }  # fmt: skip
     # Letters are counted, nearly all of them one byte; the template has a few more.
-    used = sum(map(len, parts.values())) + len(_static("template.html"))
-    parts["accounts"] = explained.within(MOST_BYTES - used)
+    used = sum(map(len, replacements.values())) + len(_static("template.html"))
+    replacements["accounts"] = explained.within(MOST_BYTES - used)
     text = _static("template.html")
-    for name, part in parts.items():
-        text = text.replace("{{" + name + "}}", part)
+    for name, replacement in replacements.items():
+        text = text.replace("{{" + name + "}}", replacement)
     return text
 
 
-def _at_both_widths(wide: Any, narrow: Any) -> str:
+def _drawn_twice(wide: Any, narrow: Any) -> str:
     return (
         f'<div class="wide">{draw(wide, 1.4 * WIDE)}</div>'
         f'<div class="narrow">{draw(narrow, NARROW)}</div>'

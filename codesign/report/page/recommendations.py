@@ -114,11 +114,11 @@ def recommendation_document(
     order = _picks_first(folded, picks)
     rows = results.rows[folded.positions[order]]
     judged = _judged(results.problem, rows, len(picks), judge, metrics)
-    for item, sure in zip(documents, judged, strict=True):
-        item |= sure
+    for pick_document, sure in zip(documents, judged, strict=True):
+        pick_document |= sure
     near = neighborhood(results.problem, rows[:_MOST_CENTERS], metrics)
-    for item, pick in zip(documents, picks, strict=True):
-        item["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
+    for pick_document, pick in zip(documents, picks, strict=True):
+        pick_document["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
     return document | {
         "omitted": list(judge.omitted),
         **_missing_values(results, folded, order, near),
@@ -144,12 +144,12 @@ def _spoken(results: Results, position: int) -> str:
 def _figures(results: Results) -> list[str]:
     """Metrics of a card: the objectives, then what else the designs have."""
     objectives = results.problem.objective_names
-    known = [
+    front_rows = [
         name
         for name in MAIN_METRICS
         if name in results.metrics and np.isfinite(results.metrics[name]).any()
     ]
-    return list(dict.fromkeys([*objectives, *known]))
+    return list(dict.fromkeys([*objectives, *front_rows]))
 
 
 def _picks_first(folded: FoldedFront, picks: Sequence[Pick]) -> IntArray:
@@ -180,8 +180,10 @@ def _judged(
     """Confidence in each recommended design; ``rows`` has these first."""
     judged: list[dict[str, Any]] = [{"verdicts": []} for _ in range(n_picks)]
     for reading in judge.readings:
-        for item, verdict in zip(judged, verdicts(problem, reading, rows, n_picks), strict=True):
-            item["verdicts"].append(
+        for document, verdict in zip(
+            judged, verdicts(problem, reading, rows, n_picks), strict=True
+        ):
+            document["verdicts"].append(
                 {
                     "name": verdict.reading.name,
                     "reading": verdict.reading.title,
@@ -197,8 +199,8 @@ def _judged(
     spread = front_spread(problem, rows, metrics, judge.samples)
     worst = worst_excess(problem, rows)
     words = _limit_names(problem)
-    for i, item in enumerate(judged):
-        item["ranges"] = {
+    for i, document in enumerate(judged):
+        document["ranges"] = {
             "samples": spread.samples,
             "numbers": spread.n_numbers,
             "n": len(rows),
@@ -279,14 +281,14 @@ def _missing_values(
 
 
 def _misses(
-    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood, known: IntArray
+    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood, front_rows: IntArray
 ) -> list[dict[str, Any]]:
     """Values on no design of the whole front, each in the design that comes nearest to it."""
     problem, positions = results.problem, folded.positions[order]
     points = results.objectives[positions]
     measure = Measure.of(points, problem.senses, folded.tolerance)
     designs = problem.space.decode(near.rows)
-    misses = near_misses(problem, near, results.rows[positions], measure, known)
+    misses = near_misses(problem, near, results.rows[positions], measure, front_rows)
     return [
         {
             "parameter": setting_words(miss.parameter, miss.value)[0],

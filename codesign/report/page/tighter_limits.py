@@ -68,16 +68,16 @@ class Slider:
         return f"{'≤' if self.is_most else '≥'} {format_metric(bound, self.metric)}"
 
 
-def kept_points(results: Results, kept: KeptFront | None) -> KeptFront | None:
+def kept_points(results: Results, kept_front: KeptFront | None) -> KeptFront | None:
     """Points that tighter limits may bring to the front; None if they are not known."""
-    if kept is None and results.exact is not None:
-        kept = KeptFront(results.problem, results.exact, len(results.problem.objectives))
-    return None if kept is None or len(kept) > MOST_POINTS else kept
+    if kept_front is None and results.exact is not None:
+        kept_front = KeptFront(results.problem, results.exact, len(results.problem.objectives))
+    return None if kept_front is None or len(kept_front) > MOST_POINTS else kept_front
 
 
 def limit_document(
     results: Results,
-    kept: KeptFront | None,
+    kept_front: KeptFront | None,
     numbers: Mapping[Any, int],
     tolerance: float = TOLERANCE,
 ) -> dict[str, Any]:
@@ -85,13 +85,13 @@ def limit_document(
 
     Args:
         results: Results of the campaign; its exact front alone serves limits on the objectives.
-        kept: Points as stored by ``codesign enumerate --keep``; None if they were not.
+        kept_front: Points as stored by ``codesign enumerate --keep``; None if they were not.
         numbers: Numbers of the page's designs by their keys in the space.
         tolerance: Share within which a design is folded under a cheaper one.
     """
-    points = kept_points(results, kept)
+    points = kept_points(results, kept_front)
     if points is None:
-        return {"hint": _hint(results, kept), "sliders": []}
+        return {"hint": _hint(results, kept_front), "sliders": []}
     sliders = _sliders(results, points)
     answers = _Answers(results, points, tolerance)
     table = {"": answers.number(points.front.objectives[:, 0] < np.inf)}
@@ -106,7 +106,7 @@ def limit_document(
     values = points.problem.flipped(points.front.objectives[used])
     metrics = [metric_of(name, results.problem.metrics) for name in names]
     return {
-        "hint": "" if points.kept else _hint(results, kept),
+        "hint": "" if points.kept else _hint(results, kept_front),
         "sliders": [
             {
                 "name": slider.metric.name,
@@ -133,42 +133,45 @@ def limit_document(
     }
 
 
-def _sliders(results: Results, kept: KeptFront) -> list[Slider]:
+def _sliders(results: Results, kept_front: KeptFront) -> list[Slider]:
     """A slider for every metric that can be limited and that varies."""
-    names = kept.problem.objective_names
+    names = kept_front.problem.objective_names
     varying = [
-        objective for objective in kept.limitable
-        if np.ptp(kept.front.objectives[:, names.index(objective.metric.name)]) > 0
+        objective for objective in kept_front.limitable
+        if np.ptp(kept_front.front.objectives[:, names.index(objective.metric.name)]) > 0
     ]  # fmt: skip
     pairs = len(varying) * (len(varying) - 1) // 2
     steps = min(_MOST_STEPS, int((_MOST_PAIRS / pairs) ** 0.5)) if pairs else _MOST_STEPS
     sliders = []
-    for item in varying:
-        column = names.index(item.metric.name)
-        values = np.unique(kept.front.objectives[:, column])
-        least = max(float(np.ptp(values)) / steps, item.step)
+    for limitable in varying:
+        column = names.index(limitable.metric.name)
+        values = np.unique(kept_front.front.objectives[:, column])
+        least = max(float(np.ptp(values)) / steps, limitable.step)
         power = 10.0 ** np.floor(np.log10(least))
         step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
         places = np.arange(np.ceil(values[-1] / step), np.floor(values[0] / step), -1.0)
         places = places[places * step >= values[0] * (1 - 1e-12)]
         digits = max(0, -int(np.floor(np.log10(step))))
-        bounds = [round(float(item.flipped(float(place * step))), digits) for place in places]
+        bounds = [round(float(limitable.flipped(float(place * step))), digits) for place in places]
         if len(bounds) > 1:
-            sliders.append(Slider(metric_of(item.metric.name, results.problem.metrics), column,
+            sliders.append(Slider(metric_of(limitable.metric.name, results.problem.metrics), column,
                                   tuple(bounds)))  # fmt: skip
     return sliders
 
 
-def _positions(kept: KeptFront, sliders: Sequence[Slider]) -> Iterator[tuple[str, Any]]:
+def _positions(kept_front: KeptFront, sliders: Sequence[Slider]) -> Iterator[tuple[str, Any]]:
     """Each position, and pair of positions, with a mask of the points within."""
-    objectives = kept.problem.objectives
+    objectives = kept_front.problem.objectives
     masks = [
-        [kept.front.objectives[:, s.column] <= objectives[s.column].flipped(b) for b in s.bounds]
+        [
+            kept_front.front.objectives[:, s.column] <= objectives[s.column].flipped(b)
+            for b in s.bounds
+        ]
         for s in sliders
     ]
-    for i, own in enumerate(masks):
-        for p in range(1, len(own)):
-            yield f"{i}:{p}", own[p]
+    for i, masks_of_slider in enumerate(masks):
+        for p in range(1, len(masks_of_slider)):
+            yield f"{i}:{p}", masks_of_slider[p]
     for (i, first), (j, second) in combinations(enumerate(masks), 2):
         for p, q in product(range(1, len(first)), range(1, len(second))):
             yield f"{i}:{p},{j}:{q}", first[p] & second[q]
@@ -177,10 +180,10 @@ def _positions(kept: KeptFront, sliders: Sequence[Slider]) -> Iterator[tuple[str
 class _Answers:
     """Answers by the front that they have, each worked out once."""
 
-    def __init__(self, results: Results, kept: KeptFront, tolerance: float) -> None:
-        self.results, self.kept, self.tolerance = results, kept, tolerance
-        self.points = kept.front.objectives[:, : kept.n_objectives]
-        self.rows = kept.front.representatives()
+    def __init__(self, results: Results, kept_front: KeptFront, tolerance: float) -> None:
+        self.results, self.kept, self.tolerance = results, kept_front, tolerance
+        self.points = kept_front.front.objectives[:, : kept_front.n_objectives]
+        self.rows = kept_front.front.representatives()
         self.listed: list[dict[str, Any]] = []
         self._numbers: dict[bytes, int] = {}
         self._designs: dict[int, Mapping[str, Any]] = {}
@@ -206,8 +209,8 @@ class _Answers:
         cost = cost_column(objectives)
         points: FloatArray = self.points[front]
         under = fold(points, cost, self.tolerance) if len(front) else np.empty(0, dtype=np.int64)
-        kept = np.flatnonzero(under == np.arange(len(front)))
-        picks = recommended(objectives, points, kept)
+        kept_front = np.flatnonzero(under == np.arange(len(front)))
+        picks = recommended(objectives, points, kept_front)
         return {
             "front": front.tolist(),
             "folded": np.flatnonzero(under != np.arange(len(front))).tolist(),
@@ -263,17 +266,17 @@ class _Answers:
         return f"codesign evaluate --campaign {self.results.definition.name}{settings}"
 
 
-def _hint(results: Results, kept: KeptFront | None) -> str:
+def _hint(results: Results, kept_front: KeptFront | None) -> str:
     """The command that gives sliders, or more of them, in one line."""
     command = f"codesign enumerate {results.definition.name}"
-    if kept is not None and len(kept) > MOST_POINTS:
+    if kept_front is not None and len(kept_front) > MOST_POINTS:
         return (
-            f"{len(kept):,} designs may come to the front under tighter limits, more than the "
-            f"{MOST_POINTS:,} that a page carries. Keep fewer metrics with “{command} --keep”."
+            f"{len(kept_front):,} designs may come to the front under tighter limits, more than "
+            f"the {MOST_POINTS:,} that a page carries. Keep fewer metrics with “{command} --keep”."
         )
     usual = usual_metrics(results.problem)
     if usual:
         metrics = {metric.name: metric for metric in results.problem.metrics}
         titles = ", ".join(metric_title(metrics[name]) for name in usual)
         return f"Sliders for {titles} come with “{command} --keep usual”."
-    return "" if kept is not None else f"Sliders for tighter limits come with “{command}”."
+    return "" if kept_front is not None else f"Sliders for tighter limits come with “{command}”."

@@ -52,17 +52,17 @@ def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
     products = products_of(evaluated, "the design")
     bits = max(machine.operand_bits)
     distinct: dict[tuple[int, int, int], ScaleSimProduct] = {}
-    for item in products:
-        distinct.setdefault((item.m, item.n, item.k), item)
+    for product in products:
+        distinct.setdefault((product.m, product.n, product.k), product)
     files = []
-    for i, item in enumerate(distinct.values()):
+    for i, product in enumerate(distinct.values()):
         files.append(f"product{i}.yaml")
-        Path(files[-1]).write_text(_WORKLOAD.format(item=item, bits=bits), encoding="utf-8")
+        Path(files[-1]).write_text(_WORKLOAD.format(item=product, bits=bits), encoding="utf-8")
     reported = run_with("accelforge", _PROGRAM, str(architecture), *files)
     if len(reported["products"]) != len(distinct):
         raise JobError(f"AccelForge mapped {len(reported['products'])} of {len(distinct)} products")
     by_size = dict(zip(distinct, reported["products"], strict=True))
-    mapped = [(item.times, by_size[item.m, item.n, item.k]) for item in products]
+    mapped = [(product.times, by_size[product.m, product.n, product.k]) for product in products]
     Path("mapped.json").write_text(json.dumps(reported, indent=2), encoding="utf-8")
     return {
         "version": reported["version"],

@@ -44,17 +44,17 @@ def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
     configuration = Path("machine.cfg")
     configuration.write_text(configuration_of("machine", machine), encoding="utf-8")
     products = products_of(evaluated, "the design")
-    parts = [f"{item.m},{min(item.n, width)},{item.k}" for item in products]
-    distinct = list(dict.fromkeys(parts))
+    topology_lines = [f"{product.m},{min(product.n, width)},{product.k}" for product in products]
+    distinct = list(dict.fromkeys(topology_lines))
     reported = run_with("scalesim", PROGRAM, str(configuration), *distinct)
     cycles = dict(zip(distinct, reported["cycles"], strict=True))
     array_s, latency_s = 0.0, 0.0
-    for item, part in zip(products, parts, strict=True):
-        folds = math.ceil(item.n / machine.array_columns)
-        simulated_folds = math.ceil(min(item.n, width) / machine.array_columns)
-        product_s = cycles[part] * folds / simulated_folds / machine.clock_hz
-        array_s += item.times * product_s
-        latency_s += item.times * max(product_s, _offchip_s(item, machine))
+    for product, line in zip(products, topology_lines, strict=True):
+        folds = math.ceil(product.n / machine.array_columns)
+        simulated_folds = math.ceil(min(product.n, width) / machine.array_columns)
+        product_s = cycles[line] * folds / simulated_folds / machine.clock_hz
+        array_s += product.times * product_s
+        latency_s += product.times * max(product_s, _offchip_s(product, machine))
     return {
         "version": reported["version"],
         "latency_s": latency_s,
@@ -65,9 +65,9 @@ def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
     }
 
 
-def _offchip_s(item: ScaleSimProduct, machine: Machine) -> float:
+def _offchip_s(product: ScaleSimProduct, machine: Machine) -> float:
     """Time in which operands and result cross the off-chip interface once."""
-    elements = item.m * item.k + item.k * item.n + item.m * item.n
+    elements = product.m * product.k + product.k * product.n + product.m * product.n
     traffic_bytes = elements * max(machine.operand_bits) / 8
     return traffic_bytes / machine.offchip_bandwidth_bytes_per_s
 

@@ -218,7 +218,7 @@ def test_one_kind_has_intervals_and_no_tests(outcome):
 
 
 def test_latex_escapes_what_it_must_and_every_row_has_all_columns(outcome):
-    text = "\n".join(table.on_paper() for table in tables.paper_tables(outcome))
+    text = "\n".join(table.latex_table() for table in tables.paper_tables(outcome))
     assert "b\\_c (best known)" in text
     assert r"\textbf{90.0 $\pm$ 0.0}" in text
     assert re.search(r"(?<!\\)[%_#]", text) is None

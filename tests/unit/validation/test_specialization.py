@@ -106,7 +106,11 @@ def test_the_ratio_on_paper_is_arithmetic_over_bytes():
 
 
 def test_the_page_says_what_the_numbers_say(tmp_path):
-    text = specialization_page.study_report(answers(), "ratio.svg").finding("codesign").on_page()
+    text = (
+        specialization_page.study_report(answers(), "ratio.svg")
+        .finding("codesign")
+        .markdown_table()
+    )
     for item in answers():
         gain = item.gains["one-machine"]
         assert f"{gain - 1.0:.0%} ({item.setting.trace})" in text
@@ -137,7 +141,7 @@ def test_specialization_is_printed_and_stored(tmp_path, capsys, monkeypatch):
     words = ["specialization", "osworld", "code", "--output", "p.json"]
     assert run_validation(words) == 0
     assert "a design for each phase" in " ".join(capsys.readouterr().out.split())
-    page = read_finding(tmp_path / "p.json").on_page()
+    page = read_finding(tmp_path / "p.json").markdown_table()
     assert "`python -m validation specialization osworld code`" in page
     assert "](p/ratios.svg)" in page and (tmp_path / "p" / "ratios.svg").exists()
 

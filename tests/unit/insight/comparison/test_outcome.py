@@ -372,7 +372,7 @@ def test_hints_that_solve_a_problem_are_told_of(write, monkeypatch):
     assert second.solved_by_hints == ()
     (note,) = [note for note in outcome.notes if "hints" in note]
     assert "flat (hints-front)" in note and "round" not in note
-    some = outcome.with_labels(outcome.hinted_labels)
+    some = outcome.selected_labels(outcome.hinted_labels)
     assert some.labels == outcome.hinted_labels
     assert rank_optimizers(some).labels == outcome.hinted_labels
 

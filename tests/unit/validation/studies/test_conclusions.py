@@ -194,13 +194,13 @@ def test_page_and_tables_state_the_same_answer() -> None:
     found = [answer(Setting("plain", fixed=PREFILL_ARRAY), only("3d-sram", "blocking"))]
     brief, detailed = (conclusions_page.study_report(found, details) for details in (False, True))
     command = "python -m validation conclusions"
-    text = detailed.finding(command).on_page()
-    assert text == brief.finding(command).on_page()
+    text = detailed.finding(command).markdown_table()
+    assert text == brief.finding(command).markdown_table()
     assert f"`{command}`" in text
     assert "### plain: no" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
     assert "On paper: Without 3D SRAM" in text
-    assert len(list(detailed.on_terminal())) > len(list(brief.on_terminal()))
+    assert len(list(detailed.terminal_table())) > len(list(brief.terminal_table()))
 
 
 @pytest.mark.parametrize(

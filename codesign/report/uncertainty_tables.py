@@ -168,6 +168,6 @@ def _kept_words(robust_front: RobustFront) -> str:
     numbers = f" ({number_ranges(kept_designs)})" if 0 < len(kept_designs) < len(front) else ""
     return (
         f"Note: {len(kept_designs)} of the {len(front)} designs of the front keep every limit over "
-        f"all ranges{numbers}, also where every number is at the end that is worst for the limit (at "
+        f"all ranges{numbers}. This includes the worst end of every number for each limit (at "
         f"worst){limits}."
     )

@@ -81,6 +81,7 @@ _DEFINITION = SimpleNamespace(
     seeds=(0, 1),
 )
 _PROBLEM = SimpleNamespace(
+    is_noisy=False,
     space=Space(),
     evaluator=SimpleNamespace(metrics=tuple(METRICS.values())),
     metrics=tuple(METRICS.values()),

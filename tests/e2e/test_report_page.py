@@ -362,6 +362,7 @@ def test_a_pointer_on_a_point_says_what_its_design_is(page):
 
 
 def test_a_box_selects_and_a_tick_rings_a_point(page):
+    page.evaluate("window.scrollTo(0, 0)")
     box = page.locator("#front .wide svg").bounding_box()
     page.mouse.move(box["x"] + 2, box["y"] + 2)
     page.mouse.down()
@@ -598,7 +599,7 @@ def test_regret_is_drawn_where_the_exact_front_is_known(page, three):
 
 
 def test_what_was_chosen_outlives_a_reload(page):
-    page.locator('#rows button[data-slot="A"][data-id="4"]').click()
+    page.locator('#rows button[data-slot="A"][data-number="4"]').click()
     page.fill("#filter", "lpddr")
     page.reload()
     page.wait_for_selector("html[data-ready]")
@@ -612,5 +613,5 @@ def test_without_javascript_the_front_is_still_there(browser, folder, capsys):
     page.goto((folder / "runs/small/report.html").as_uri())
     shown = [int(text) for text in page.locator("noscript tbody td:first-child").all_inner_texts()]
     assert shown == (_folded().kept + 1).tolist()
-    assert "Charts and the sortable table need JavaScript" in page.inner_text("body")
+    assert "The sliders and the sortable table need JavaScript" in page.inner_text("body")
     context.close()

@@ -105,7 +105,7 @@ def test_designs_of_the_front_have_the_numbers_that_they_have_everywhere(folder,
     numbered = {name: name.split("front ")[1].split()[0] for name in starts if "front " in name}
     assert {name.split(":")[0] for name in numbered} >= {"knee", "frugal", "fastest"}
     assert all(starts[name] == rows[int(number) - 1] for name, number in numbered.items())
-    assert document["front"]["numbers"] == list(range(1, len(rows) + 1))
+    assert document["front"]["codes"] == rows
 
 
 def test_a_slider_changes_the_design_and_its_numbers_are_those_of_evaluate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codesign.answers.answer import Answer
 
 T = TypeVar("T")
+_CAMPAIGNS = "campaigns"
 
 
 class Status(StrEnum):
@@ -34,6 +35,18 @@ class Status(StrEnum):
 
 Report: TypeAlias = "tuple[Answer, Callable[[], Iterable[RenderableType]]]"
 """An answer, and its tables."""
+KINDS: dict[str, Callable[[str | None], Report]] = {}
+"""Reports by kind: of everything for None, else of the name."""
+
+
+def _kind(name: str) -> Callable[[T], T]:
+    """Register the report of a kind."""
+
+    def register(make_report: T) -> T:
+        KINDS[name] = cast("Callable[[str | None], Report]", make_report)
+        return make_report
+
+    return register
 
 
 def list_(
@@ -43,7 +56,9 @@ def list_(
             metavar="[KIND]",
             help="devices, models, memories, spaces, workloads, metrics, optimizers, evaluators, "
             "problems or campaigns.",
-            autocompletion=lambda incomplete: [k for k in _LISTED if k.startswith(incomplete)],
+            autocompletion=lambda incomplete: [
+                k for k in [*KINDS, _CAMPAIGNS] if k.startswith(incomplete)
+            ],
         ),
     ] = None,
     show_all: Annotated[
@@ -60,12 +75,13 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns."""
+    listed_kinds = [*KINDS, _CAMPAIGNS]
     if group is None:
-        raise InputError(f"expected one of {', '.join(_LISTED)}", "list")
-    check_known("kind", group, _LISTED, "list")
+        raise InputError(f"expected one of {', '.join(listed_kinds)}", "list")
+    check_known("kind", group, listed_kinds, "list")
     if group != "memories" and (status or year is not None):
         raise InputError(f"expected no --status and no --year: {group} have none", f"list {group}")
-    if group == "campaigns":
+    if group == _CAMPAIGNS:
         answer, tables = _campaigns(show_all, folder)
     elif show_all or folder is not None:
         raise InputError(f"expected no --all and no --folder: {group} have none", f"list {group}")
@@ -158,6 +174,7 @@ def _usable(group: Kind, load: Callable[[str], T]) -> dict[str, T]:
     return records
 
 
+@_kind("memories")
 def _memories(name: str | None, status: Sequence[str] = (), year: int | None = None) -> Report:
     from codesign.answers.library import TechnologiesAnswer, TechnologyAnswer
     from codesign.models.memtech import TechnologyLibrary, load_technology
@@ -173,6 +190,7 @@ def _memories(name: str | None, status: Sequence[str] = (), year: int | None = N
     return memory, lambda: tables.technology_tables(technology)
 
 
+@_kind("spaces")
 def _spaces(name: str | None) -> Report:
     from codesign import api
     from codesign.answers.library import SpaceAnswer, SpacesAnswer
@@ -189,6 +207,7 @@ def _spaces(name: str | None) -> Report:
     return SpacesAnswer(spaces=answers), lambda: [tables.spaces_table(spaces)]
 
 
+@_kind("models")
 def _models(name: str | None) -> Report:
     from codesign.answers.library import ModelAnswer, ModelsAnswer
     from codesign.models.workload import list_models, load_model, summary
@@ -201,6 +220,7 @@ def _models(name: str | None) -> Report:
     return ModelsAnswer(models=models), lambda: [tables.models_table(models)]
 
 
+@_kind("devices")
 def _devices(name: str | None) -> Report:
     from codesign.answers.library import DeviceAnswer, DevicesAnswer
     from codesign.models.hardware.device import list_devices, load_device
@@ -214,6 +234,7 @@ def _devices(name: str | None) -> Report:
     return DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
 
 
+@_kind("workloads")
 def _workloads(name: str | None) -> Report:
     from codesign.answers.library import WorkloadsAnswer
     from codesign.models.workload import list_traces, load_trace
@@ -223,6 +244,7 @@ def _workloads(name: str | None) -> Report:
     return WorkloadsAnswer(workloads=traces), lambda: [tables.traces_table(traces)]
 
 
+@_kind("metrics")
 def _metrics(name: str | None) -> Report:
     from codesign.answers.library import MetricsAnswer
     from codesign.base.metrics import ALL_METRICS
@@ -232,6 +254,7 @@ def _metrics(name: str | None) -> Report:
     return MetricsAnswer(metrics=metrics), lambda: [tables.metrics_table(metrics.values())]
 
 
+@_kind("optimizers")
 def _optimizers(name: str | None) -> Report:
     from codesign.answers.library import OptimizersAnswer
     from codesign.report import library_tables as tables
@@ -241,6 +264,7 @@ def _optimizers(name: str | None) -> Report:
     return answer, lambda: [tables.plugins_table("Optimizers", plugins)]
 
 
+@_kind("evaluators")
 def _evaluators(name: str | None) -> Report:
     from codesign.answers.library import EvaluatorsAnswer
     from codesign.report import library_tables as tables
@@ -265,6 +289,7 @@ def _plugins(group: Any, name: str | None) -> dict[str, Any]:
     return entries
 
 
+@_kind("problems")
 def _problems(name: str | None) -> Report:
     from codesign.answers.problems import ProblemAnswer, ProblemsAnswer
     from codesign.report import problem_set
@@ -301,12 +326,3 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
 def _named(name: str | None, names: Iterable[str]) -> list[str]:
     """All names, or the one that is shown."""
     return list(names) if name is None else [name]
-
-
-KINDS: dict[str, Callable[[str | None], Report]] = {
-    "devices": _devices, "models": _models, "memories": _memories, "spaces": _spaces,
-    "workloads": _workloads, "metrics": _metrics, "optimizers": _optimizers,
-    "evaluators": _evaluators, "problems": _problems,
-}  # fmt: skip
-"""Reports by kind: of everything for None, else of the name."""
-_LISTED = (*KINDS, "campaigns")

@@ -20,7 +20,7 @@ from codesign import api
 from codesign.base.columns import Column, Columns, FloatArray, column_of
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
-from codesign.base.metrics import Metric
+from codesign.base.metrics import ALL_METRICS, METRICS, Metric
 from codesign.cli import main
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.design_metrics import DesignMetrics
@@ -244,6 +244,42 @@ def test_a_metric_of_ones_own_is_bounded_and_searched_exactly() -> None:
     assert pruned.n_evaluated < brute.n_evaluated  # the bound is used
     designs = space.columns(space.sample(np.random.default_rng(0), 20))
     check_evaluator(NpuWithIdlePower(REQUEST), designs)
+
+
+# --- a metric of the package: a record and a property, two files ---------------------------------
+
+BUILT_IN = Metric("kv_share", "minimize", "", "KV cache of the batch over the memory used")
+RUN = {
+    "space": "memexplorer", "evaluator": {"name": "npu", "profile": "memexplorer"},
+    "workload": {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"},
+    "objectives": ["minimize kv_share", "minimize tdp_watts"], "constraints": ["kv_share <= 0.9"],
+    "optimizers": ["random"], "initial": 4, "budget": 8, "workers": 1,
+}  # fmt: skip
+
+
+def test_a_metric_of_the_package_is_a_record_and_a_property(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    for table in (METRICS, ALL_METRICS):  # both are made of the records of one file
+        monkeypatch.setitem(table, BUILT_IN.name, BUILT_IN)
+    share = property(lambda self: self.memory_used_bytes / self.memory_capacity_bytes)
+    monkeypatch.setattr(DesignMetrics, BUILT_IN.name, share, raising=False)
+
+    def document(*words: str) -> Any:
+        capsys.readouterr()
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert document("list", "metrics")["metrics"]["kv_share"]["meaning"] == BUILT_IN.meaning
+    words = "evaluate D1 --model llama-3.3-70b --workload osworld --phase decode"
+    assert 0 < document(*words.split())["metrics"]["kv_share"] < 1
+    _write("runs/own.yaml", RUN)
+    front = document("run", "own")
+    assert front["objectives"]["kv_share"] == "minimize"
+    assert all("kv_share" in each["metrics"] for each in front["observations"])
+    assert "kv_share" in Path("runs/own/front.csv").read_text().partition("\n")[0]
+    assert main(["export", "own", "--format", "markdown"]) == 0
+    assert "kv share" in Path("runs/own/front.md").read_text().lower()
 
 
 # --- a metric that is computed from others: a key of the campaign, or a record --------------------

@@ -1,4 +1,4 @@
-"""What designs cost: metrics of :class:`DesignMetrics` that the accounts compute.
+"""Costs of designs: metrics of :class:`DesignMetrics` that the accounts compute.
 
 All are of all devices that serve the model together, but those of a temperature or a density.
 """
@@ -51,11 +51,11 @@ COST_METRICS = (*SILICON_METRICS, "lifetime_years", *COST_OF_TOKENS)
 STANDING, WEAR = "standing_usd_per_hour", "wear_usd_per_token"
 STANDING_CARBON, WEAR_CARBON = "standing_kgco2e_per_hour", "wear_kgco2e_per_token"
 PARTS_OF_COST = (STANDING, WEAR, STANDING_CARBON, WEAR_CARBON)
-"""What price and carbon of a system's tokens follow from, besides energy."""
+"""Sources of the price and carbon of a system's tokens, besides energy."""
 
 
 def pool_prices(options: NpuOptions) -> PoolPrices:
-    """Of what is no machine; a price is written off over a device's useful life."""
+    """Prices of all but machines; a price is written off over a device's useful life."""
     constants = account_constants(options)
     years = 1.0 / constants.write_off_per_year
     is_rented = options.usd_per_hour is not None
@@ -91,7 +91,7 @@ class SiliconMetrics:
 
     @cached_property
     def constants(self) -> Constants:
-        """What the options say."""
+        """Constants of the process, at the level of the options or stated."""
         return account_constants(self._options)
 
     @cached_property
@@ -249,7 +249,7 @@ _ROWS = {
     "array": "array", "vector": "vector", "sram": "on_chip", "links": "links",
     "host": "host interface", "uncore": "uncore", "filler": "filler",
 }  # fmt: skip
-"""How the blocks of a floor plan are called in the account of a design, tiers apart."""
+"""Names of the blocks of a floorplan in the account of a design, tiers apart."""
 
 _INTERFACES = {level: f"{level} interface" for level in LEVEL_NAMES[1:]}
 _COMPONENTS = {interface: level for level, interface in _INTERFACES.items()}
@@ -307,7 +307,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
 
 
 def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
-    """What the accounts rest on, and what stands apart."""
+    """Notes on process, prices, floorplan and design cost behind the accounts."""
     constants = silicon.constants
     n_dies = float(silicon.unit.stacks.n_dies[0])
     cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, with which it costs least"
@@ -354,7 +354,7 @@ def absent_metrics(
     library: Mapping[str, MemoryTechnology],
     is_rented: bool,
 ) -> dict[str, str]:
-    """Why a metric has no value for some designs, by its name.
+    """Reasons why a metric has no value for some designs, by its name.
 
     Args:
         values: What each parameter may be.

@@ -1,1 +1,1 @@
-"""What an accelerator costs: silicon, money, heat, wear, carbon; every constant a dated range."""
+"""Accounts of an accelerator: silicon, money, heat, wear, carbon; every constant a dated range."""

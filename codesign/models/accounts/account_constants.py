@@ -43,9 +43,9 @@ class Constants:
     """
 
     logic_mm2_per_mtransistor: float = _number("mm^2")
-    """Of a million transistors of logic, as laid out."""
+    """Area of a million transistors of logic, as laid out."""
     sram_mm2_per_megabyte: float = _number("mm^2")
-    """Of a million bytes, with decoders and sense amplifiers."""
+    """Area of a million bytes, with decoders and sense amplifiers."""
     wafer_usd: float = _number("USD")
     """A processed wafer of 300 mm."""
     defects_per_cm2: float = _number()
@@ -56,11 +56,11 @@ class Constants:
     fab_kgco2e_per_cm2: float = _number()
     """Gases, materials and energy of the fab, for a cm2 of wafer."""
     transistors_per_bit_product: float = _number()
-    """Of a multiplier, for each pair of bits of its operands."""
+    """Transistors of a multiplier for each pair of bits of its operands."""
     mac_fixed_transistors: float = _number()
     """Accumulator and operand registers of a multiply-accumulate unit."""
     mac_overhead: float = _number()
-    """What wiring, pipeline and control make of the bare unit, as a factor."""
+    """Factor of wiring, pipeline and control on the bare unit."""
     lane_mtransistors: float = _number()
     """Millions of transistors of a lane of an accelerator's vector unit, six operations wide."""
     gpu_lane_mtransistors: float = _number()
@@ -69,7 +69,7 @@ class Constants:
     """Millions of transistors that connect a GPU's core to the others."""
     host_interface_mm2: float = _number("mm^2")
     link_mm2_per_gigabyte_per_s: float = _number("mm^2")
-    """Of links to other devices, for each GB/s one way."""
+    """Area of links to other devices, for each GB/s one way."""
     edge_mm_per_interface_mm2: float = _number()
     """Die side that a link or the host takes, for each mm2 of its interface."""
     edge_reserve_share: float = _number()
@@ -91,9 +91,9 @@ class Constants:
     interposer_loss: float = _number()
     """Part of the packages with an interposer lost as it is bonded with all that stands on it."""
     interposer_usd_per_mm2: float = _number("USD/mm^2")
-    """Of interposer, substrate and their assembly."""
+    """Price of interposer, substrate and their assembly."""
     substrate_usd_per_mm2: float = _number("USD/mm^2")
-    """Of an organic substrate, for each mm2 of die on it."""
+    """Price of an organic substrate, for each mm2 of die on it."""
     assembly_usd: float = _number("USD")
     """Final test, lid, module."""
     memory_price_factor: float = _number()
@@ -104,14 +104,14 @@ class Constants:
     """Part of an off-chip memory's power that becomes heat on the compute die."""
     ambient_celsius: float = _number()
     air_kelvin_mm2_per_watt: float = _number()
-    """From the top of the stack to the air, with a heat sink."""
+    """Resistance between the top of the stack and the air, with a heat sink."""
     liquid_kelvin_mm2_per_watt: float = _number()
-    """From the top of the stack to the liquid, with a cold plate."""
+    """Resistance between the top of the stack and the liquid, with a cold plate."""
     layer_kelvin_mm2_per_watt: float = _number()
-    """From one layer of a stack to the next."""
+    """Resistance between one layer of a stack and the next."""
     grid_kgco2e_per_kwh: float = _number()
     package_kgco2e: float = _number()
-    """Of each packaged chip."""
+    """CO2 equivalents of each packaged chip."""
     write_off_per_year: float = _number()
     """Part of its price that a year of its life takes, one over the useful life."""
     idle_share: float = _number()
@@ -141,13 +141,13 @@ class Constants:
         )
 
 
-CONSTANTS: tuple[str, ...] = tuple(item.name for item in fields(Constants))
+CONSTANTS: tuple[str, ...] = tuple(constant.name for constant in fields(Constants))
 """The names of all constants."""
 ENERGIES = ("mac_energy_joules", "lane_energy_joules", "score_buffer_joules_per_byte")
 """Energies of operations at 7 nm and 1 GHz."""
 POWER_CONSTANTS = (*ENERGIES, "logic_energy_scale", "voltage_exponent")
 """Constants on which power depends, besides what designs cost."""
-_UNITS = {item.name: str(item.metadata["unit"]) for item in fields(Constants)}
+_UNITS = {constant.name: str(constant.metadata["unit"]) for constant in fields(Constants)}
 
 
 class SourcedRange(Range):
@@ -156,7 +156,7 @@ class SourcedRange(Range):
     date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")]
     """Year and month for which it holds."""
     source: Annotated[str, Field(min_length=1)]
-    """Where it was read."""
+    """Publication or reasoning behind the range."""
 
 
 @cache
@@ -196,4 +196,4 @@ def _read(value: object, name: str, where: str) -> float:
 def constants_at(process: Process, level: Level = "typical") -> Constants:
     """Every constant at one level of its range."""
     ranges = constant_ranges(process)
-    return Constants(**{name: item.value_at(level) for name, item in ranges.items()})
+    return Constants(**{name: stated.value_at(level) for name, stated in ranges.items()})

@@ -28,7 +28,7 @@ RETICLE_MM2 = 858.0
 
 
 class Blocks(NamedTuple):
-    """Areas in mm2 of what stands beside one another on the base.
+    """Areas in mm2 of the blocks of the base.
 
     Attributes:
         array: Matrix array.
@@ -100,8 +100,8 @@ def sram_mm2(capacity_bytes: FloatArray, constants: Constants) -> FloatArray:
 
 def base_mm2_of(blocks: Blocks) -> FloatArray:
     """Area of all blocks."""
-    known = sum_of((blocks.array + blocks.vector + blocks.sram, *blocks.tiers))
-    return known + blocks.links + blocks.host + blocks.uncore + blocks.filler
+    inside = sum_of((blocks.array + blocks.vector + blocks.sram, *blocks.tiers))
+    return inside + blocks.links + blocks.host + blocks.uncore + blocks.filler
 
 
 def edge_mm(
@@ -149,13 +149,13 @@ def blocks_of(
     sram = sram_mm2(planar_bytes, constants)
     links = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
     host = constants.host_interface_mm2
-    known = sum_of((array + vector + sram, *interfaces)) + links + host
-    uncore = constants.uncore_share * known
+    inside = sum_of((array + vector + sram, *interfaces)) + links + host
+    uncore = constants.uncore_share * inside
     beside = sum_of(interfaces) + links + host
     covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
     covered = where(layer_mm2 > 0, covered, 0.0)
     outline = outline_mm2(edge_mm(memory_edge_m, links + host, constants))
-    filler = larger(larger(covered, outline) - known - uncore, 0.0)
+    filler = larger(larger(covered, outline) - inside - uncore, 0.0)
     return Blocks(array, vector, sram, interfaces, links, host, uncore, filler)
 
 
@@ -174,7 +174,7 @@ def floorplan(
         link_bytes_per_s: To other devices, one way; 0 without.
 
     Returns:
-        NaN in the block whose area nobody knows.
+        NaN in a block whose area is not stated.
     """
     layer_mm2 = np.asarray(sram_mm2(hardware.layer_bytes, constants))
     blocks = blocks_of(

@@ -18,7 +18,7 @@ JOULES_PER_KWH = 3.6e6
 
 
 def embodied_kgco2e(stacks: Stacks, levels: MemoryLevels, constants: Constants) -> FloatArray:
-    """(n,) of making one accelerator: dies with those that failed, memories, package.
+    """(n,) CO2 equivalents of one accelerator: dies with those that failed, memories, package.
 
     Limiting assumption: interposer, board and host are left out.
     """
@@ -27,5 +27,5 @@ def embodied_kgco2e(stacks: Stacks, levels: MemoryLevels, constants: Constants) 
 
 
 def operational_kgco2e_per_joule(constants: Constants) -> float:
-    """Of a joule that the machine draws, the data center's overhead included."""
+    """CO2 equivalents of a joule that the machine draws, with the data center's overhead."""
     return constants.pue * constants.grid_kgco2e_per_kwh / JOULES_PER_KWH

@@ -1,4 +1,4 @@
-"""From areas to dies that work: their yield, and what a good stack of them costs.
+"""Dies that work: their yield, and the price of a good stack of them.
 
 A base that is larger than the reticle is cut into equal dies, its layers likewise. Limiting
 assumptions: dies are cut without regard to blocks, and cost no time; a die is tested before it is
@@ -57,7 +57,7 @@ def dies_per_wafer(area_mm2: FloatArray) -> FloatArray:
 
 
 def defects_factor(area_mm2: FloatArray, constants: Constants) -> FloatArray:
-    """What a power makes the yield of dies: one and the fatal defects of a cluster."""
+    """One and the fatal defects of a cluster, of which a power is the yield."""
     fatal = area_mm2 / 100.0 * constants.defects_per_cm2 * constants.fatal_share
     return 1.0 + fatal / constants.defect_clustering
 

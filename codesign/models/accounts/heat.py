@@ -63,7 +63,7 @@ def heat_of(
     footprint_mm2: FloatArray,
     constants: Constants,
 ) -> Heat:
-    """Where the thermal design power of ``n`` accelerators is spent.
+    """Thermal design power of ``n`` accelerators on their base dies and layers.
 
     On-chip memory spreads its power over its bytes; of an off-chip memory's, the part of its
     interface is on the die.

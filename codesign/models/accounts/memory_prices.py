@@ -25,7 +25,7 @@ class PriceQuote(Record):
     price: Annotated[Range, ranged("USD/GB")]
     """Dollars per byte, as one quantity or as low, typical and high."""
     source: str = ""
-    """Where the price was read or who quoted it."""
+    """Publication or maker of the quote."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class PriceList:
     def priced(self, library: Mapping[str, MemoryTechnology]) -> dict[str, MemoryTechnology]:
         """The technologies with the prices of this list; those not on it keep their own."""
         return {
-            name: item
+            name: memory
             if (quote := self.quote_of(name)) is None
-            else item.model_copy(
+            else memory.model_copy(
                 update={
                     "price": quote.price,
-                    "sources": {**item.sources, "price": f"{self.quarter}: {quote.source}"},
+                    "sources": {**memory.sources, "price": f"{self.quarter}: {quote.source}"},
                 }
             )
-            for name, item in library.items()
+            for name, memory in library.items()
         }
 
 
@@ -74,11 +74,11 @@ def price_list(prices: str) -> PriceList:
     quotes = document.data[quarter]
     if not isinstance(quotes, dict) or not quotes:
         raise InputError("expected prices of memories by name", document.where(quarter))
-    known = load_library() if is_file else quotes
+    memories = load_library() if is_file else quotes
     problems = ProblemList(
-        f"{document.where(quarter, name)}: {describe_unknown('memory', name, known)}"
+        f"{document.where(quarter, name)}: {describe_unknown('memory', name, memories)}"
         for name in quotes
-        if not any(name in (key, _short(key)) for key in known)
+        if not any(name in (key, _short(key)) for key in memories)
     )
     records = {}
     for name, stated in quotes.items():

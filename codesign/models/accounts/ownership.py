@@ -1,4 +1,4 @@
-"""What an hour of a device costs: a rent, or a purchase spread over its life and its power."""
+"""Price of an hour of a device: a rent, or a purchase spread over its life, and its power."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one accelerator costs to make, by part, without margin; and into how many dies it is cut.
+"""Price to make one accelerator, by part and without margin, and its number of dies.
 
 Of 1, 2, 4, ... equal dies that fit the reticle, a design has the number with which it costs least,
 so that a larger design never costs less.
@@ -120,7 +120,7 @@ def units_by_count(
 
 
 class Bill(NamedTuple):
-    """What of a price does not depend on the number of dies.
+    """Part of a price that does not depend on the number of dies.
 
     Attributes:
         beside_mm2: Area of the memories that stand on the package.
@@ -157,7 +157,7 @@ def assembled(
     kept_share: FloatArray,
     constants: Constants,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What package and failed assemblies cost, and what of the price the number of dies decides.
+    """Price of package and failed assemblies, and the part that the number of dies decides.
 
     Memories without a price count as free in the last, so that the number of dies is known.
 
@@ -183,7 +183,7 @@ def assembled(
 def _chosen(
     is_first: BoolArray, first: PricedAccelerators, second: PricedAccelerators
 ) -> PricedAccelerators:
-    """Of two units of each design the first where it is to be."""
+    """One of two units of each design: the first where a mask says so."""
     stacks = (np.where(is_first, *pair) for pair in zip(first.stacks, second.stacks, strict=True))
     return PricedAccelerators(
         Stacks(*stacks),

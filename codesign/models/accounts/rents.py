@@ -1,4 +1,4 @@
-"""What an hour of a shipped device costs to rent: a dated range, and the typical price in it."""
+"""Rent of an hour of a shipped device: a dated range, and the typical price in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rent(Range):
     date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")]
     """Year and month of the lists."""
     source: str
-    """Where the rents were read; see ``docs/sources.md``."""
+    """Lists with the rents; see ``docs/sources.md``."""
 
     @property
     def words(self) -> str:
@@ -80,7 +80,7 @@ def rent_words(device: str, stated: float | None = None) -> list[str]:
 
 
 def why_no_rent(devices: Iterable[str], stated: float | None = None) -> str | None:
-    """Which of the devices have no rent, and what states one; None if all have one."""
+    """Message that names the devices without a rent; None if all have one."""
     lacking = [name for name in devices if np.isnan(rent_usd_per_hour(name, stated))]
     if not lacking:
         return None

@@ -1,4 +1,4 @@
-"""What is published of the area and of the cost to make shipped devices."""
+"""Published area and cost to make of shipped devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeviceAccount(Record):
     unit_cost: Annotated[Range | None, ranged("USD")] = None
     """Dollars to make it, without margin and design; None: nobody has estimated it."""
     sources: dict[str, str] = Field(min_length=1)
-    """Where each number was read."""
+    """Publication of each number."""
 
     @model_validator(mode="after")
     def _is_sourced(self) -> Self:
@@ -43,7 +43,7 @@ def _accounts() -> dict[str, DeviceAccount]:
 
 
 def device_account(name: str) -> DeviceAccount | None:
-    """What is published of a device; None: nothing.
+    """Published account of a device; None: nothing is published.
 
     Args:
         name: Of the device, as :func:`codesign.models.hardware.device.load_device` knows it.

@@ -20,8 +20,8 @@ from codesign.search.pareto import greedy_subset, non_dominated
 
 _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
 _LEAST_GAIN = 1e-3
-"""Of what lies between the front's best and the reference point, in each objective: less is no
-improvement [ours]."""
+"""Least improvement, as a share of what lies between the front's best and the reference point, in
+each objective [ours]."""
 _LIKELY = 0.5
 """Probability of being feasible above which an in-flight design is taken to be [ours]."""
 _MOST_FRONT_BEYOND = 40
@@ -84,9 +84,9 @@ class ConstraintPosterior:
         mean, deviation = self._predict(features, predictions)
         return self.scale.of_model(mean), self.scale.slope * deviation
 
-    def with_fantasy(self, features: FloatArray) -> ConstraintPosterior:
+    def fantasized(self, features: FloatArray) -> ConstraintPosterior:
         """The posterior as if designs with (k, f) features had come out as expected."""
-        return replace(self, posterior=self.posterior.with_fantasy(features))
+        return replace(self, posterior=self.posterior.fantasized(features))
 
     def _predict(
         self, features: FloatArray, predictions: PriorPredictions | None
@@ -205,25 +205,25 @@ class AcquisitionFunction:
                 least[:, j] = predictions.bound(j)
         return least
 
-    def with_fantasies(
+    def fantasized(
         self, features: FloatArray, predictions: PriorPredictions | None = None
     ) -> AcquisitionFunction:
         """The function as if the designs with (k, f) features had come out as expected."""
-        return self._with_expected_front(features, predictions).conditioned(features)
+        return self._expected_front(features, predictions).conditioned(features)
 
     def conditioned(self, features: FloatArray) -> AcquisitionFunction:
         """The same front, with models that take (k, f) features to have come out as expected."""
         return replace(
             self,
-            objectives=tuple(posterior.with_fantasy(features) for posterior in self.objectives),
-            limits=tuple(limit.with_fantasy(features) for limit in self.limits),
-            failing=tuple(constraint.with_fantasy(features) for constraint in self.failing),
+            objectives=tuple(posterior.fantasized(features) for posterior in self.objectives),
+            limits=tuple(limit.fantasized(features) for limit in self.limits),
+            failing=tuple(constraint.fantasized(features) for constraint in self.failing),
         )
 
-    def _with_expected_front(
+    def _expected_front(
         self, features: FloatArray, predictions: PriorPredictions | None
     ) -> AcquisitionFunction:
-        """With the expected outcomes of (k, f) designs on the front, of those likely feasible.
+        """The function with expected outcomes of (k, f) designs on the front, if likely feasible.
 
         What they are expected to dominate is no improvement any more. As long as nothing feasible
         is known or likely, what they are expected to violate is what is to be improved.

@@ -38,8 +38,7 @@ def matern(distances: Tensor) -> Tensor:
 
 
 def matern_slope(distances: Tensor) -> Tensor:
-    """What, times a squared gap over a squared length scale, is the slope of :func:`matern` by the
-    logarithm of that scale."""
+    """Slope of :func:`matern` by the logarithm of a length scale, over the squared scaled gap."""
     slope: Tensor = (1.0 + distances).mul_((-distances).exp()).mul_(5.0 / 3.0)
     return slope
 
@@ -129,7 +128,7 @@ class AdditiveFitting:
         self._groups = [_Group(features, np.flatnonzero(groups == j)) for j in range(n_groups)]
 
     def tables(self, bent: Tensor, scales: FloatArray) -> list[tuple[Tensor, Tensor]]:
-        """Of each group, (u, c) values over its length scale, and their (u, u) distances."""
+        """(u, c) values over the length scale and their (u, u) distances, for each group."""
         scaled = [
             group.values(bent) / scale
             for group, scale in zip(self._groups, scales.tolist(), strict=True)

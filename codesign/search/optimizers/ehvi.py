@@ -1,13 +1,16 @@
 """Bayesian optimization: Gaussian processes and expected hypervolume improvement.
 
 MemExplorer section 4.4 [11, 14] gives the frame: independent processes, analytic expected
-hypervolume improvement, candidates that were not evaluated. Added to it are processes on the
-logarithm of objectives with improvement in their own units, features that include derived
-quantities and what the evaluator tells in advance and are bent as results ask for, learned
-positions of the values of categories, neighbors and mutants of the front among the candidates with
-a local search from the best, a model of what is feasible, the least violation as the goal until
-something is, predictions as bounds while no result was better, and steps that explore more when few
-results improve or the models hope for nothing.
+hypervolume improvement, candidates that were not evaluated. Added to it are
+
+- posteriors that mix two modes of the hyperparameters and learn noise, on the logarithm of an
+  objective or beyond the reference point compressed, with improvement in the objective's own units;
+- features that include derived quantities and what the evaluator tells in advance, warped;
+- neighbors and mutants of the front among the candidates, with a local search from the best;
+- constraint models, with the least violation as the goal until something is feasible;
+- prior predictions as bounds while no result was better, and steps that explore more when few
+  results improve or no improvement is expected.
+
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
 
@@ -36,10 +39,10 @@ from codesign.search.optimizers.surrogate import require_libraries, single_threa
 from codesign.search.optimizers.training_data import TrainingData
 
 _MARGIN = 0.1
-"""Of an inferred reference point beyond the worst observation, as a share of the range."""
+"""Margin of an inferred reference point beyond the worst observation, as a share of the range."""
 _LOCAL_STEPS = 16
-_DOUBTS = 3
-"""Times that models which hope for nothing are asked, each time less certain [ours]."""
+_INFLATIONS = 3
+"""Times that deviations are inflated while no improvement is expected [ours]."""
 _SCREENED_AT_ONCE = 8
 """Designs that the cheaper evaluator is asked about before models are formed anew [ours]."""
 _LEAST_TRIALS = 5
@@ -80,14 +83,14 @@ class GpEhvi(LearningOptimizer):
         logarithmic: bool = True
         """Model the logarithm of objectives that have one sign."""
         predictions: bool = True
-        """If a cheaper model predicts the objectives, learn only what it gets wrong."""
+        """Learn only the errors of a cheaper model that predicts the objectives."""
         training: Annotated[int, Field(ge=2, le=10**6)] = 200
         """Most results that the models' hyperparameters are learned from."""
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""
         explore_every: Annotated[int, Field(ge=1)] = 5
-        """Of so many steps, one takes the models to be less certain than they are, once something
-        is feasible; not if most of the latest so many results are on the front."""
+        """One step of so many explores, once something is feasible; not if most of the latest so
+        many results are on the front."""
         inflation: Annotated[float, Field(ge=1)] = 8.0
         """Factor on the deviation of acquisition in such a step."""
 
@@ -126,7 +129,7 @@ class GpEhvi(LearningOptimizer):
     def ask_screened(self, pending: IntArray) -> IntArray:
         """(k, d) as :class:`~codesign.search.optimizers.base.Screens` promises.
 
-        First the designs that have a result already. Then those worth most, a few at a time, until
+        First the designs that have a result already. Then those value most, a few at a time, until
         the best of all has been screened or the time for it is spent.
         """
         terms, history = self._space.screening, self._memory.history()
@@ -203,12 +206,12 @@ class GpEhvi(LearningOptimizer):
         return acquisition.values(features, inflation, self._predictions(rows, features), least)
 
     def _after(self, acquisition: AcquisitionFunction, rows: IntArray) -> AcquisitionFunction:
-        """As if these designs had been evaluated and had come out as expected."""
+        """The acquisition function as if these designs had come out as expected."""
         features = self._space.features(rows)
-        return acquisition.with_fantasies(features, self._predictions(rows, features))
+        return acquisition.fantasized(features, self._predictions(rows, features))
 
     def _predictions(self, rows: IntArray, features: FloatArray) -> PriorPredictions | None:
-        """What is known of designs in advance."""
+        """Prior predictions of designs."""
         if self._screened.is_known and self._screening_helps():
             return self._screened.predictions(rows, features)
         predicted = self._predicted(rows)
@@ -273,7 +276,7 @@ class GpEhvi(LearningOptimizer):
             # What violates less is found faster without; what works needs no doubt.
             is_exploring = is_due and acquisition.has_feasible and not self._is_improving(history)
             inflation = Inflation(self._options.inflation if is_exploring else 1.0)
-            row = self._hoped_for(candidates, acquisition, taken, inflation, n_climbs)
+            row = self._selected(candidates, acquisition, taken, inflation, n_climbs)
             chosen = np.concatenate([chosen, row])
             taken.add(self._space.space.keys(row))
             if len(chosen) < n:
@@ -315,7 +318,7 @@ class GpEhvi(LearningOptimizer):
             seen,
         )
 
-    def _hoped_for(
+    def _selected(
         self,
         candidates: IntArray,
         acquisition: AcquisitionFunction,
@@ -323,10 +326,10 @@ class GpEhvi(LearningOptimizer):
         inflation: Inflation,
         n_climbs: int,
     ) -> IntArray:
-        """(1, d) the best design; models that hope for nothing are doubted until they do."""
-        for _ in range(_DOUBTS):
-            row, worth = self._best(candidates, acquisition, taken, inflation, n_climbs)
-            if worth > acquisition.least_value:
+        """(1, d) the best design; deviations are inflated until an improvement is expected."""
+        for _ in range(_INFLATIONS):
+            row, value = self._best(candidates, acquisition, taken, inflation, n_climbs)
+            if value > acquisition.least_value:
                 break
             inflation = inflation.times(self._options.inflation)
         return row
@@ -339,28 +342,28 @@ class GpEhvi(LearningOptimizer):
         inflation: Inflation,
         n_climbs: int,
     ) -> tuple[IntArray, float]:
-        """(1, d) the best candidate, or what local search finds from the best few; its worth."""
-        worth = self._values(candidates, acquisition, inflation)
-        order = np.argsort(-worth, kind="stable")
-        rows, worth = candidates[order], worth[order]
-        best, best_worth = rows[:1], worth[0]
+        """(1, d) the best candidate, or what local search finds from the best few; its value."""
+        values = self._values(candidates, acquisition, inflation)
+        order = np.argsort(-values, kind="stable")
+        rows, values = candidates[order], values[order]
+        best, best_value = rows[:1], float(values[0])
         visited = KeySet()
         for i in range(min(n_climbs, len(rows))):
-            row, value = self._climb(rows[i], worth[i], acquisition, taken, inflation, visited)
-            if value > best_worth:
-                best, best_worth = row[None, :], value
-        return best, best_worth
+            row, value = self._climb(rows[i], values[i], acquisition, taken, inflation, visited)
+            if value > best_value:
+                best, best_value = row[None, :], value
+        return best, best_value
 
     def _climb(
         self,
         row: IntArray,
-        worth: float,
+        value: float,
         acquisition: AcquisitionFunction,
         taken: KeySet,
         inflation: Inflation,
         visited: KeySet,
     ) -> tuple[IntArray, float]:
-        """(d,) the end of a climb and its worth; it ends too where another climb has been."""
+        """(d,) the end of a climb and its value; it ends too where another climb has been."""
         for _ in range(_LOCAL_STEPS):
             space = self._space.space
             key = space.keys(row[None, :])
@@ -371,16 +374,16 @@ class GpEhvi(LearningOptimizer):
             near = self._space.distinct(self._space.unseen(near, self._seen), taken)
             if not len(near):
                 break
-            values = self._values(near, acquisition, inflation, worth)
+            values = self._values(near, acquisition, inflation, value)
             best = int(np.argmax(values))
-            if not values[best] > worth:
+            if not values[best] > value:
                 break
-            row, worth = near[best], float(values[best])
-        return row, worth
+            row, value = near[best], float(values[best])
+        return row, value
 
 
 def _share(history: Observations) -> float:
-    """Of the usual number of predictions, which cost as much more as there are more results."""
+    """Share of the usual number of predictions: each costs more with more results."""
     return min(1.0, _CHEAP / max(len(history.rows), 1))
 
 

@@ -1,4 +1,4 @@
-"""What an optimizer was told, kept in order and in few arrays."""
+"""Observation data of an optimizer, in order and in few arrays."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Expected hypervolume improvement in closed form, for normal and log-normal beliefs.
+"""Expected hypervolume improvement in closed form, for normal and log-normal posteriors.
 
-The objectives of a candidate are believed to be independent. The part of the objective space
+The objectives of a candidate are taken to be independent. The part of the objective space
 that no observation dominates is cut into boxes; the improvement inside the box from ``l`` to
 ``u`` is the product over the objectives of ``(u - max(l, y))+ = (u - y)+ - (l - y)+``, so the
 expectation needs one number only, ``E[(bound - y)+]``, for each objective and bound. For
-normal beliefs this is Yang et al., "Efficient computation of expected hypervolume improvement
+normal posteriors this is Yang et al., "Efficient computation of expected hypervolume improvement
 using box decomposition algorithms", 2019. An objective that is modeled by its logarithm has a
-log-normal belief, for which the number is the price of an option (Black and Scholes, 1973):
+log-normal posterior, for which the number is the price of an option (Black and Scholes, 1973):
 improvement then counts in the objective's own units, and not in those of its logarithm.
 
 As long as nothing is feasible, what counts is by how much a candidate is expected to exceed the
@@ -27,7 +27,7 @@ from scipy.special import ndtr
 from codesign.base.columns import FloatArray
 
 _MOST_NUMBERS = 1 << 22
-"""Of a table of candidates by boxes; larger ones are worked off in pieces."""
+"""Largest table of candidates by boxes; larger ones are worked off in pieces."""
 _LARGEST_EXPONENT = 600.0
 _LEAST_DEVIATION = 1e-9
 _TINY = float(np.finfo(float).tiny)
@@ -35,7 +35,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class Scale:
-    """How an objective is modeled: ``y = intercept + slope z``, or ``±exp`` of that.
+    """Scale of a modeled objective: ``y = intercept + slope z``, or ``±exp`` of that.
 
     Attributes:
         sign: 0 if modeled as it is; 1 or -1 if modeled by its logarithm, ``y = exp(z)`` or
@@ -87,7 +87,7 @@ class Scale:
         return np.asarray((compressed - self.intercept) / self.slope)
 
     def log_density(self, values: FloatArray) -> float:
-        """What the logarithm of a density gains where observations replace what the model sees."""
+        """Logarithm of what a density gains if observations replace values on this scale."""
         stretch = np.log(np.abs(values)).sum() if self.sign else 0.0
         raw = self.sign * np.log(self.sign * values) if self.sign else values
         beyond = np.maximum(raw - self.knee, 0.0)
@@ -111,10 +111,10 @@ class Scale:
         bounds: FloatArray,
         least: FloatArray | None = None,
     ) -> FloatArray:
-        """(n, b) ``E[(bound - y)+]`` for beliefs about ``z`` against (b,) bounds on ``y``.
+        """(n, b) ``E[(bound - y)+]`` for posteriors about ``z`` against (b,) bounds on ``y``.
 
         Bounds may be infinite downwards, where nothing lies; so may (n,) least values of ``y``,
-        below which a belief counts as that value.
+        below which a posterior counts as that value.
         """
         center = (self.intercept + self.slope * mean)[:, None]
         spread = np.maximum(self.slope * deviation, _LEAST_DEVIATION)[:, None]
@@ -138,7 +138,7 @@ class Scale:
     ) -> FloatArray:
         """(n, b) what was expected without (n,) least values, with them.
 
-        Wide beliefs leave no digits in the difference, but it is between the gap times the
+        Wide posteriors leave no digits in the difference, but it is between the gap times the
         probabilities of being below either of its ends.
         """
         low = least[:, None]
@@ -203,12 +203,12 @@ def expected_hypervolume_improvement(
 ) -> FloatArray:
     """(n,) expected hypervolume improvement of candidates, everything minimized.
 
-    An objective that is bounded is believed to be the larger of its belief and its bound: then
+    An objective that is bounded is believed to be the larger of its posterior and its bound: then
     ``E[(u - max(y, bound))+]`` is ``E[(u - y)+] - E[(bound - y)+]``, and 0 up to the bound.
 
     Args:
-        mean: (n, m) of the beliefs, on the models' scales.
-        deviation: (n, m) of the beliefs.
+        mean: (n, m) of the posteriors, on the models' scales.
+        deviation: (n, m) of the posteriors.
         scales: The m scales.
         lower: (b, m) lower corners of the boxes that partition what is not dominated and lies
             below the reference point; may be infinite.
@@ -239,13 +239,13 @@ def expected_violation_decrease(
 ) -> FloatArray:
     """(n,) how much less candidates are expected to violate in total than the best so far.
 
-    The total is the sum over the limits of what is above 0. Its belief is taken to be normal, with
-    the mean and the variance of that sum for limits that are independent; this is exact for one
-    limit that is surely violated.
+    The total is the sum over the limits of what is above 0. Its distribution is taken to be normal,
+    with the mean and the variance of that sum for limits that are independent; this is exact for
+    one limit that is surely violated.
 
     Args:
-        mean: (n, c) of the beliefs about violations.
-        deviation: (n, c) of the beliefs, above 0.
+        mean: (n, c) of the posteriors about violations.
+        deviation: (n, c) of the posteriors, above 0.
         least: Total of the design that violates least.
     """
     gap = mean / deviation

@@ -1,4 +1,4 @@
-"""How results become posteriors: what each model is to learn, on which scale, from how much.
+"""Posteriors from results: the target of each model, its scale and its training data.
 
 Objectives that have one sign may be modeled by their logarithm, and so may limits, whatever makes
 the results likelier. Limits that no observation has violated are taken to hold; so is, once
@@ -39,7 +39,7 @@ _MOST_CONDITIONED = 2000
 """Results that a process is conditioned on; of more, the front, the latest and a random choice
 [ours: beyond, one factorization takes seconds]."""
 _LEAST_SHARE = 1e-5
-"""Of the hypervolume: an improvement too small to be worth an evaluation [ours]."""
+"""Share of the hypervolume below which an improvement is not worth an evaluation [ours]."""
 _CLEARLY = 10.0
 """Logarithm of how much likelier results must be on the logarithmic scale for an objective to be
 modeled on it [ours]: improvement counts in an objective's own units. Without, three seeds of RE37
@@ -53,7 +53,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Target:
-    """What a process is to learn.
+    """Values that a model learns.
 
     Attributes:
         scale: Of an objective, or of violations on their own scale.
@@ -133,7 +133,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Modeling:
-    """How posteriors are formed.
+    """Rules by which posteriors are formed.
 
     Attributes:
         logarithmic: Model the logarithm of an objective with one sign if that is clearly likelier.
@@ -262,7 +262,7 @@ class Modeling:
     def _posterior(
         self, name: Name, known: TrainingData, data: TrainingData
     ) -> tuple[Target, Posterior]:
-        """What a model is to learn, and its posterior after what is known."""
+        """Target of a model, and its posterior after the known results."""
         position = _position(name, data.history)
         n = milestone(len(data.features), position)
         n_searched = searched_at(n, position)
@@ -311,7 +311,7 @@ class Modeling:
         return Learned(modes, choice, len(some.features))
 
     def _training(self, name: Name, data: TrainingData) -> tuple[TrainingData, Fitting]:
-        """What hyperparameters are learned from."""
+        """Training data of hyperparameters, and their fitting."""
         rng = np.random.default_rng(len(data.features))
         draw = data.thinned if name[0] == "failing" else data.with_results
         some = draw(self.training, rng)

@@ -225,7 +225,7 @@ class GaussianProcess:
             variance[part] = hyperparameters.total_variance - explained.square_().sum(dim=0)
         return mean.numpy(), variance.clamp_min_(NOISE).sqrt_().numpy()
 
-    def with_fantasy(self, features: FloatArray) -> GaussianProcess:
+    def fantasized(self, features: FloatArray) -> GaussianProcess:
         """As if (k, f) features had been observed and were as expected.
 
         What is as expected moves no mean, so the new weights are 0 and the factor gets new rows.
@@ -281,10 +281,10 @@ class Posterior:
         variance = self.weights @ (self.widening * variances + (means - mean) ** 2)
         return mean, np.sqrt(variance + NOISE)
 
-    def with_fantasy(self, features: FloatArray) -> Posterior:
+    def fantasized(self, features: FloatArray) -> Posterior:
         """The posterior as if (k, f) features had been observed and were as expected."""
         return replace(
-            self, processes=tuple(process.with_fantasy(features) for process in self.processes)
+            self, processes=tuple(process.fantasized(features) for process in self.processes)
         )
 
 

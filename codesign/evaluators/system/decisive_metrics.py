@@ -1,4 +1,4 @@
-"""Which metrics of a pool's machines decide on metrics of the system."""
+"""Metrics of a pool's machines that decide on metrics of the system."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LIFE = "lifetime_years"
 
 
 def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
-    """Of the only pool of a system, whose metrics are those of its machines.
+    """Decisive metrics of the only pool of a system, which has the metrics of its machines.
 
     Args:
         wanted: Metrics of the system.
@@ -47,7 +47,7 @@ def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
 def metrics_of_pool(
     wanted: Collection[str], task: PoolTask, is_sender: bool, is_first_token_late: bool
 ) -> list[str]:
-    """Of one of several pools.
+    """Decisive metrics of one of several pools.
 
     Args:
         wanted: Metrics of the system.

@@ -109,7 +109,7 @@ class DesignPool(Evaluator):
 
     @property
     def prices(self) -> PoolPrices:
-        """Of what is no machine: ports of links, electricity; unknown if the evaluator has none."""
+        """Prices of ports and electricity; unknown if the evaluator has none."""
         return self.evaluator.prices or _NO_PRICES
 
     @property
@@ -118,7 +118,7 @@ class DesignPool(Evaluator):
         return self.evaluator.profile or self.evaluator_name
 
     def convention_modules(self) -> Sequence[str]:
-        """Of the evaluator, which is found by its name, and of the conventions that it uses."""
+        """Modules of the evaluator and of the conventions that it uses."""
         evaluator = self.evaluator
         return [type(evaluator).__module__, *evaluator.convention_modules()]
 
@@ -202,7 +202,7 @@ class DesignPool(Evaluator):
     def superseded(
         self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
-        """As of the evaluator: such formats are of equal widths, and take equal bytes along."""
+        """Values that the evaluator supersedes: formats of equal widths take equal bytes along."""
         return self.evaluator.superseded(values, objectives)
 
     def best_case(

@@ -38,7 +38,7 @@ _OF_SILICON = ("area_mm2", "unit_cost_usd")
 _PRICE, _STANDING, _WEAR = "usd_per_million_tokens", "standing_usd_per_hour", "wear_usd_per_token"
 _OF_MAKING = ("standing_kgco2e_per_hour", "wear_kgco2e_per_token")
 _CARBON = ("embodied_kgco2e", "kgco2e_per_million_tokens", *_OF_MAKING)
-"""Of which no device has an account."""
+"""Metrics of which no device has an account."""
 _OF_DEVICE = tuple(
     POOL_METRICS[name]
     for name in ("idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR, *_OF_MAKING)
@@ -96,7 +96,7 @@ class DevicePool(Evaluator):
 
     @property
     def prices(self) -> PoolPrices:
-        """Of what is no device; their rent includes electricity, and carbon has no account."""
+        """Prices of all but devices, whose rent includes electricity; carbon has no account."""
         return PoolPrices(float(written_off_per_hour(1.0, LIFETIME_YEARS)), 0.0, np.nan)
 
     @property
@@ -104,7 +104,7 @@ class DevicePool(Evaluator):
         return self.platform.profile
 
     def convention_modules(self) -> Sequence[str]:
-        """Of the profile's rules."""
+        """Modules of the profile's rules."""
         return self.platform.convention_modules()
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -220,7 +220,7 @@ class DevicePool(Evaluator):
         )
 
     def provenance(self) -> Mapping[str, Any]:
-        """As of the evaluator ``platform``, and rents."""
+        """Provenance of the evaluator ``platform``, and rents."""
         rents = {name: item.typical for name, item in list_rents().items()}
         stated = self.platform.options.device_usd_per_hour
         return {**self.platform.provenance(), "rents": rents if stated is None else stated}

@@ -39,7 +39,7 @@ class PoolFlow:
 
     @property
     def step_s(self) -> FloatArray:
-        """What a request waits for: the prefill, or one decode step."""
+        """Wait of a request in the pool: the prefill, or one decode step."""
         is_prefill = self.stage.phase == "prefill"
         return self.metrics["time_to_first_token_s" if is_prefill else "time_per_output_token_s"]
 
@@ -72,7 +72,7 @@ class PoolFlow:
         return self._written_off("kgco2e", hours) + joules * self.prices.kgco2e_per_joule
 
     def _machine_hours(self, system_requests_per_s: FloatArray) -> FloatArray:
-        """Of all machines between two requests."""
+        """Hours of all machines between two requests."""
         return self.machines / (3600.0 * system_requests_per_s)
 
     def _written_off(self, unit: str, hours: FloatArray) -> FloatArray:
@@ -94,7 +94,7 @@ class PoolFlow:
 
 @dataclass(frozen=True)
 class PoolLinkRates:
-    """What a link can do; every array is (n,).
+    """Rates of a link; every array is (n,).
 
     Attributes:
         bandwidth_bytes_per_s: What one machine sends by all of its ports, one way.
@@ -174,7 +174,7 @@ class StageFlow:
 
     @property
     def request(self) -> StageRequest:
-        """What is asked of the stage."""
+        """Request that the stage serves."""
         return self.pools[0].stage
 
     @property
@@ -184,7 +184,7 @@ class StageFlow:
 
     @property
     def step_s(self) -> FloatArray:
-        """What a request waits for: the prefill, or one decode step."""
+        """Wait of a request in the stage: the prefill, or one decode step."""
         if self.exchange is None:
             return self.first.step_s
         return self.pools[0].step_s + self.pools[1].step_s + self.exchange.step_s

@@ -30,7 +30,7 @@ def link_value(
 
 
 def link_rates(link: LinkDescription, shared: Mapping[str, FloatArray]) -> PoolLinkRates:
-    """What a link can do; ports send side by side."""
+    """Rates of a link; ports send side by side."""
     bandwidth, latency, energy = (link_value(link, name, shared) for name in LINK_PARAMETERS)
     return PoolLinkRates(bandwidth * link_value(link, "ports", shared), latency, energy)
 

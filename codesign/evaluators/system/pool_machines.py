@@ -66,7 +66,7 @@ def _evaluator_name(pool: PoolDescription, options: MachineOptions) -> str:
 
 
 def _place(pool: PoolDescription, options: MachineOptions) -> str | None:
-    """Where the evaluator of a pool is chosen; None where it is not."""
+    """Key that chooses the evaluator of a pool; None where none does."""
     if options.machine is None:
         return None
     is_shared = isinstance(options, SystemOptions)

@@ -1,4 +1,4 @@
-"""What of the pools' machines has a range: technologies and constants, each drawn once for all.
+"""Ranges of the pools' machines: technologies and constants, each drawn once for all.
 
 A constant is the same for all pools where they have the same range of it. Pools of other processes
 have constants of their own, called by the pool's name in front.
@@ -34,7 +34,7 @@ def with_library(
 
 
 def constant_ranges(pools: Mapping[str, DesignPool], metrics: Sequence[str]) -> dict[str, Range]:
-    """Of the constants of what designs cost, by name.
+    """Ranges of the constants of what designs cost, by name.
 
     Args:
         pools: By name.

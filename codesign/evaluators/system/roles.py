@@ -1,4 +1,4 @@
-"""What the machines of a pool do, and what is asked of them."""
+"""Roles of pools, and the requests that each serves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StageRequest:
 
 @dataclass(frozen=True)
 class PoolTask:
-    """What the machines of a pool do.
+    """Task of the machines of a pool.
 
     Attributes:
         stage: The part of every request's way.
@@ -64,11 +64,11 @@ _WAYS: Mapping[str, Sequence[Mapping[str, tuple[StageName, LayerPart]]]] = {
         {"decode_attention": ("decode", "attention"), "decode_ffn": ("decode", "ffn")},
     ),
 }
-"""By phase, the sets of roles that can serve it, with the stage and part of the layers of each."""
+"""Sets of roles that can serve each phase, with the stage and part of the layers of each."""
 
 
 def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> dict[str, PoolTask]:
-    """What each pool does, by its name, in the order in which a request passes them.
+    """Task of each pool by its name, in the order in which a request passes them.
 
     Args:
         workload: What is asked of the system.

@@ -139,7 +139,7 @@ class SystemEvaluator(Evaluator):
         self.optional_parameters = frozenset(optional)
 
     def unreported(self, pool: str, metrics: Iterable[str]) -> list[str]:
-        """Those of some metrics of systems on which more decides than a pool's machines report."""
+        """Metrics of systems on which more decides than a pool's machines report."""
         reported = {item.name for item in self.machines[pool].metrics}
         return [
             name for name in metrics if not reported.issuperset(self._metrics_of_pool(pool, {name}))
@@ -203,7 +203,7 @@ class SystemEvaluator(Evaluator):
         return {name: item for name, item in self.machines.items() if isinstance(item, DesignPool)}
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
-        """Those that can be replaced, as in pools of ``npu``; devices of datasheets have none."""
+        """Technologies that can be replaced; devices of datasheets have none."""
         return ranges.technologies(self._designs)
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> SystemEvaluator:
@@ -211,7 +211,7 @@ class SystemEvaluator(Evaluator):
         return self._with(ranges.with_library(self._designs, library))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
-        """Of the constants of what machines cost; see :mod:`.ranges`."""
+        """Ranges of the constants of what machines cost; see :mod:`.ranges`."""
         return ranges.constant_ranges(self._designs, metrics)
 
     def with_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
@@ -377,7 +377,7 @@ class SystemEvaluator(Evaluator):
         return self.machines
 
     def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """By pool, the metrics of one machine that decide on these metrics of systems."""
+        """Metrics of one machine that decide on these metrics of systems, by pool."""
         return {name: self._metrics_of_pool(name, set(metrics)) for name in self._tasks}
 
     def _metrics_of_pool(self, pool: str, wanted: set[str]) -> list[str]:
@@ -388,7 +388,7 @@ class SystemEvaluator(Evaluator):
         return metrics_of_pool(wanted, task, is_sender, self.options.first_token == "decode")
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
-        """By pool, what every system within limits keeps: its least machine count is one."""
+        """Limits that every machine of a system within limits keeps, by pool."""
         bounds: dict[str, dict[str, float]] = {}
         for name, task in self._tasks.items():
             of_pool = {

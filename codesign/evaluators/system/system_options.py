@@ -43,7 +43,7 @@ def _machine_choice(value: object) -> object:
 
 
 class MachineOptions(Record):
-    """How the machines of a pool are read."""
+    """Evaluator of the machines of a pool and its options."""
 
     machine: Annotated[MachineChoice | None, checked(_machine_choice), unstored_at(None)] = None
     """The evaluator of a pool's machines, a name or a mapping with ``name`` and its options:

@@ -42,7 +42,7 @@ _RATE, _TDP = "throughput_tokens_per_s", "tdp_watts"
 
 @dataclass(frozen=True)
 class RoleShare:
-    """What ``n`` machines do in one role; every array is (n,).
+    """Work of ``n`` machines in one role; every array is (n,).
 
     Attributes:
         machines: How many have the role; in turns, the part of all machines' time.
@@ -139,7 +139,7 @@ class UniformSystem(Evaluator):
         return Evaluation({name: values[name] for name in names}, limits)
 
     def shares(self, designs: Columns) -> dict[str, RoleShare]:
-        """What the machines of ``n`` systems do, by the name of the pool that has the role."""
+        """Work of the machines of ``n`` systems, by the name of the pool that has the role."""
         few, number = _distinct_machines(designs)
         chosen = {name: self._best_software(name, few, number) for name in self.pools}
         values = {name: metrics for name, (metrics, _) in chosen.items()}
@@ -230,7 +230,7 @@ class UniformSystem(Evaluator):
     # --- bounds ------------------------------------------------------------------------------
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """As of the machine."""
+        """Classes of values as the machine has them."""
         return next(iter(self.pools.values())).interchangeable(parameter, values)
 
     def best_case(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _WIDTH, _HEIGHT = 1200, 760
-_PICTURES = {"page-answer": "header", "page-front": "#front", "page-designs": "#chosen .pair"}
-"""File and what is at the top of it."""
+_PICTURES = {"page-answer": "header", "page-front": "#limits", "page-designs": "#slots"}
+"""Part of the page at the top of each file."""
 
 
 def main(page: Path, folder: Path) -> None:
@@ -34,10 +34,9 @@ def main(page: Path, folder: Path) -> None:
             reduced_motion="reduce",
         )
         view.goto(page.resolve().as_uri())
-        view.wait_for_selector("#main:not([hidden])")
+        view.wait_for_selector("html[data-ready]")
         for name, part in _PICTURES.items():
             view.evaluate("part => document.querySelector(part).scrollIntoView()", part)
-            view.wait_for_timeout(1500)  # charts are drawn when they come into view
             path = folder / f"{name}.png"
             view.screenshot(path=path)
             print(f"wrote {path}")

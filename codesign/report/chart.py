@@ -6,8 +6,8 @@ names of ``palette.py``, so that a page can follow its reader's light or dark lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -177,7 +177,6 @@ class Chart:
     title: str = ""
     columns: int = 1
     has_legend: bool = True
-    data: Mapping[str, str] = field(default_factory=dict)
 
 
 def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> tuple[float, float]:

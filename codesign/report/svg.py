@@ -121,12 +121,11 @@ def draw(chart: Chart, width: float) -> str:
     """The chart as one ``svg`` element, that many pixels wide."""
     legend, frames, bottom = _laid_out(chart, width)
     pieces = [legend, *(piece for frame in frames for piece in _panel(frame))]
-    data = "".join(f' data-{key}="{escape(value)}"' for key, value in chart.data.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" '
         f'viewBox="0 0 {_n(width)} {_n(bottom)}" '
         f'role="img" aria-label="{escape(chart.alt)}" font-family="{FONT}" '
-        f'font-size="{_n(_USUAL)}"{data}>{"".join(pieces)}</svg>'
+        f'font-size="{_n(_USUAL)}">{"".join(pieces)}</svg>'
     )
 
 

@@ -49,7 +49,6 @@ class Carried:
         of_front: Distinct designs on the front, carried or not.
         of_feasible: Distinct feasible designs, carried or not.
         of_broken: Distinct designs with a result that break a limit, carried or not.
-        n_runs: (n,) Number of runs that evaluated each design.
     """
 
     positions: IntArray
@@ -58,7 +57,6 @@ class Carried:
     of_front: int
     of_feasible: int
     of_broken: int
-    n_runs: IntArray
 
     @property
     def n_broken(self) -> int:
@@ -74,7 +72,7 @@ def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
     """
     front = results.front()
     keys = results.problem.space.keys(results.rows)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    _, first = np.unique(keys, return_index=True)
     # The first observation of a design on the front is the one that front() names.
     others = np.setdiff1d(first, front)
     feasible = others[results.feasible[others]]
@@ -85,7 +83,6 @@ def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
     kept_broken = _thinned(results, broken, for_broken)
     kept_feasible = _thinned(results, feasible, room - len(kept_broken))
     positions = np.concatenate([kept_front, kept_feasible, kept_broken])
-    n_runs = _n_runs(results, inverse, len(first))
     return Carried(
         positions=positions,
         n_front=len(kept_front),
@@ -93,7 +90,6 @@ def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
         of_front=len(front),
         of_feasible=len(front) + len(feasible),
         of_broken=len(broken),
-        n_runs=n_runs[inverse[positions]],
     )
 
 
@@ -109,12 +105,6 @@ def _thinned(results: Results, positions: IntArray, most: int) -> IntArray:
         return positions
     by_first = positions[np.argsort(results.objectives[positions, 0], kind="stable")]
     return np.sort(evenly(by_first, most))
-
-
-def _n_runs(results: Results, inverse: IntArray, n_distinct: int) -> IntArray:
-    """(distinct,) in how many runs each distinct design was evaluated."""
-    pairs = np.unique(np.column_stack([inverse, results.run_index]), axis=0)
-    return np.bincount(pairs[:, 0], minlength=n_distinct)
 
 
 def design_document(

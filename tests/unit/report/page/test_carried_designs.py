@@ -25,14 +25,6 @@ def test_the_front_comes_first_then_the_feasible_then_what_breaks_a_limit(result
     assert 0 < carried.n_broken == carried.of_broken
 
 
-def test_found_by_counts_the_runs_that_evaluated_the_design(results):
-    carried = carry(results)
-    for position, count in zip(carried.positions.tolist(), carried.n_runs.tolist(), strict=True):
-        same = (results.rows == results.rows[position]).all(axis=1)
-        assert count == len(set(results.run_index[same].tolist()))
-    assert carried.n_runs.max() > 1
-
-
 def test_a_thinned_page_keeps_the_whole_front_and_evenly_spaced_others(results):
     whole = carry(results)
     most = whole.n_front + 25

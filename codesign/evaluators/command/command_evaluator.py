@@ -72,15 +72,15 @@ class CommandEvaluator(Evaluator):
         self._workload, self._options = workload, options
         self._values = fixed_values(workload.model_dump(mode="json"), options.version)
         self._templates = {
-            name: _read(item.template)
-            for name, item in options.write.items()
-            if isinstance(item, TemplateFile)
+            name: _read(definition.template)
+            for name, definition in options.write.items()
+            if isinstance(definition, TemplateFile)
         }
         self._digests = {Path(file).name: _digest(file) for file in options.files}
         self.optional_parameters = frozenset(parameters or ())
         self.metrics = tuple(
-            Metric(name, item.sense, item.unit, item.meaning)
-            for name, item in options.metrics.items()
+            Metric(name, definition.sense, definition.unit, definition.meaning)
+            for name, definition in options.metrics.items()
         )
         self._predictor: Evaluator | None = None
         if options.predicted_by is not None and parameters is not None:
@@ -97,16 +97,16 @@ class CommandEvaluator(Evaluator):
         Raises:
             InputError: A placeholder has no value, or the cheaper model does not fit.
         """
-        known = {*names, *self._values}
+        placeholders = {*names, *self._values}
         problems = [
             Mistake(problem, ("run",))
             for argument in self._options.run
-            for problem in unknown_placeholders(argument, known)
+            for problem in unknown_placeholders(argument, placeholders)
         ]
         problems += [
             Mistake(problem, ("write", name))
             for name, text in self._templates.items()
-            for problem in unknown_placeholders(text, known)
+            for problem in unknown_placeholders(text, placeholders)
         ]
         if problems:
             raise InputError(problems)
@@ -125,11 +125,11 @@ class CommandEvaluator(Evaluator):
             UnknownNameError: A metric that is not declared.
             JobError: The program cannot be started.
         """
-        known = [metric.name for metric in self.metrics]
-        names = chosen_metrics(metrics, known)
+        declared = [metric.name for metric in self.metrics]
+        names = chosen_metrics(metrics, declared)
         columns = {name: column.to_list() for name, column in designs.items()}
         n = len(next(iter(columns.values()), []))
-        numbers = {name: np.full(n, np.nan) for name in (*known, *self._options.limits)}
+        numbers = {name: np.full(n, np.nan) for name in (*declared, *self._options.limits)}
         failures: dict[int, Failure] = {}
         for i in range(n):
             answer = self._design({name: values[i] for name, values in columns.items()})
@@ -181,8 +181,8 @@ class CommandEvaluator(Evaluator):
             program_run = run_program(command, folder, self._options.environment)
             _log(design, program_run)
             answer = self._answer(folder, program_run)
-            kept = {"none": False, "failed": isinstance(answer, Failure), "all": True}
-            is_kept = kept[self._options.keep]
+            keeps = {"none": False, "failed": isinstance(answer, Failure), "all": True}
+            is_kept = keeps[self._options.keep]
             return answer
         finally:
             if not is_kept:
@@ -214,7 +214,10 @@ class CommandEvaluator(Evaluator):
         if program_run.code:
             return Failure("failed", program_run.end)
         outputs, numbers = Outputs(folder, program_run), {}
-        sources = {name: (item.source, item.unit) for name, item in self._options.metrics.items()}
+        sources = {
+            name: (definition.source, definition.unit)
+            for name, definition in self._options.metrics.items()
+        }
         sources |= {name: (source, "") for name, source in self._options.limits.items()}
         for name, (source, unit) in sources.items():
             try:
@@ -227,8 +230,8 @@ class CommandEvaluator(Evaluator):
 def _predictor(
     model: CheaperModel, workload: CommandWorkload, parameters: Sequence[str]
 ) -> Evaluator:
-    def record(kind: type[Record], data: Mapping[str, Any]) -> Record:
-        return to_record(Document("predicted_by", dict(data), {}), kind)
+    def record(record_class: type[Record], data: Mapping[str, Any]) -> Record:
+        return to_record(Document("predicted_by", dict(data), {}), record_class)
 
     factory = plugins.load("evaluators", model.name, "predicted_by")
     stated = workload.model_dump(mode="json") if model.workload is None else model.workload
@@ -254,8 +257,8 @@ def _predictor(
 
 def _columns_of(evaluator: Evaluator, designs: Columns) -> Columns:
     """The parameters that an evaluator uses."""
-    known = evaluator.required_parameters | evaluator.optional_parameters
-    return {name: column for name, column in designs.items() if name in known}
+    used = evaluator.required_parameters | evaluator.optional_parameters
+    return {name: column for name, column in designs.items() if name in used}
 
 
 def _fresh_folder() -> Path:

@@ -90,7 +90,7 @@ class NumberSource(Record):
     @model_validator(mode="after")
     def _fits(self) -> NumberSource:
         stated = [self.json_file, self.csv_file, self.regex]
-        if sum(item is not None for item in stated) != 1:
+        if sum(source is not None for source in stated) != 1:
             raise ValueError("expected one of 'json', 'csv' and 'regex'")
         if (self.key is None) != (self.json_file is None):
             raise ValueError("'json: FILE' and 'key: PATH' need each other")

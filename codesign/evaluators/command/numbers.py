@@ -74,8 +74,8 @@ class Outputs:
             except (ValueError, RecursionError) as error:
                 raise UnreadableOutputError(f"{name} is not JSON: {error}") from None
         value = self._documents[name]
-        for part in key.split("."):
-            value = _child(value, part, name, key)
+        for step in key.split("."):
+            value = _child(value, step, name, key)
         return value
 
     def _in_csv(self, name: str, column: str, row: int) -> Any:
@@ -127,12 +127,12 @@ def _limited_time(problem: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _child(value: Any, part: str, name: str, key: str) -> Any:
-    if isinstance(value, dict) and part in value:
-        return value[part]
-    is_position = re.fullmatch("[0-9]{1,9}", part) is not None
-    if isinstance(value, list) and is_position and int(part) < len(value):
-        return value[int(part)]
+def _child(value: Any, step: str, name: str, key: str) -> Any:
+    if isinstance(value, dict) and step in value:
+        return value[step]
+    is_position = re.fullmatch("[0-9]{1,9}", step) is not None
+    if isinstance(value, list) and is_position and int(step) < len(value):
+        return value[int(step)]
     raise UnreadableOutputError(f"{name} has no {key!r}")
 
 

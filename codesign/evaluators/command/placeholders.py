@@ -12,9 +12,9 @@ from codesign.base.errors import describe_unknown
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 
 
-def unknown_placeholders(text: str, known: Iterable[str]) -> list[str]:
+def unknown_placeholders(text: str, stated_names: Iterable[str]) -> list[str]:
     """One line for each name that nothing stands behind."""
-    names = set(known)
+    names = set(stated_names)
     return [
         describe_unknown("placeholder", name, names)
         for name in dict.fromkeys(_PLACEHOLDER.findall(text))

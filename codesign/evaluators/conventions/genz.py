@@ -94,13 +94,13 @@ class GenzRules(ServingRules):
             shares={"router": RankShare(work=router, input=router, output=whole_output)},
         )
 
-    def expert_loads(self, sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
+    def expert_loads(self, sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
         """A rank's experts are one wide matrix.
 
         In a prefill every expert of the rank takes a whole number of tokens; in a decode step
         ``k`` experts are read, whatever the batch, and every token meets all of them.
         """
-        stream, i = parts[0].stream, parts[0].position
+        stream, i = slices[0].stream, slices[0].position
         table, moe, ep = stream.table, sharding.model.moe_dims, sharding.platform.ep
         share = sharding.share(table.rules[i])
         tokens = float(table.m_per_request[i])
@@ -109,7 +109,7 @@ class GenzRules(ServingRules):
             tokens = float(tokens * moe.num_experts_per_tok // moe.n_routed_experts)
         else:
             experts = np.maximum(np.ceil(moe.num_experts_per_tok / ep), 1.0)
-        rows = tokens * parts[0].requests
+        rows = tokens * slices[0].requests
         k, n = table.k[i] * share.input, table.n[i] * share.output
         is_down = table.rules[i].axis == "rows"
         return Loads(
@@ -148,9 +148,9 @@ class GenzRules(ServingRules):
         """Bytes that one pass reads, of all stages of the pipeline, and of all experts."""
         platform = sharding.platform
         weights = kv = np.zeros_like(platform.tp)
-        for item in list_pass():
-            weights = weights + _held_bytes(sharding, item) * item.count
-            kv = kv + item.kv_bytes * item.count
+        for operator in list_pass():
+            weights = weights + _held_bytes(sharding, operator) * operator.count
+            kv = kv + operator.kv_bytes * operator.count
         return DeviceFootprint(weights, kv, platform.fast_capacity, stages=platform.pp)
 
     @property
@@ -193,10 +193,12 @@ class GenzRooflines(Rooflines):
         return 0.0
 
 
-def _held_bytes(sharding: Sharding, item: DeviceWork) -> FloatArray:
+def _held_bytes(sharding: Sharding, operator: DeviceWork) -> FloatArray:
     """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
-    if not item.expert_elements:
-        return item.weight_bytes
+    if not operator.expert_elements:
+        return operator.weight_bytes
     platform = sharding.platform
-    part_bytes = item.expert_elements * platform.weight_bytes * sharding.share(item.rule).work
+    part_bytes = (
+        operator.expert_elements * platform.weight_bytes * sharding.share(operator.rule).work
+    )
     return part_bytes * np.ceil(sharding.model.moe_dims.n_routed_experts / platform.ep)

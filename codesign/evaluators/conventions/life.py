@@ -110,9 +110,9 @@ class LifeCount(PlainCount):
             life_rule(operator, model, self.variant) for operator in self.table.rules
         ]
         dims = model.latent_dims if model.is_latent else None
-        heads, own = model.num_attention_heads, model.head_dim
-        kv_width = 2.0 * model.num_key_value_heads * own
-        value_width = float(own)
+        heads, width = model.num_attention_heads, model.head_dim
+        kv_width = 2.0 * model.num_key_value_heads * width
+        value_width = float(width)
         if dims is not None:
             kv_width = float(heads) * (
                 dims.qk_nope_head_dim + dims.qk_rope_head_dim + dims.v_head_dim
@@ -172,9 +172,9 @@ class LifeCount(PlainCount):
         # weights for norms.
         model, gather = self.model, self.roles == "embedding"
         is_norm = np.isin(self.roles, NORMS)
-        own = np.where(gather | is_norm, 0.0, super().weights())
+        weights = np.where(gather | is_norm, 0.0, super().weights())
         table_bytes = model.vocab_size * model.hidden_size * self.activation_bytes
-        return np.where(gather, table_bytes, own)
+        return np.where(gather, table_bytes, weights)
 
     def constants(self) -> FloatArray:
         rotation = 0.0 if self.model.is_latent else 2.0 * ROPE_TABLE_ROWS * self.model.head_dim
@@ -203,8 +203,8 @@ class LifeCount(PlainCount):
     def dispatches(self) -> FloatArray:
         is_latent, fused = self.model.is_latent, self.variant.fused
         scaling = np.where(self.is_qk & (not fused) & (not is_latent), 1.0, 0.0)
-        kept_is_pv = self.is_softmax() | self.is_pv
-        inside = np.where(kept_is_pv & fused, 0.0, self._factor("kernels"))
+        on_chip = self.is_softmax() | self.is_pv
+        inside = np.where(on_chip & fused, 0.0, self._factor("kernels"))
         return inside + scaling
 
 

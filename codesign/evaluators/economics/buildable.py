@@ -132,17 +132,17 @@ def buildable_points(
     """
     grid = grid or Grid()
     systems = _kept(buildable_systems(decoding.target.shape, grid.most_devices), decoding)
-    parts = [
+    solutions = [
         _solve(decoding, block, grid.whole_requests(block[0].pipeline), context_tokens)
         for block in _blocks(systems)
     ]
-    if not sum(len(split) for _, split in parts):
+    if not sum(len(split) for _, split in solutions):
         largest = max(system.n_devices for system in systems)
         every = buildable_systems(decoding.target.shape, _MOST_DEVICES)
         sizes = [system.n_devices for system in every]
         raise InputError(misfit_of(decoding, largest, context_tokens, sizes))
-    columns = np.concatenate([columns for columns, _ in parts], axis=1)
-    split = np.concatenate([split for _, split in parts])
+    columns = np.concatenate([columns for columns, _ in solutions], axis=1)
+    split = np.concatenate([split for _, split in solutions])
     return priced(columns, usd_per_hour, demand_tokens_per_s, split)
 
 
@@ -158,8 +158,8 @@ def buildable_times(decoding: Decoding, load: Load) -> FloatArray:
     """
     times = np.full(load.n_devices.shape, np.inf)
     for rows, block, suits in _suitable_systems(decoding, load):
-        own = Load(load.n_devices[rows], load.batch[rows], load.context_tokens)
-        time = _cut(_taken(decoding, rows), block).token_times(own)[0]
+        load_of_rows = Load(load.n_devices[rows], load.batch[rows], load.context_tokens)
+        time = _cut(_taken(decoding, rows), block).token_times(load_of_rows)[0]
         times[rows] = np.minimum(times[rows], np.where(suits, time, np.inf).min(axis=0))
     return times
 
@@ -180,9 +180,9 @@ def _suitable_systems(
     for n_devices in np.unique(load.n_devices).tolist():
         rows = np.flatnonzero(load.n_devices == n_devices)
         every = buildable_systems(shape, n_devices)
-        for block in _blocks([item for item in every if item.n_devices == n_devices]):
+        for block in _blocks([system for system in every if system.n_devices == n_devices]):
             columns = {
-                name: np.array([[float(getattr(item, name))] for item in block])
+                name: np.array([[float(getattr(system, name))] for system in block])
                 for name in vars(fixed)
             }
             batch = load.batch[rows][None, :]
@@ -190,18 +190,20 @@ def _suitable_systems(
             suits &= np.mod(batch, columns["pipeline"]) == 0
             for name, value in vars(fixed).items():
                 if value is not None:
-                    chosen_broadcast_to = np.broadcast_to(value, load.n_devices.shape)[rows]
-                    suits &= np.isnan(chosen_broadcast_to) | (chosen_broadcast_to == columns[name])
+                    value_of_rows = np.broadcast_to(value, load.n_devices.shape)[rows]
+                    suits &= np.isnan(value_of_rows) | (value_of_rows == columns[name])
             yield rows, block, suits
 
 
 def _taken(decoding: Decoding, rows: IntArray) -> Decoding:
     """The decoding of some of the designs; whatever they fix of the split is left open."""
-    taken = replace(_taken_fields(decoding, rows), target=_taken_pass(decoding.target, rows))
+    rows_of_decoding = replace(
+        _taken_fields(decoding, rows), target=_taken_pass(decoding.target, rows)
+    )
     if decoding.speculation is None:
-        return taken
+        return rows_of_decoding
     draft = _taken_pass(decoding.speculation.draft, rows)
-    return replace(taken, speculation=replace(decoding.speculation, draft=draft))
+    return replace(rows_of_decoding, speculation=replace(decoding.speculation, draft=draft))
 
 
 def _taken_pass(passes: ForwardPass, rows: IntArray) -> ForwardPass:
@@ -231,8 +233,8 @@ def buildable_point(
     """
     every = _kept(buildable_systems(decoding.target.shape, 2 * n_devices), decoding)
     systems = [system for system in every if batch % system.pipeline == 0]
-    own_systems = [system for system in systems if system.n_devices == n_devices]
-    if not own_systems:
+    systems_of_size = [system for system in systems if system.n_devices == n_devices]
+    if not systems_of_size:
         sizes = sorted({system.n_devices for system in systems}, key=lambda n: abs(n - n_devices))
         near = " or ".join(str(size) for size in sorted(sizes[:2])) or "no number"
         raise InputError(
@@ -240,9 +242,11 @@ def buildable_point(
             f"of {batch} evenly; {near} would (--continuous divides what is whole)"
         )
     requests = np.array([float(batch)])
-    parts = [_solve(decoding, block, requests, context_tokens) for block in _blocks(own_systems)]
-    columns = np.concatenate([columns for columns, _ in parts], axis=1)
-    split = np.concatenate([split for _, split in parts])
+    solutions = [
+        _solve(decoding, block, requests, context_tokens) for block in _blocks(systems_of_size)
+    ]
+    columns = np.concatenate([columns for columns, _ in solutions], axis=1)
+    split = np.concatenate([split for _, split in solutions])
     points = priced(columns, usd_per_hour, split=split)
     return points.chosen(np.array([points.fastest()]))
 
@@ -254,12 +258,12 @@ def _parts_words(shape: ModelShape) -> str:
 
 def _kept(systems: list[System], decoding: Decoding) -> list[System]:
     """The systems that have what the decoding fixes."""
-    wanted_vars = vars(decoding.target.fixed)
+    fixed_split = vars(decoding.target.fixed)
     return [
         system
         for system in systems
         if all(
-            value is None or getattr(system, name) == value for name, value in wanted_vars.items()
+            value is None or getattr(system, name) == value for name, value in fixed_split.items()
         )
     ]
 
@@ -268,7 +272,9 @@ def _blocks(systems: list[System]) -> Iterator[list[System]]:
     """Systems of one number of stages and one layout, a cacheful at a time."""
     for stages in sorted({system.pipeline for system in systems}):
         for layout in range(1, len(LAYOUTS) + 1):
-            alike = [item for item in systems if (item.pipeline, item.layout) == (stages, layout)]
+            alike = [
+                system for system in systems if (system.pipeline, system.layout) == (stages, layout)
+            ]
             for start in range(0, len(alike), _BLOCK_SYSTEMS):
                 yield alike[start : start + _BLOCK_SYSTEMS]
 
@@ -281,7 +287,7 @@ def _solve(
         [(system.layout, system.pipeline, system.attention, system.experts) for system in systems],
         np.float64,
     )
-    n_devices = np.array([[float(item.n_devices)] for item in systems])
+    n_devices = np.array([[float(system.n_devices)] for system in systems])
     load = Load(n_devices, requests[None, :], context_tokens)
     cut = _cut(decoding, systems)
     fits = decoding.memory_excess(load) <= 0
@@ -289,7 +295,7 @@ def _solve(
     time, length, first = cut.request_times(load, float(systems[0].pipeline))
     columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
     rows = np.broadcast_to(np.arange(len(systems))[:, None], fits.shape)[fits]
-    return np.stack([np.asarray(column[fits], np.float64) for column in columns]), split[rows]
+    return np.stack([np.asarray(system[fits], np.float64) for system in columns]), split[rows]
 
 
 def _cut(decoding: Decoding, systems: list[System]) -> Decoding:
@@ -310,7 +316,7 @@ def _are_busy(shape: ModelShape, experts: FloatArray, micro_batch: FloatArray) -
 def _fixed(passes: ForwardPass, systems: list[System]) -> ForwardPass:
     """Passes whose split is that of the systems, (k, 1) against batches; all of one layout."""
     attention = np.array([[float(system.attention)] for system in systems])
-    experts = np.array([[float(item.experts)] for item in systems])
+    experts = np.array([[float(system.experts)] for system in systems])
     fixed = Fixed(systems[0].layout, float(systems[0].pipeline), experts, attention)
     return ForwardPass(passes.shape, passes.machine, passes.precision, fixed)
 
@@ -321,15 +327,15 @@ class _WholeDraft(ForwardPass):
     def best_times(self, load: Load) -> list[FloatArray]:
         """Times for every number of queries: (k, b) of (k, 1) instances, or (n,) of designs."""
         every = buildable_systems(self.shape, float(load.n_devices.max()))
-        systems = sorted((item for item in every if item.pipeline == 1), key=_n_devices)
+        systems = sorted((system for system in every if system.pipeline == 1), key=_n_devices)
         sizes = np.array([[float(system.n_devices)] for system in systems])
         batch = np.atleast_2d(load.batch)
         tables = [np.full((len(systems), batch.shape[1]), np.inf) for _ in load.queries]
         for layout in range(1, len(LAYOUTS) + 1):
-            rows = [i for i, item in enumerate(systems) if item.layout == layout]
+            rows = [i for i, system in enumerate(systems) if system.layout == layout]
             if rows:
-                own = replace(load, n_devices=sizes[rows], batch=batch)
-                times = _fixed(self, [systems[i] for i in rows]).best_times(own)
+                load_of_rows = replace(load, n_devices=sizes[rows], batch=batch)
+                times = _fixed(self, [systems[i] for i in rows]).best_times(load_of_rows)
                 for table, time in zip(tables, times, strict=True):
                     table[rows] = time
         fitting = np.searchsorted(sizes[:, 0], load.n_devices, side="right") - 1

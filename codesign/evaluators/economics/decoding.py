@@ -86,12 +86,15 @@ class Decoding:
         plain, *checks = self.target.best_times(replace(load, queries=(1, *lengths)))
         (draft,) = self.speculation.draft.best_times(replace(load, queries=(1,)))
         best = np.where(is_open | (self.draft_length == 0), plain, np.inf)
-        chosen = np.zeros(best.shape, dtype=np.int64)
+        length_of_best = np.zeros(best.shape, dtype=np.int64)
         for length, check in zip(lengths, checks, strict=True):
             time = (check + length * draft) / self.speculation.tokens_per_iteration(length)
             is_better = (is_open | (self.draft_length == length)) & (time < best)
-            best, chosen = np.where(is_better, time, best), np.where(is_better, length, chosen)
-        return best, chosen
+            best, length_of_best = (
+                np.where(is_better, time, best),
+                np.where(is_better, length, length_of_best),
+            )
+        return best, length_of_best
 
     def request_times(
         self, load: Load, stages: float = 1.0
@@ -112,14 +115,14 @@ class Decoding:
         time, length = self.token_times(load)
         if self.tokens is None:
             return time, length, np.full_like(time, np.nan)
-        own_prefill_s = self._prefill_s(self.target, load.n_devices, stages)
+        target_s = self._prefill_s(self.target, load.n_devices, stages)
         share = load.batch / stages / self.tokens.generated_tokens
         if self.speculation is None:
-            return time + own_prefill_s * share, length, own_prefill_s + time
-        with_draft = own_prefill_s + self._prefill_s(self.speculation.draft, load.n_devices, stages)
+            return time + target_s * share, length, target_s + time
+        with_draft = target_s + self._prefill_s(self.speculation.draft, load.n_devices, stages)
         (plain,) = self.target.best_times(replace(load, queries=(1,)))
-        drafts = (length > 0) & (time + with_draft * share < plain + own_prefill_s * share)
-        time, prefill = np.where(drafts, time, plain), np.where(drafts, with_draft, own_prefill_s)
+        drafts = (length > 0) & (time + with_draft * share < plain + target_s * share)
+        time, prefill = np.where(drafts, time, plain), np.where(drafts, with_draft, target_s)
         return time + prefill * share, np.where(drafts, length, 0), prefill + time
 
     def _prefill_s(self, passes: ForwardPass, n_devices: FloatArray, stages: float) -> FloatArray:

@@ -92,10 +92,12 @@ class EconomicsEvaluator(Evaluator):
             "model": vars(self._target),
             "draft": vars(self._draft),
             "paper": {
-                name: item.model_dump(mode="json", exclude={"sources"})
-                for name, item in paper_devices().items()
+                name: record.model_dump(mode="json", exclude={"sources"})
+                for name, record in paper_devices().items()
             },
-            "rents": {name: item.model_dump(mode="json") for name, item in list_rents().items()},
+            "rents": {
+                name: record.model_dump(mode="json") for name, record in list_rents().items()
+            },
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -115,17 +117,17 @@ class EconomicsEvaluator(Evaluator):
         """
         names = chosen_metrics(metrics, ECONOMICS_METRICS)
         n = len(designs["n_devices"])
-        parts = [
+        results = [
             self._results(
                 {name: type(c)(c.values, c.codes[i : i + _CHUNK]) for name, c in designs.items()}
             )
             for i in range(0, max(n, 1), _CHUNK)
         ]
-        values = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        values = {name: np.concatenate([result[name] for result in results]) for name in names}
         violations = dict(self.known_violations(designs))
         demand = self.options.demand_tokens_per_s
         if demand is not None:
-            generated = np.concatenate([part["throughput_tokens_per_s"] for part in parts])
+            generated = np.concatenate([result["throughput_tokens_per_s"] for result in results])
             violations["demand"] = generated / demand - 1.0
         return Evaluation(values, violations)
 
@@ -212,7 +214,7 @@ class EconomicsEvaluator(Evaluator):
             ]
             codes = column.codes[where]
             for name, table in tables.items():
-                owners = machines if name in _RATES else [machine.fabric for machine in machines]
+                owners = machines if name in _RATES else [record.fabric for record in machines]
                 values = np.array([getattr(owner, name) for owner in owners], dtype=np.float64)
                 table[where] = values[codes]
         return SustainedDevice(
@@ -279,7 +281,7 @@ def _bits(designs: Columns, name: str) -> FloatArray:
     """(n,) bits of an element."""
     wide = bits_per_element(DEFAULT_FORMAT, "plain")
     if name in designs:
-        return designs[name].lookup(lambda item: bits_per_element(str(item), "plain"), wide)
+        return designs[name].lookup(lambda record: bits_per_element(str(record), "plain"), wide)
     # What is not said of the cache holds as for the activations, from which it is made.
     if name == "kv_format" and "activation_format" in designs:
         return _bits(designs, "activation_format")
@@ -293,8 +295,8 @@ def _length(value: Value) -> float:
     if value in ("none", 0):
         return 0.0
     if value not in DRAFT_LENGTHS:
-        known = ["none", "auto", *map(str, DRAFT_LENGTHS)]
-        raise UnknownNameError("speculation", value, known, "speculation")
+        words = ["none", "auto", *map(str, DRAFT_LENGTHS)]
+        raise UnknownNameError("speculation", value, words, "speculation")
     return float(str(value))
 
 
@@ -317,8 +319,8 @@ def _left_over(designs: Columns, batch: _PreparedDesigns, n_layers: float) -> Fl
     return excess
 
 
-def _remainder(devices: FloatArray, parts: FloatArray) -> FloatArray:
+def _remainder(devices: FloatArray, groups: FloatArray) -> FloatArray:
     """Devices left over; those that are missing for one each if there are too few."""
-    short = np.maximum(parts - devices, 0.0)
-    uneven: BoolArray = devices >= parts
-    return np.where(uneven, np.mod(devices, parts), short)
+    short = np.maximum(groups - devices, 0.0)
+    uneven: BoolArray = devices >= groups
+    return np.where(uneven, np.mod(devices, groups), short)

@@ -141,5 +141,5 @@ def _columns(
 
 def _are_within(serving: PlatformServing) -> BoolArray:
     """(k,) whether the memory suffices, links exist and everything divides."""
-    kept = [np.asarray(values) <= 0 for values in limits(serving).values()]
-    return np.asarray(np.all(kept, axis=0), dtype=np.bool_)
+    within = [np.asarray(values) <= 0 for values in limits(serving).values()]
+    return np.asarray(np.all(within, axis=0), dtype=np.bool_)

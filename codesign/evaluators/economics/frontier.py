@@ -88,8 +88,8 @@ class Points:
 
     def chosen(self, which: IntArray | BoolArray | slice) -> Points:
         """Some of the points."""
-        parts = {name: part[which] for name, part in vars(self).items() if part is not None}
-        return replace(self, **parts)
+        columns = {name: part[which] for name, part in vars(self).items() if part is not None}
+        return replace(self, **columns)
 
     def devices_for(self, users: float) -> FloatArray:
         """Devices of as many whole instances as serve so many users at once."""

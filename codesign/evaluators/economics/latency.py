@@ -64,9 +64,9 @@ class _Best:
                 self.choice[position] = np.full(time.shape, candidate)
             return
         if self.keeps_choice:
-            chosen_choice = self.choice[position]
-            assert chosen_choice is not None
-            chosen_choice[time < best] = candidate
+            value = self.choice[position]
+            assert value is not None
+            value[time < best] = candidate
         np.minimum(best, time, out=best)
 
 
@@ -150,7 +150,7 @@ class ForwardPass:
 
     def best_times(self, load: Load) -> list[FloatArray]:
         """Time of a pass for every number of queries, each at its best split."""
-        return [np.asarray(item) for item in self._search(load, keeps_choice=False).time_s]
+        return [np.asarray(time_s) for time_s in self._search(load, keeps_choice=False).time_s]
 
     def best_split(self, load: Load) -> tuple[FloatArray, list[Split]]:
         """Times, and the splits that give them, of single designs with one number of queries."""
@@ -182,9 +182,9 @@ class ForwardPass:
         return best
 
     def _wants(self, layout: int) -> bool:
-        wanted_layout = self.fixed.layout
-        return wanted_layout is None or bool(
-            np.any(np.isnan(wanted_layout) | (np.asarray(wanted_layout) == layout + 1))
+        stated_layout = self.fixed.layout
+        return stated_layout is None or bool(
+            np.any(np.isnan(stated_layout) | (np.asarray(stated_layout) == layout + 1))
         )
 
     def _try_layout(
@@ -210,11 +210,11 @@ class ForwardPass:
 
     def _refused(self, layout: int) -> BoolArray | None:
         """Designs that fix the other layout."""
-        wanted_layout = self.fixed.layout
+        stated_layout = self.fixed.layout
         return (
             None
-            if wanted_layout is None
-            else ~np.isnan(wanted_layout) & (np.asarray(wanted_layout) != layout + 1)
+            if stated_layout is None
+            else ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
         )
 
     def _total(self, attention: Parts, block: Parts) -> FloatArray:
@@ -375,8 +375,10 @@ class ForwardPass:
         """Dispatch of tokens to their experts' groups, every device sending its part of them."""
         fabric = self.machine.fabric
         group = collective(targets, fabric.nodes(targets), fabric, ONE_WAY)
-        part = self.shape.hidden_size * self.precision.activation_bytes * targets / stage.devices
-        return group.time_s(part * tokens)
+        activation_bytes = (
+            self.shape.hidden_size * self.precision.activation_bytes * targets / stage.devices
+        )
+        return group.time_s(activation_bytes * tokens)
 
     def _split(self, load: Load, candidate: int, position: int) -> Split:
         """The split for which a candidate's number stands."""

@@ -186,19 +186,19 @@ def _experts(model: LanguageModel) -> tuple[int, int, int]:
 
 
 def _plain(model: LanguageModel) -> ModelShape:
-    parts, layers = parameters_by_part(model), float(model.num_hidden_layers)
+    parameters, layers = parameters_by_part(model), float(model.num_hidden_layers)
     experts, active = 1, 1
-    routed, shared = float(parts["mlp"]), 0.0
+    routed, shared = float(parameters["mlp"]), 0.0
     if model.is_mixture:
         moe = model.moe_dims
         experts, active = moe.n_routed_experts, moe.num_experts_per_tok
-        routed = float(parts["experts"])
-        shared = float(parts["mlp"] + parts["shared_experts"] + parts["router"])
+        routed = float(parameters["experts"])
+        shared = float(parameters["mlp"] + parameters["shared_experts"] + parameters["router"])
     attention_width, qkv_width, score_width = _plain_widths(model)
     return ModelShape(
         **_common(model),
         n_layers=layers,
-        attention_parameters=parts["attention"] / layers,
+        attention_parameters=parameters["attention"] / layers,
         shared_parameters=shared / layers,
         routed_parameters=routed / layers,
         stored_parameters=float(parameter_count(model)),

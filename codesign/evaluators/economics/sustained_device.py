@@ -110,12 +110,12 @@ def multiplied_format(device: Device, weight_format: str) -> tuple[str, tuple[st
     Raises:
         UnknownNameError: None of the device's rates serves the weights.
     """
-    own_multiply = product_format(weight_format, weight_format).multiply
-    used = device.multiply_format(own_multiply)
-    if used in SAME_RATE[own_multiply]:
+    multiplied_format = product_format(weight_format, weight_format).multiply
+    used = device.multiply_format(multiplied_format)
+    if used in SAME_RATE[multiplied_format]:
         return used, ()
     return used, (
-        f"{device.name} states no {own_multiply} rate: {weight_format} weights take "
+        f"{device.name} states no {multiplied_format} rate: {weight_format} weights take "
         f"{bits_per_element(weight_format, 'plain'):g} bits in memory and multiply in {used}",
     )
 

@@ -36,12 +36,12 @@ def misfit(
     if batch >= 1:
         ways.append(f"--batch {batch}")
     ways.append(f"{math.ceil(need / capacity_bytes)} devices (see codesign platform)")
-    has, needs, parts, over = (
+    has, needs, classes, over = (
         format_engineering(value, "B")
         for value in (capacity_bytes, need, weights, need - capacity_bytes)
     )
     return (
-        f"expected at most {has} of weights and KV cache, got {needs} ({parts} of weights), "
+        f"expected at most {has} of weights and KV cache, got {needs} ({classes} of weights), "
         f"{over} too much; would fit: {', '.join(ways)}; "
         "--tops and --gbps alone forecast without a capacity"
     )

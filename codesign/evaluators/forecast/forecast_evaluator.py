@@ -186,10 +186,10 @@ class ForecastEvaluator(Evaluator):
         forecasts = []
         for row in first.tolist():
             codes = {name: int(designs[name].codes[row]) for name in present}
-            chosen_codes = {
+            settings = {
                 name: designs[name].values[code] for name, code in codes.items() if code >= 0
             }
-            forecasts.append(self.forecast(chosen_codes))
+            forecasts.append(self.forecast(settings))
         return forecasts, np.asarray(position, dtype=np.int64).reshape(-1)
 
     def _gather(self, designs: Columns, value: Callable[[Forecast], float]) -> FloatArray:
@@ -240,9 +240,9 @@ def _gathered(
     return values[position]
 
 
-def _require(kept: Any, values: FloatArray, name: str, expected: str) -> None:
-    if not kept.all():
-        raise InputError(f"expected {expected}, got {values[~kept][0]:g}", name)
+def _require(valid: Any, values: FloatArray, name: str, expected: str) -> None:
+    if not valid.all():
+        raise InputError(f"expected {expected}, got {values[~valid][0]:g}", name)
 
 
 def _count(value: Value, name: str) -> int:

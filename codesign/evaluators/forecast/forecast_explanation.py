@@ -55,14 +55,18 @@ def operator_rows(work: PassWork, machine: ForecastMachine) -> list[dict[str, An
         "memory_s": times.memory_s,
     }
     return [
-        {"name": name, "class": kind, **{key: float(row[i]) for key, row in quantities.items()}}
-        for i, (name, kind) in enumerate(zip(work.names, work.classes, strict=True))
+        {
+            "name": name,
+            "class": class_name,
+            **{key: float(row[i]) for key, row in quantities.items()},
+        }
+        for i, (name, class_name) in enumerate(zip(work.names, work.classes, strict=True))
     ]
 
 
 def totals(work: PassWork) -> dict[str, float]:
     """The workload metrics of LIFE §4.2.1, over all operators."""
-    parts = {
+    classes = {
         "ops": OPS,
         "matrix_ops": ("matrix_ops",),
         "read_bytes": READ,
@@ -72,7 +76,7 @@ def totals(work: PassWork) -> dict[str, float]:
         "kv_written_bytes": ("kv_written_bytes",),
         "dispatches": ("dispatches",),
     }
-    return {name: float(work.total(*quantities)) for name, quantities in parts.items()}
+    return {name: float(work.total(*quantities)) for name, quantities in classes.items()}
 
 
 def to_explanation(

@@ -32,12 +32,12 @@ NORMS: tuple[Role, ...] = ("norm", "qk_norm")
 """Roles of the operators that normalize."""
 
 
-def class_of(role: Role, kind: str) -> str:
+def class_of(role: Role, operator_kind: str) -> str:
     """The one of ``CLASSES`` to which an operator of the lowering belongs."""
-    known = {"gemm": "linear", "attention_qk": "bmm", "attention_pv": "bmm",
+    class_by_kind = {"gemm": "linear", "attention_qk": "bmm", "attention_pv": "bmm",
              "linear_attention": "bmm", "gather": "embedding"}  # fmt: skip
-    if kind in known:
-        return known[kind]
+    if operator_kind in class_by_kind:
+        return class_by_kind[operator_kind]
     if role in NORMS:
         return "norm"
     return role if role in CLASSES else "elementwise"
@@ -77,9 +77,9 @@ class PassWork:
     def rows(self) -> list[dict[str, Any]]:
         """One row per operator for people; only of work without leading axes."""
         return [
-            {"name": name, "class": kind}
+            {"name": name, "class": class_name}
             | dict(zip(QUANTITIES, self.values[:, i].tolist(), strict=True))
-            for i, (name, kind) in enumerate(zip(self.names, self.classes, strict=True))
+            for i, (name, class_name) in enumerate(zip(self.names, self.classes, strict=True))
         ]
 
 

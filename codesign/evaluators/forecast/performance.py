@@ -36,11 +36,11 @@ class Efficiencies:
         Raises:
             InputError: One problem for each.
         """
-        known_classes = set(CLASSES) | set(names)
+        names_and_classes = set(CLASSES) | set(names)
         for resource, shares in (("compute", self.compute), ("memory", self.memory)):
             where = f"{resource}_efficiency"
             for name, share in shares.items():
-                check_known("operator", name, known_classes, where)
+                check_known("operator", name, names_and_classes, where)
                 if not 0.0 < share <= 1.0:
                     raise InputError(f"expected more than 0 and at most 1, got {share}", where)
 
@@ -113,5 +113,5 @@ def operator_demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     return Demand(work.of(*OPS) / compute, moved, work.of("dispatches"))
 
 
-def _share(shares: Mapping[str, float], name: str, kind: str) -> float:
-    return shares.get(name, shares.get(kind, 1.0))
+def _share(shares: Mapping[str, float], name: str, class_name: str) -> float:
+    return shares.get(name, shares.get(class_name, 1.0))

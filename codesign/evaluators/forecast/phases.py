@@ -63,8 +63,8 @@ class Inference:
                 it.
         """
         rules_of(profile).check(model)
-        own_with_attention = with_attention(model, variant)
-        return cls(own_with_attention, variant, profile, is_causal, logits, tile)
+        variant_model = with_attention(model, variant)
+        return cls(variant_model, variant, profile, is_causal, logits, tile)
 
     @property
     def rules(self) -> type[PlainCount]:
@@ -168,9 +168,9 @@ class Inference:
 
         Limiting assumption: adapters, a percent or so of the weights, are not counted.
         """
-        parts = parameters_by_part(self.model)
-        others = parts["embedding"] + parts["norm"]
-        projections = sum(parts.values()) - others
+        parameters = parameters_by_part(self.model)
+        others = parameters["embedding"] + parameters["norm"]
+        projections = sum(parameters.values()) - others
         variant = self.variant
-        own = projections * weight_bytes_per_element(variant)
-        return own + others * format_bytes(variant.activation_format)
+        projection_bytes = projections * weight_bytes_per_element(variant)
+        return projection_bytes + others * format_bytes(variant.activation_format)

@@ -123,7 +123,8 @@ class PlainCount:
         table, columns = self.table, self.columns()
         values = np.stack([columns[name] for name in QUANTITIES]) * table.count
         classes = tuple(
-            class_of(rule.role, kind) for rule, kind in zip(table.rules, table.kinds, strict=True)
+            class_of(rule.role, operator_kind)
+            for rule, operator_kind in zip(table.rules, table.kinds, strict=True)
         )
         return PassWork(table.names, classes, table.groups, table.rules, values)
 
@@ -231,11 +232,9 @@ class PlainCount:
 
     def weights(self) -> FloatArray:
         read = self.table.weights_read(np.array(self.batch))
-        own_projection_elements = (
-            weight_bytes_per_element(self.variant) * self.projection_elements()
-        )
+        weight_bytes = weight_bytes_per_element(self.variant) * self.projection_elements()
         others = np.where(self.is_gemm, 0.0, read) + self.adapter_elements() + self.constants()
-        return own_projection_elements + others * self.activation_bytes
+        return weight_bytes + others * self.activation_bytes
 
     def constants(self) -> FloatArray:
         """Elements of the tables of approximated functions."""

@@ -118,8 +118,8 @@ def chunk_ratios(
     for size in chunk_tokens:
         chunked = inference.prefill(prompt_tokens, size)
         ratios = {
-            name: float(chunked.total(*parts) / unchunked.total(*parts))
-            for name, parts in quantities.items()
+            name: float(chunked.total(*split) / unchunked.total(*split))
+            for name, split in quantities.items()
         }
         rows.append({"chunk_tokens": float(size), **ratios})
     return rows
@@ -136,7 +136,7 @@ def padded_attention_ops(
     ops_by_tile = {}
     for tile in (1, *tiles):
         steps = replace(inference, tile=tile).decode(contexts)
-        is_product = np.array([class_ == "bmm" for class_ in steps.classes])
+        is_product = np.array([class_name == "bmm" for class_name in steps.classes])
         ops_by_tile[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
     return ops_by_tile
 
@@ -181,7 +181,7 @@ def attention_bytes(inference: Inference, contexts: Sequence[float]) -> FloatArr
     """
     steps = inference.decode(np.asarray(contexts, dtype=np.float64))
     is_attention = np.array([group == "attention" for group in steps.groups])
-    is_product = np.array([class_ in ("bmm", "softmax") for class_ in steps.classes])
+    is_product = np.array([class_name in ("bmm", "softmax") for class_name in steps.classes])
     held = steps.of("weight_bytes", "kv_read_bytes")[:, is_attention].sum(axis=1)
     moved = steps.of("activation_read_bytes", "activation_written_bytes")[:, is_product]
     return np.asarray((held + moved.sum(axis=1)) / inference.model.num_hidden_layers)

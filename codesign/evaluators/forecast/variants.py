@@ -119,10 +119,10 @@ def weight_bytes_per_element(variant: Variant) -> float:
     LIFE, Appendix 8.1, lines 12-16: k·n/2 + (k/g)·n·(2 + 0.5) bytes at int4. Limiting
     assumption: the group divides the rows, so that none is started in part.
     """
-    own_format_bytes = format_bytes(variant.weight_format)
+    width = format_bytes(variant.weight_format)
     if variant.weight_format not in _INTEGERS:
-        return own_format_bytes
-    return own_format_bytes + (SCALE_BYTES + own_format_bytes) / variant.group_size
+        return width
+    return width + (SCALE_BYTES + width) / variant.group_size
 
 
 def with_attention(model: LanguageModel, variant: Variant) -> LanguageModel:

@@ -71,14 +71,14 @@ class FunctionOptions(Record):
     def _fits(self) -> FunctionOptions:
         least, most = FUNCTIONS[self.function].n_objectives
         if self.n_objectives is not None and not least <= self.n_objectives <= most:
-            known = f"{least}" if least == most else f"{least} to {most}"
-            raise ValueError(f"{self.function} has {known} objectives, got {self.n_objectives}")
-        own = FUNCTIONS[self.function].n_variables
-        if own is None and self.unused:
+            expected = f"{least}" if least == most else f"{least} to {most}"
+            raise ValueError(f"{self.function} has {expected} objectives, got {self.n_objectives}")
+        n_variables = FUNCTIONS[self.function].n_variables
+        if n_variables is None and self.unused:
             raise ValueError(f"every variable of {self.function} is used, got unused {self.unused}")
-        if own is not None and own + self.unused > MOST_VARIABLES:
+        if n_variables is not None and n_variables + self.unused > MOST_VARIABLES:
             raise ValueError(
-                f"{self.function} has {own} variables, with {self.unused} unused more than "
+                f"{self.function} has {n_variables} variables, with {self.unused} unused more than "
                 f"{MOST_VARIABLES}"
             )
         return self
@@ -110,11 +110,13 @@ class BenchmarkFunctions(Evaluator):
         self.is_noisy = options.noise > 0.0
         self._function = FUNCTIONS[options.function]
         names = [f"x{i}" for i in range(1, MOST_VARIABLES + 1)]
-        own = self._function.n_variables
+        n_variables = self._function.n_variables
         # One variable at least for the distance function, where their number is free.
-        n_required = options.m if own is None else own
-        n_known = MOST_VARIABLES if own is None else own + options.unused
-        self.unused_parameters = frozenset(names[own:n_known] if own is not None else ())
+        n_required = options.m if n_variables is None else n_variables
+        n_known = MOST_VARIABLES if n_variables is None else n_variables + options.unused
+        self.unused_parameters = frozenset(
+            names[n_variables:n_known] if n_variables is not None else ()
+        )
         self.required_parameters = frozenset(names[:n_required])
         self.optional_parameters = frozenset(names[n_required:n_known])
         self.metrics = tuple(
@@ -134,12 +136,12 @@ class BenchmarkFunctions(Evaluator):
             UnknownNameError: A metric that the function does not have.
             InputError: A value that is no level, category or name of a variable.
         """
-        known = [metric.name for metric in self.metrics]
-        names = chosen_metrics(metrics, known)
+        metric_names = [metric.name for metric in self.metrics]
+        names = chosen_metrics(metrics, metric_names)
         levels = self._levels(designs)
         with np.errstate(divide="ignore", invalid="ignore"):  # where it is not defined: bad output
             objectives, limits = self._function.compute(self._variables(levels), self.options.m)
-        values = dict(zip(known, self._disturbed(objectives, levels), strict=True))
+        values = dict(zip(metric_names, self._disturbed(objectives, levels), strict=True))
         violations = {f"limit{i}": limit for i, limit in enumerate(limits, start=1)}
         return Evaluation(
             {name: np.ascontiguousarray(values[name]) for name in names},
@@ -190,9 +192,9 @@ class BenchmarkFunctions(Evaluator):
 
     def _variables(self, levels: IntArray) -> FloatArray:
         """(n, d) the variables of the function, those that it does not use left out."""
-        own = self._function.n_variables or levels.shape[1]
-        low, high = self._function.box(own)
-        shares = levels[:, :own] / self._most_levels(own)
+        n_variables = self._function.n_variables or levels.shape[1]
+        low, high = self._function.box(n_variables)
+        shares = levels[:, :n_variables] / self._most_levels(n_variables)
         return np.asarray(low + (high - low) * shares)
 
     def _disturbed(self, objectives: Sequence[FloatArray], levels: IntArray) -> list[FloatArray]:

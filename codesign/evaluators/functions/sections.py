@@ -43,8 +43,8 @@ def _area_and_inertia(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         (width * height**3 - inner_width * inner**3) / 12.0,
         (width * height**3 - web * clear**3) / 12.0,
     ]
-    chosen = family.astype(np.int64), np.arange(len(x))
-    return np.stack(areas)[chosen], np.stack(inertias)[chosen]
+    selection = family.astype(np.int64), np.arange(len(x))
+    return np.stack(areas)[selection], np.stack(inertias)[selection]
 
 
 def _cantilever(x: FloatArray, m: int) -> Values:

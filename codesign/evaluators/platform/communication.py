@@ -80,8 +80,11 @@ def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> 
             Message(step.name, step.kind, True, count, step.elements, ranks, stride,
                     is_dispatched=step.is_dispatched)
         )  # fmt: skip
-    own, elements = np.where(is_alone, sparse, 0.0), tokens * float(model.hidden_size)
-    return [*messages, Message("expert_output", "all_reduce", True, own, elements, tp, adjacent)]
+    dispatched, elements = np.where(is_alone, sparse, 0.0), tokens * float(model.hidden_size)
+    return [
+        *messages,
+        Message("expert_output", "all_reduce", True, dispatched, elements, tp, adjacent),
+    ]
 
 
 def message_time_s(
@@ -106,9 +109,9 @@ def _exchange_s(
     size: FloatArray, inner: FloatArray, outer: FloatArray, near: Link, far: Link
 ) -> FloatArray:
     """Tokens that are written straight to all partners: one latency, links and network at once."""
-    part = size / np.maximum(inner * outer - 1.0, 1.0)
-    within = near.latency_s + (inner - 1.0) * part / near.bandwidth_bytes_per_s
-    across = far.latency_s + (outer - 1.0) * inner * part / far.bandwidth_bytes_per_s
+    share = size / np.maximum(inner * outer - 1.0, 1.0)
+    within = near.latency_s + (inner - 1.0) * share / near.bandwidth_bytes_per_s
+    across = far.latency_s + (outer - 1.0) * inner * share / far.bandwidth_bytes_per_s
     slower = np.maximum(np.where(inner > 1, within, 0.0), np.where(outer > 1, across, 0.0))
     return np.asarray(slower)
 

@@ -129,16 +129,16 @@ def footprint(sharding: Sharding, cached: CachedTokens) -> DeviceFootprint:
     return DeviceFootprint(weights, kv, platform.fast_capacity)
 
 
-def excess(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> FloatArray:
+def excess(footprint: DeviceFootprint, platform: Platform, options: PlatformOptions) -> FloatArray:
     """Relative excess of what must be kept over the memories that may keep it; <= 0 fits."""
-    room = kept.room_bytes
+    room = footprint.room_bytes
     if options.offload:
         room = room + np.where(np.isnan(platform.slow_bandwidth), 0.0, platform.slow_capacity)
-    return np.where(np.isinf(room), -1.0, kept.need_bytes / (room * kept.stages) - 1.0)
+    return np.where(np.isinf(room), -1.0, footprint.need_bytes / (room * footprint.stages) - 1.0)
 
 
 def reside(
-    kept: DeviceFootprint, platform: Platform, options: PlatformOptions, slow_efficiency: float
+    footprint: DeviceFootprint, platform: Platform, options: PlatformOptions, slow_efficiency: float
 ) -> Residence:
     """Read rates when a fixed share of everything kept lies in the slow memory (Eq. 1).
 
@@ -147,8 +147,10 @@ def reside(
     """
     fast = 1.0 / (platform.fast_bandwidth * (options.memory_efficiency or 1.0))
     # Stages that are counted together are tested together, but spread over one device's memory.
-    exceeds = (kept.need_bytes > kept.room_bytes * kept.stages) & bool(options.offload)
-    share = np.where(exceeds, 1.0 - kept.room_bytes / kept.need_bytes, 0.0)
+    exceeds = (footprint.need_bytes > footprint.room_bytes * footprint.stages) & bool(
+        options.offload
+    )
+    share = np.where(exceeds, 1.0 - footprint.room_bytes / footprint.need_bytes, 0.0)
     slow = 1.0 / (platform.slow_bandwidth * slow_efficiency)
     split = np.maximum((1.0 - share) * fast, np.where(exceeds, share * slow, 0.0))
     return Residence(fast, np.where(exceeds, split, fast), share)

@@ -94,19 +94,19 @@ Constants = TypeVar("Constants", bound=Record)
 def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
     """The operators of a pass, grouped by the kernel that runs them together."""
     group: list[DeviceWork] = []
-    for item in work:
+    for operator in work:
         continues = (
             group
-            and item.kernel in _WHOLE
-            and item.kernel == group[0].kernel
-            and item.stream is group[0].stream
-            and item.count == group[0].count
-            and item.kind != "attention_qk"
+            and operator.kernel in _WHOLE
+            and operator.kernel == group[0].kernel
+            and operator.stream is group[0].stream
+            and operator.count == group[0].count
+            and operator.kind != "attention_qk"
         )
         if group and not continues:
             yield group
             group = []
-        group.append(item)
+        group.append(operator)
     if group:
         yield group
 
@@ -152,14 +152,12 @@ class FittedRules(ServingRules):
         self, device: str, metrics: Mapping[str, float]
     ) -> dict[str, tuple[float, float]]:
         """Ranges of energies, from the errors of kernels whose watts were measured."""
-        known_metrics = {name: value for name, value in metrics.items() if value == value}
+        estimates = {name: value for name, value in metrics.items() if value == value}
         ranges = {
-            name: energy_range(device, known_metrics[name])
-            for name in _ENERGIES
-            if name in known_metrics
+            name: energy_range(device, estimates[name]) for name in _ENERGIES if name in estimates
         }
-        if "tokens_per_joule" in known_metrics:
-            low, high = energy_range(device, 1.0 / known_metrics["tokens_per_joule"])
+        if "tokens_per_joule" in estimates:
+            low, high = energy_range(device, 1.0 / estimates["tokens_per_joule"])
             ranges["tokens_per_joule"] = 1.0 / high, 1.0 / low
         return ranges
 
@@ -173,7 +171,7 @@ class FittedKernels(Rooflines):
         return [self._launch(group) for group in launches(work)]
 
     def _launch(self, group: Sequence[DeviceWork]) -> OperatorTime:
-        bounds = [self.bound(item) for item in group]
+        bounds = [self.bound(operator) for operator in group]
         first = group[0]
         once = _LAWS[first.kernel](self, group)
         name = first.name if len(group) == 1 else _name_of(group)
@@ -202,9 +200,9 @@ class FittedKernels(Rooflines):
             traffic_bytes=_sum([bound.bytes for bound in bounds]),
             multiply_bits=16.0 if is_attention else self.platform.products.multiply_bits,
             scores=sum(
-                bound.mac / item.inner
-                for item, bound in zip(group, bounds, strict=True)
-                if item.kind == "attention_qk"
+                bound.mac / operator.inner
+                for operator, bound in zip(group, bounds, strict=True)
+                if operator.kind == "attention_qk"
             ),
         )
 
@@ -292,13 +290,13 @@ class FittedKernels(Rooflines):
 
 def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A product with weights."""
-    platform, item = kernels.platform, group[0]
+    platform, operator = kernels.platform, group[0]
     formats = platform.products
     quantized = np.asarray(formats.is_input_quantized)
     products = Products(
-        m=item.rows,
-        n=item.columns,
-        k=item.inner,
+        m=operator.rows,
+        n=operator.columns,
+        k=operator.inner,
         peak_flop_per_s=platform.products.peak_flop_per_s,
         weight_bits=platform.weight_bytes * 8.0,
         activation_bits=np.where(quantized, platform.activation_bytes * 8.0, ROW_BITS),
@@ -317,8 +315,8 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """The products with keys and values of some requests, and the softmax between them."""
     platform = kernels.platform
-    scores = next(item for item in group if item.kind == "attention_qk")
-    values = next(item for item in group if item.kind == "attention_pv")
+    scores = next(operator for operator in group if operator.kind == "attention_qk")
+    values = next(operator for operator in group if operator.kind == "attention_pv")
     stream = scores.stream
     assert stream is not None  # attention belongs to requests
     new = float(stream.table.tokens_per_request)
@@ -379,17 +377,17 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
 
 def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """The scores of an indexer, and the choice of the tokens that have the highest."""
-    platform, item = kernels.platform, group[0]
-    stream = item.stream
+    platform, operator = kernels.platform, group[0]
+    stream = operator.stream
     assert stream is not None  # keys belong to requests
     new = float(stream.table.tokens_per_request)
     own_new = _own_tokens(platform, stream)
     shape = Index(
         sequences=platform.own_requests(stream.attention_requests),
         new_tokens=own_new,
-        context=item.columns,
-        heads=item.rows / new,
-        head_dim=item.inner,
+        context=operator.columns,
+        heads=operator.rows / new,
+        head_dim=operator.inner,
     )
     scores_s = kernels.by_class(
         "mla", AttentionConstants,
@@ -403,14 +401,14 @@ def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """The products by heads that latent attention absorbs into queries and results."""
-    platform, item = kernels.platform, group[0]
+    platform, operator = kernels.platform, group[0]
     # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
     is_narrow = (platform.products.multiply_bits <= 8) & (np.asarray(platform.rates.has_fp4) == 0)
     shape = Absorbing(
-        tokens=item.rows,
-        heads=item.products,
-        inner=item.inner,
-        outer=item.columns,
+        tokens=operator.rows,
+        heads=operator.products,
+        inner=operator.inner,
+        outer=operator.columns,
         weight_bits=platform.weight_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
     )
@@ -424,14 +422,14 @@ def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatA
 def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A layer of experts on the device of a group; tokens draw their experts evenly."""
     platform, mixture = kernels.platform, kernels.model.moe_dims
-    experts, chosen = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
+    experts, per_token = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
     tokens = group[0].rows
-    pairs, active = rank_load(tokens, experts, chosen, platform.ep)
+    pairs, active = rank_load(tokens, experts, per_token, platform.ep)
     work = ExpertWork(
         pairs=pairs,
         active_experts=active,
         # An exchange brings a group only tokens that it has an expert of.
-        all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * chosen),
+        all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * per_token),
         experts=experts,
         hidden=float(mixture.routed_width),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
@@ -492,13 +490,13 @@ def _rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
     Engines that replay graphs are of 2025, whose kernels are vectorized; the others are of 2023.
     """
-    item, rates = group[0], kernels.platform.rates
-    row_bytes = _moved_bytes(kernels, item) / np.maximum(item.rows, 1.0)
+    operator, rates = group[0], kernels.platform.rates
+    row_bytes = _moved_bytes(kernels, operator) / np.maximum(operator.rows, 1.0)
     is_vectorized = kernels.options.engine == "graphs"
     return kernels.by_class(
         "elementwise", ElementwiseConstants,
         lambda constants: row_time_s(
-            item.rows, row_bytes, rates, constants, is_vectorized=is_vectorized
+            operator.rows, row_bytes, rates, constants, is_vectorized=is_vectorized
         ),
     )  # fmt: skip
 
@@ -530,9 +528,9 @@ def _own_tokens(platform: Platform, stream: Stream) -> FloatArray:
     return new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
 
 
-def _moved_bytes(kernels: FittedKernels, item: DeviceWork) -> FloatArray:
+def _moved_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:
     """Activations that a kernel reads and writes between others, in 16 bits."""
-    return np.asarray(item.activation_bytes / kernels.platform.activation_bytes * ROW_BITS / 8.0)
+    return np.asarray(work.activation_bytes / kernels.platform.activation_bytes * ROW_BITS / 8.0)
 
 
 _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = {

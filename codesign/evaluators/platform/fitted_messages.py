@@ -69,7 +69,7 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
 
 def _collective_s(
     kernels: FittedKernels,
-    kind: DeviceCollective,
+    collective: DeviceCollective,
     size: FloatArray,
     ranks: FloatArray | float,
     nodes: FloatArray | float,
@@ -78,7 +78,7 @@ def _collective_s(
     links = kernels.platform.links
     return kernels.by_class(
         "collectives", CollectiveConstants,
-        lambda constants: collective_time_s(kind, size, ranks, nodes, links, constants),
+        lambda constants: collective_time_s(collective, size, ranks, nodes, links, constants),
     )  # fmt: skip
 
 
@@ -109,11 +109,12 @@ def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, F
     top_k = float(mixture.num_experts_per_tok)
     tokens = message.elements / (hidden * _reached(message, kernels))
 
-    def time(kind: ExchangeKind) -> FloatArray:
+    def time(exchange_kind: ExchangeKind) -> FloatArray:
         return kernels.by_class(
             "expert_exchange", ExchangeConstants,
             lambda constants: expert_exchange_time_s(
-                kind, tokens, experts, top_k, hidden, inner * nodes, nodes, links, constants
+                exchange_kind, tokens, experts, top_k, hidden, inner * nodes, nodes, links,
+                constants,
             ),
         )  # fmt: skip
 

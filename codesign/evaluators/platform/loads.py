@@ -26,7 +26,7 @@ class StreamPart:
 
 def stream_parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[StreamPart]:
     """The streams whose tokens pass through an operator with weights."""
-    parts = []
+    slices = []
     for stream in streams:
         if stream.has_products and name in stream.table.names:
             i = stream.table.names.index(name)
@@ -36,15 +36,18 @@ def stream_parts(platform: Platform, streams: Sequence[Stream], name: str) -> li
             shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
             requests = platform.own_requests(stream.requests) if is_own else shared
             share = platform.sp if stream.is_prefill else 1.0
-            parts.append(StreamPart(stream, i, requests / share))
-    return parts
+            slices.append(StreamPart(stream, i, requests / share))
+    return slices
 
 
 def total_of(
-    parts: Sequence[StreamPart], per_request: Callable[[OperatorTable, int], float]
+    slices: Sequence[StreamPart], per_request: Callable[[OperatorTable, int], float]
 ) -> FloatArray:
     """(n,) a quantity over all requests of all streams."""
-    terms = [per_request(part.stream.table, part.position) * part.requests for part in parts]
+    terms = [
+        per_request(stream_slice.stream.table, stream_slice.position) * stream_slice.requests
+        for stream_slice in slices
+    ]
     return np.asarray(sum(terms[1:], terms[0]), dtype=np.float64)
 
 
@@ -78,30 +81,30 @@ def _mac(table: OperatorTable, i: int) -> float:
     return float(table.mac_per_request[i])
 
 
-def dense_loads(share: RankShare, parts: Sequence[StreamPart]) -> Loads:
+def dense_loads(share: RankShare, slices: Sequence[StreamPart]) -> Loads:
     """Every token meets all weights; of a table, only the rows that it looks up are read."""
-    table, i = parts[0].stream.table, parts[0].position
-    looked_up = total_of(parts, lambda t, j: float(t.lookup_elements_per_request[j]))
+    table, i = slices[0].stream.table, slices[0].position
+    looked_up = total_of(slices, lambda t, j: float(t.lookup_elements_per_request[j]))
     return Loads(
-        mac=total_of(parts, _mac) * share.work,
+        mac=total_of(slices, _mac) * share.work,
         weights=(table.weight_elements[i] * table.n_experts[i] + looked_up) * share.work,
-        input_elements=total_of(parts, read_elements) * share.input,
-        output_elements=total_of(parts, written_elements) * share.output,
+        input_elements=total_of(slices, read_elements) * share.input,
+        output_elements=total_of(slices, written_elements) * share.output,
     )
 
 
-def expected_expert_loads(sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
+def expected_expert_loads(sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
-    table, i = parts[0].stream.table, parts[0].position
+    table, i = slices[0].stream.table, slices[0].position
     share, moe, ep = sharding.share(table.rules[i]), sharding.model.moe_dims, sharding.platform.ep
     touched = expected_distinct_experts(
-        total_of(parts, lambda t, j: float(t.m_per_request[j])),
+        total_of(slices, lambda t, j: float(t.m_per_request[j])),
         np.asarray(float(moe.n_routed_experts)),
         np.asarray(float(moe.num_experts_per_tok)),
     )
     return Loads(
-        mac=total_of(parts, _mac) * share.work / ep,
+        mac=total_of(slices, _mac) * share.work / ep,
         weights=table.weight_elements[i] * touched / ep * share.work,
-        input_elements=total_of(parts, read_elements) * share.input / ep,
-        output_elements=total_of(parts, written_elements) * share.output / ep,
+        input_elements=total_of(slices, read_elements) * share.input / ep,
+        output_elements=total_of(slices, written_elements) * share.output / ep,
     )

@@ -67,7 +67,7 @@ class Rooflines:
 
     def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
         """The operators of a pass, in the order in which they first run."""
-        return [self.bound(item) for item in work]
+        return [self.bound(operator) for operator in work]
 
     def bound(self, work: DeviceWork) -> OperatorTime:
         """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
@@ -77,7 +77,7 @@ class Rooflines:
             rate = np.maximum(rate, eight_bit_peak(self.platform.rates))
         rate = rate * (self.options.compute_efficiency or 1.0)
         times = roofline_times(2.0 * work.mac, rate, self.memory_s(work))
-        kept_weight_bytes = work.weight_bytes + work.kv_bytes
+        stored = work.weight_bytes + work.kv_bytes
         return OperatorTime(
             name=work.name,
             part=work.part,
@@ -89,15 +89,15 @@ class Rooflines:
             compute_s=work.count * times.compute_s,
             memory_s=work.count * times.memory_s,
             mac=work.count * work.mac,
-            bytes=work.count * (kept_weight_bytes + work.activation_bytes),
+            bytes=work.count * (stored + work.activation_bytes),
             joules=np.full_like(times.compute_s, np.nan),
         )
 
     def memory_s(self, work: DeviceWork) -> FloatArray:
         """(n,) time that the memory alone takes; what stays on chip takes none."""
-        kept_weight_bytes = work.weight_bytes + work.kv_bytes
+        stored = work.weight_bytes + work.kv_bytes
         moved = work.activation_bytes * self.residence.fast_s_per_byte
-        return kept_weight_bytes * self.residence.kept_s_per_byte + moved
+        return stored * self.residence.kept_s_per_byte + moved
 
     @property
     def send_warm_up_s(self) -> float:

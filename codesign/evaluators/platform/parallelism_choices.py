@@ -100,8 +100,8 @@ def evaluate_choices(
         others: The design's other parameters, the same for all.
     """
     serving = evaluator.serving(columns_of(degrees, others))
-    kept = [np.asarray(values) <= 0 for values in limits(serving).values()]
-    return ParallelismChoices(degrees, serving, np.all(kept, axis=0))
+    within = [np.asarray(values) <= 0 for values in limits(serving).values()]
+    return ParallelismChoices(degrees, serving, np.all(within, axis=0))
 
 
 def ranked(choices: ParallelismChoices, by: Metric) -> list[dict[str, Any]]:

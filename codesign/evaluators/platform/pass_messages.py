@@ -65,14 +65,14 @@ def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
     for name, rule in rules.items():
         if rule.collective is None or rule.kernel == "experts":
             continue
-        parts = stream_parts(sharding.platform, streams, name)
-        table, i = parts[0].stream.table, parts[0].position
+        slices = stream_parts(sharding.platform, streams, name)
+        table, i = slices[0].stream.table, slices[0].position
         yield Message(
             name=f"{name}_{_PURPOSES[rule.collective]}",
             kind=rule.collective,
             is_in_layers=bool(table.is_in_layers[i]),
             count=float(table.count[i]),
-            elements=total_of(parts, written_elements),
+            elements=total_of(slices, written_elements),
             ranks=sharding.ranks(rule),
             stride=np.ones_like(sharding.platform.tp),
             scope=rule.scope,
@@ -83,21 +83,21 @@ def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
     """Messages of devices that divide a sequence, in each layer's attention."""
     model, platform = sharding.model, sharding.platform
     layers, ranks = float(model.n_attention_layers), platform.attention_ranks
-    kind: Collective
+    collective: Collective
     for stream in streams:
         if stream.is_prefill:
             # Every rank of a sequence gathers the keys and values of all its tokens.
             wide = (
                 _cache_width(model) * sharding.parts["kv_heads"] * stream.table.tokens_per_request
             )
-            elements, kind = wide * platform.own_requests(stream.requests), "all_gather"
+            elements, collective = wide * platform.own_requests(stream.requests), "all_gather"
         else:
             # The ranks' partial sums, with maximum and denominator of each row's softmax.
             wide = sharding.heads_per_rank * (_value_width(model) + 2)
             requests = platform.own_requests(stream.attention_requests)
-            elements, kind = wide * requests, "all_reduce"
+            elements, collective = wide * requests, "all_reduce"
         name = f"sequence{stream.name}"
-        yield Message(name, kind, True, layers, elements, platform.sp, ranks, scope="phase")
+        yield Message(name, collective, True, layers, elements, platform.sp, ranks, scope="phase")
 
 
 def _cache_width(model: LanguageModel) -> float:

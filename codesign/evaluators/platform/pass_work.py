@@ -47,19 +47,19 @@ def list_work(
                 operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)
-                parts = stream_parts(sharding.platform, streams, name)
-                operators.append(_product(sharding, parts, rules))
+                slices = stream_parts(sharding.platform, streams, name)
+                operators.append(_product(sharding, slices, rules))
     return operators
 
 
-def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
+def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
-    stream, i = parts[0].stream, parts[0].position
+    stream, i = slices[0].stream, slices[0].position
     table, rule = stream.table, stream.table.rules[i]
     platform, share = sharding.platform, sharding.share(rule)
     is_routed = bool(table.is_routed[i])
     is_by_heads = rule.axis == "heads"
-    loads = rules.expert_loads(sharding, parts) if is_routed else dense_loads(share, parts)
+    loads = rules.expert_loads(sharding, slices) if is_routed else dense_loads(share, slices)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
     is_kept = rules.keeps_on_chip(rule, stream)
@@ -70,7 +70,7 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
         rule=rule,
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
-        rows=total_of(parts, product_rows),
+        rows=total_of(slices, product_rows),
         inner=table.k[i] * (1.0 if is_by_heads else share.input),
         columns=table.n[i] * (1.0 if is_by_heads else share.output),
         expert_elements=float(table.weight_elements[i]) if is_routed else 0.0,
@@ -130,9 +130,9 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     moved = table.input_elements_per_request[i] * tokens * share.input
     moved = moved + written_elements(table, i) * tokens * share.output
     scores = table.score_read_elements_per_request[i] + table.score_written_elements_per_request[i]
-    kept_sp = scores * requests / platform.sp * share.work
+    on_chip = scores * requests / platform.sp * share.work
     if rules.keeps_on_chip(table.rules[i], stream):
-        moved, kept_sp = np.zeros_like(moved), kept_sp + moved
+        moved, on_chip = np.zeros_like(moved), on_chip + moved
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
     kept_elements = table.kv_read_elements_per_request[i] * sharding.parts["kv_heads"]
@@ -155,5 +155,5 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         weight_bytes=np.zeros_like(moved),
         kv_bytes=cached * (kept_elements * platform.kv_bytes + keys_bytes),
         activation_bytes=moved * platform.activation_bytes,
-        onchip_bytes=kept_sp * platform.activation_bytes,
+        onchip_bytes=on_chip * platform.activation_bytes,
     )

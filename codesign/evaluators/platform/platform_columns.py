@@ -46,27 +46,30 @@ def build_platform(
     Raises:
         UnknownNameError: A device or format that is not known.
     """
-    chosen = _Chosen(designs, devices)
-    degrees = {name: _number(designs, name, 1.0, chosen.n) for name in DEGREES}
-    batch = _number(designs, "batch_size", 1.0, chosen.n)
-    sizes = {name: _bytes(designs, name, chosen.n) for name in FORMAT_KEYS}
-    slow = chosen.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
+    devices_of_designs = _Chosen(designs, devices)
+    degrees = {name: _number(designs, name, 1.0, devices_of_designs.n) for name in DEGREES}
+    batch = _number(designs, "batch_size", 1.0, devices_of_designs.n)
+    sizes = {name: _bytes(designs, name, devices_of_designs.n) for name in FORMAT_KEYS}
+    slow = devices_of_designs.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
     if options.slow_bandwidth is not None:
-        slow = np.full(chosen.n, options.slow_bandwidth)
-    links, networks = _links(chosen, options)
+        slow = np.full(devices_of_designs.n, options.slow_bandwidth)
+    links, networks = _links(devices_of_designs, options)
     return Platform(
-        products=_products(designs, chosen, options),
-        rates=_rates(chosen),
-        devices=chosen.column,
-        measured_names=chosen.words(lambda device: device.measured_name),
-        device_class=chosen.words(lambda device: device.device_class),
-        fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
+        products=_products(designs, devices_of_designs, options),
+        rates=_rates(devices_of_designs),
+        devices=devices_of_designs.column,
+        measured_names=devices_of_designs.words(lambda device: device.measured_name),
+        device_class=devices_of_designs.words(lambda device: device.device_class),
+        fast_capacity=devices_of_designs.number("capacity", "fast_capacity_bytes")
+        * options.usable_memory,
         slow_bandwidth=slow,
-        slow_capacity=chosen.number("slow_capacity", "slow_capacity_bytes", np.inf),
-        link_kind=np.array(chosen.words(lambda device: device.link_kind or "").to_list()),
+        slow_capacity=devices_of_designs.number("slow_capacity", "slow_capacity_bytes", np.inf),
+        link_kind=np.array(
+            devices_of_designs.words(lambda device: device.link_kind or "").to_list()
+        ),
         link=links,
         network=networks,
-        node_size=_node_size(chosen, options),
+        node_size=_node_size(devices_of_designs, options),
         tp=degrees["tensor_parallel"],
         pp=degrees["pipeline_parallel"],
         ep=degrees["expert_parallel"],
@@ -77,7 +80,9 @@ def build_platform(
         activation_bytes=sizes["activation_format"],
         kv_bytes=sizes["kv_format"],
         attention_groups=(
-            degrees["expert_parallel"] if options.has_data_attention else np.ones(chosen.n)
+            degrees["expert_parallel"]
+            if options.has_data_attention
+            else np.ones(devices_of_designs.n)
         ),
     )
 
@@ -138,49 +143,61 @@ def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
     return _format(designs, name, n).lookup(lambda item: bits_per_element(item) / 8.0)
 
 
-def _products(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> ProductColumns:
+def _products(
+    designs: Columns, devices_of_designs: _Chosen, options: PlatformOptions
+) -> ProductColumns:
     """Products of the formats on the devices, by the rules of the profile.
 
     A design's own rate is that at 16 bits, narrower formats are faster.
     """
-    weights = _format(designs, "weight_format", chosen.n)
-    activations = _format(designs, "activation_format", chosen.n)
-    products = product_columns(chosen.column, chosen.find, weights, activations)
-    peak = chosen.lookup(lambda device: device.peak_flop_per_s("bf16"))
+    weights = _format(designs, "weight_format", devices_of_designs.n)
+    activations = _format(designs, "activation_format", devices_of_designs.n)
+    products = product_columns(
+        devices_of_designs.column, devices_of_designs.find, weights, activations
+    )
+    peak = devices_of_designs.lookup(lambda device: device.peak_flop_per_s("bf16"))
     products = rules_of(options).products(products, weights, activations, peak)
-    own_number = (
-        _number(designs, "compute_flop_per_s", np.nan, chosen.n) * 16.0 / products.multiply_bits
+    own_flop_per_s = (
+        _number(designs, "compute_flop_per_s", np.nan, devices_of_designs.n)
+        * 16.0
+        / products.multiply_bits
     )
     return replace(
         products,
-        peak_flop_per_s=np.where(np.isnan(own_number), products.peak_flop_per_s, own_number),
-    )
-
-
-def _rates(chosen: _Chosen) -> DeviceRates:
-    """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
-    rates = device_rates(chosen.lookup)
-    return replace(
-        rates,
-        peak_16bit_flop_per_s=chosen.or_own(rates.peak_16bit_flop_per_s, "compute_flop_per_s"),
-        bandwidth_bytes_per_s=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
-    )
-
-
-def _links(chosen: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:
-    near = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
-    return (
-        Link(near, chosen.number("link_latency", "link_latency_s", options.link_latency)),
-        Link(
-            chosen.number("network_bandwidth", None, np.nan),
-            chosen.number("network_latency", None, options.network_latency),
+        peak_flop_per_s=np.where(
+            np.isnan(own_flop_per_s), products.peak_flop_per_s, own_flop_per_s
         ),
     )
 
 
-def _node_size(chosen: _Chosen, options: PlatformOptions) -> FloatArray:
+def _rates(devices_of_designs: _Chosen) -> DeviceRates:
+    """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
+    rates = device_rates(devices_of_designs.lookup)
+    return replace(
+        rates,
+        peak_16bit_flop_per_s=devices_of_designs.or_own(
+            rates.peak_16bit_flop_per_s, "compute_flop_per_s"
+        ),
+        bandwidth_bytes_per_s=devices_of_designs.number("bandwidth", "fast_bandwidth_bytes_per_s"),
+    )
+
+
+def _links(devices_of_designs: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:
+    near = devices_of_designs.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    return (
+        Link(
+            near, devices_of_designs.number("link_latency", "link_latency_s", options.link_latency)
+        ),
+        Link(
+            devices_of_designs.number("network_bandwidth", None, np.nan),
+            devices_of_designs.number("network_latency", None, options.network_latency),
+        ),
+    )
+
+
+def _node_size(devices_of_designs: _Chosen, options: PlatformOptions) -> FloatArray:
     if not options.has_nodes:
-        return np.full(chosen.n, np.inf)
+        return np.full(devices_of_designs.n, np.inf)
     if options.node_size is not None:
-        return np.full(chosen.n, float(options.node_size))
-    return chosen.lookup(lambda device: float(device.n_linked))
+        return np.full(devices_of_designs.n, float(options.node_size))
+    return devices_of_designs.lookup(lambda device: float(device.n_linked))

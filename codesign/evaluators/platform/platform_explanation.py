@@ -59,11 +59,11 @@ def _operators(serving: PlatformServing) -> Iterator[OperatorRow]:
                 yield _row(phase, [(n, timed_pass.operators[i]) for n, timed_pass in passes], total)
 
 
-def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> OperatorRow:
+def _row(phase: str, times: list[tuple[int, OperatorTime]], total_s: float) -> OperatorRow:
     def added(name: str) -> float:
-        return sum(n * float(getattr(item, name)[0]) for n, item in items)
+        return sum(n * float(getattr(operator, name)[0]) for n, operator in times)
 
-    operator_time = items[0][1]
+    operator_time = times[0][1]
     if operator_time.part in ("linear", "attention"):
         bound = "compute" if added("compute_s") >= added("memory_s") else "memory"
     else:
@@ -84,16 +84,16 @@ def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> O
 
 
 def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
-    platform, kept = serving.platform, serving.decode_footprint
-    share = float(serving.residence(kept).offloaded_share[0])
+    platform, footprint = serving.platform, serving.decode_footprint
+    share = float(serving.residence(footprint).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
     yield {
         "name": "fast memory",
         "capacity_bytes": float(platform.fast_capacity[0]),
         "bandwidth_bytes_per_s": float(platform.fast_bandwidth[0]),
         "holds_bytes": need * (1.0 - share),
-        "weight_bytes": float(kept.weight_bytes[0]) * (1.0 - share),
-        "kv_bytes": float(kept.kv_bytes[0]) * (1.0 - share),
+        "weight_bytes": float(footprint.weight_bytes[0]) * (1.0 - share),
+        "kv_bytes": float(footprint.kv_bytes[0]) * (1.0 - share),
     }
     slow = float(platform.slow_bandwidth[0])
     if serving.options.offload and not np.isnan(slow):
@@ -103,8 +103,8 @@ def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
             "capacity_bytes": None if np.isinf(capacity) else capacity,
             "bandwidth_bytes_per_s": slow,
             "holds_bytes": need * share,
-            "weight_bytes": float(kept.weight_bytes[0]) * share,
-            "kv_bytes": float(kept.kv_bytes[0]) * share,
+            "weight_bytes": float(footprint.weight_bytes[0]) * share,
+            "kv_bytes": float(footprint.kv_bytes[0]) * share,
         }
 
 

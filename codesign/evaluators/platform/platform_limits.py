@@ -35,8 +35,8 @@ def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
     return {name: values for name, values in violations.items() if name not in unchecked}
 
 
-def _uneven(amount: FloatArray | float, parts: FloatArray) -> FloatArray:
-    return np.where(np.mod(amount, parts) == 0, 0.0, _INDIVISIBLE)
+def _uneven(amount: FloatArray | float, ranks: FloatArray) -> FloatArray:
+    return np.where(np.mod(amount, ranks) == 0, 0.0, _INDIVISIBLE)
 
 
 def _experts(serving: PlatformServing) -> FloatArray:
@@ -98,13 +98,13 @@ def _memory_mistake(serving: PlatformServing) -> Mistake:
     at_hand = room
     if serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
         at_hand += float(platform.slow_capacity[0])
-    kept_decode_footprint = serving.decode_footprint
-    parts = [
-        float((part / kept_decode_footprint.stages)[0])
-        for part in (kept_decode_footprint.weight_bytes, kept_decode_footprint.kv_bytes)
+    footprint = serving.decode_footprint
+    needs = [
+        float((need_bytes / footprint.stages)[0])
+        for need_bytes in (footprint.weight_bytes, footprint.kv_bytes)
     ]
-    weights, cache = (format_engineering(part, "B") for part in parts)
-    fits = ", ".join(_ways_to_fit(serving, need, at_hand, parts))
+    weights, cache = (format_engineering(need_bytes, "B") for need_bytes in needs)
+    fits = ", ".join(_ways_to_fit(serving, need, at_hand, needs))
     return Mistake(
         f"expected at most {format_engineering(at_hand, 'B')} on each device, got "
         f"{format_engineering(need, 'B')} ({weights} of weights, {cache} of KV cache), "
@@ -115,18 +115,20 @@ def _memory_mistake(serving: PlatformServing) -> Mistake:
 
 
 def _ways_to_fit(
-    serving: PlatformServing, need: float, at_hand: float, parts: Sequence[float]
+    serving: PlatformServing, need: float, at_hand: float, needs: Sequence[float]
 ) -> Iterator[str]:
     """Changes of which each alone makes room; ``parts`` are bytes of weights and KV cache."""
     platform = serving.platform
     yield f"{int(np.ceil(need / at_hand))} times as many devices"
     widths = (platform.weight_bytes[0], platform.kv_bytes[0])
-    least = sum(part * _LEAST_BYTES / width for part, width in zip(parts, widths, strict=True))
+    least = sum(
+        need_bytes * _LEAST_BYTES / width for need_bytes, width in zip(needs, widths, strict=True)
+    )
     if least <= at_hand:
         yield "a narrower format"
-    if parts[0] < at_hand:
-        per_request = parts[1] / float(platform.batch[0])
-        batch = int((at_hand - parts[0]) / per_request) * int(platform.dp[0])
+    if needs[0] < at_hand:
+        per_request = needs[1] / float(platform.batch[0])
+        batch = int((at_hand - needs[0]) / per_request) * int(platform.dp[0])
         if batch:
             yield f"batch_size {batch}"
     has_slow = not serving.options.offload and not np.isnan(platform.slow_bandwidth[0])

@@ -128,8 +128,10 @@ class PlatformOptions(AccuracyOptions):
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""
         defaults = PROFILES.rules_class(self.profile).defaults
-        chosen_defaults = {name: defaults[name] for name in defaults if getattr(self, name) is None}
-        return self.model_copy(update=chosen_defaults)
+        defaults_in_force = {
+            name: defaults[name] for name in defaults if getattr(self, name) is None
+        }
+        return self.model_copy(update=defaults_in_force)
 
     @property
     def has_data_attention(self) -> bool:

@@ -51,10 +51,10 @@ class PlatformServing:
         """The work of one device in a pass."""
         return list_work(self.sharding, streams, self.rules)
 
-    def time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
+    def time(self, streams: list[Stream], footprint: DeviceFootprint) -> TimedPass:
         """The time of a pass while a device keeps so many bytes."""
         messages = list_messages(self.sharding, streams, self.rules)
-        timing = self.rules.timing(self.model, self.platform, self.residence(kept))
+        timing = self.rules.timing(self.model, self.platform, self.residence(footprint))
         return time_pass(timing, streams, self.work(streams), messages)
 
     def _streams(self, prompt: Prompt) -> list[Stream]:
@@ -91,9 +91,9 @@ class PlatformServing:
             return self.prefill_passes[0][1]
         return self.time(self.passes.decode(self.micro_batch), self.decode_footprint)
 
-    def residence(self, kept: DeviceFootprint) -> Residence:
+    def residence(self, footprint: DeviceFootprint) -> Residence:
         """Places of data, and the bandwidth of their reads."""
-        return reside(kept, self.platform, self.options, self.rules.slow_efficiency)
+        return reside(footprint, self.platform, self.options, self.rules.slow_efficiency)
 
     @property
     def device_key(self) -> str:
@@ -177,10 +177,8 @@ class PlatformServing:
     def _energy_joules(self, timed_pass: TimedPass, time_s: FloatArray) -> FloatArray:
         """Energy of all devices from one pass of every micro-batch to the next."""
         platform = self.platform
-        own_energy_joules = timed_pass.energy_joules(
-            platform.stage_devices, platform.pp, time_s / self._waits
-        )
-        return own_energy_joules * self._waits * platform.dp
+        joules = timed_pass.energy_joules(platform.stage_devices, platform.pp, time_s / self._waits)
+        return joules * self._waits * platform.dp
 
     @cached_property
     def energy_joules_per_token(self) -> FloatArray:

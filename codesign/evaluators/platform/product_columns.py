@@ -42,7 +42,7 @@ class ProductColumns:
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
     has_block_scales: BoolArray
-    wanted: NDArray[np.str_]
+    multiplied: NDArray[np.str_]
     multiply: NDArray[np.str_]
     rate: NDArray[np.str_]
     expert_kernels: NDArray[np.str_]
@@ -50,8 +50,8 @@ class ProductColumns:
     @property
     def is_widened(self) -> BoolArray:
         """(n,) whether the device lacks a multiplier and takes a wider one."""
-        pairs = zip(self.wanted.tolist(), self.multiply.tolist(), strict=True)
-        return np.array([multiply not in SAME_RATE[wanted] for wanted, multiply in pairs])
+        pairs = zip(self.multiplied.tolist(), self.multiply.tolist(), strict=True)
+        return np.array([multiply not in SAME_RATE[multiplied] for multiplied, multiply in pairs])
 
 
 def product_columns(
@@ -81,7 +81,7 @@ def product_columns(
         is_input_quantized=_gathered(number, [k.is_input_quantized for *_, k in kernels]) > 0,
         has_fine_scales=_gathered(number, [k.has_fine_scales for *_, k in kernels]) > 0,
         has_block_scales=_gathered(number, [k.has_block_scales for *_, k in kernels]) > 0,
-        wanted=np.array([wanted for wanted, *_ in kernels])[number],
+        multiplied=np.array([multiplied for multiplied, *_ in kernels])[number],
         multiply=np.array([kernel.multiply for *_, kernel in kernels])[number],
         rate=np.array([rate for _, _, rate, _ in kernels])[number],
         expert_kernels=np.array([expert_kernel(k) for *_, k in kernels])[number],
@@ -94,10 +94,10 @@ def _kernel(
     device, weight, activation = (
         str(column.values[column.codes[i]]) for column in (devices, weights, activations)
     )
-    wanted_product_format = product_format(weight, activation)
-    kernel = format_on(find(device), wanted_product_format)
+    multiplied = product_format(weight, activation)
+    kernel = format_on(find(device), multiplied)
     rate = find(device).multiply_format(kernel.multiply)
-    return wanted_product_format.multiply, find(device).peak[rate], rate, kernel
+    return multiplied.multiply, find(device).peak[rate], rate, kernel
 
 
 _WIDTHS = {

@@ -83,11 +83,8 @@ def size_requirements(
         n * 2.0 * float(sum(operator.mac[0] for operator in timed_pass.operators))
         for n, timed_pass in serving.prefill_passes
     )
-    kept_decode_footprint = serving.decode_footprint
-    weights, kv = (
-        float(kept_decode_footprint.weight_bytes[0]),
-        float(kept_decode_footprint.kv_bytes[0]),
-    )
+    footprint = serving.decode_footprint
+    weights, kv = float(footprint.weight_bytes[0]), float(footprint.kv_bytes[0])
     step = _weights_read(serving) + kv
     return Requirements(
         flop=flop,
@@ -136,7 +133,9 @@ def _generated(evaluator: PlatformEvaluator) -> int:
 def _weights_read(serving: PlatformServing) -> float:
     """Bytes of weights that a decode step reads: of experts, those it touches."""
     streams = serving.passes.decode(serving.micro_batch)
-    return sum(float(item.weight_bytes[0]) * item.count for item in serving.work(streams))
+    return sum(
+        float(operator.weight_bytes[0]) * operator.count for operator in serving.work(streams)
+    )
 
 
 def fewest_devices(

@@ -106,10 +106,10 @@ def scale(
         design: The other parameters; its device gives the number that factors multiply.
         factors: Factors to use instead of the paper's.
     """
-    chosen = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
-    values = chosen * _base(evaluator, design, axis)
+    factors_of_axis = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
+    values = factors_of_axis * _base(evaluator, design, axis)
     result = evaluator.evaluate(_columns(design, axis, values))
-    return Scaling(axis, chosen, values, result.metrics, result.violations)
+    return Scaling(axis, factors_of_axis, values, result.metrics, result.violations)
 
 
 def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: ScalingAxis) -> float:

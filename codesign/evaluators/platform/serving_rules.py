@@ -103,9 +103,9 @@ class ServingRules:
         """A rank's parts of the operators."""
         return Sharding(model, platform)
 
-    def expert_loads(self, sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
+    def expert_loads(self, sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
         """Loads of a rank's experts by the tokens."""
-        return expected_expert_loads(sharding, parts)
+        return expected_expert_loads(sharding, slices)
 
     def keeps_on_chip(self, rule: OperatorRule, stream: Stream) -> bool:
         """Whether an operator's activations stay on chip; scores of attention always do."""
@@ -155,7 +155,7 @@ class ServingRules:
     def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
         """Notes on the rules, for one device with measured kernels of a chip."""
         widened = [
-            f"{device} does not multiply {products.wanted[0]}: products run in "
+            f"{device} does not multiply {products.multiplied[0]}: products run in "
             f"{products.multiply[0]}, the weights keep their format in memory."
         ]
         is_other_half = (products.multiply[0], products.rate[0]) == ("bf16", "fp16")

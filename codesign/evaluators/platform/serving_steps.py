@@ -81,22 +81,22 @@ class DeviceStepTimes:
         self._chunk_times: dict[tuple[int, int], float] = {}
 
     def step_s(self, step: EngineStep) -> float:
-        n_prefilled, n_chunks, own = 0, len(step.chunks), 0.0
+        n_prefilled, n_chunks, seconds = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens
-            own += self._chunk_s(chunk.tokens, chunk.past_tokens)
+            seconds += self._chunk_s(chunk.tokens, chunk.past_tokens)
         n_tokens = fullest = step.n_decoding + n_prefilled
         if self._n_groups > 1:
             fullest = ceil(step.n_decoding / self._n_groups)
             if n_chunks:
                 longest = max(chunk.tokens for chunk in step.chunks)
                 share = max(longest / n_prefilled, 1.0 / self._n_groups)
-                own *= share
+                seconds *= share
                 fullest += ceil(share * n_prefilled)
         if step.n_decoding:
-            own += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
+            seconds += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
         shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
-        layers = shared + own
+        layers = shared + seconds
         if self._has_slow_host:
             layers = max(layers, self._host_starts_s(step))
             layers += self._host_own_s[n_chunks > 0][step.n_decoding]
@@ -133,8 +133,10 @@ class DeviceStepTimes:
     def _own_s(self, stream: Stream, n: int) -> FloatArray:
         """(n,) seconds of the operators that belong to the requests of a stream alone."""
         work = self._serving(n).work([stream])
-        own_times = self._timing_of(n).times([item for item in work if item.rule.scope == "phase"])
-        return np.asarray(sum((own_time.time_s for own_time in own_times), np.zeros(n)))
+        phase_operators = self._timing_of(n).times(
+            [operator for operator in work if operator.rule.scope == "phase"]
+        )
+        return np.asarray(sum((operator.time_s for operator in phase_operators), np.zeros(n)))
 
     def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:
         """A pass of each number of tokens of each of some groups, as if all were decoding."""
@@ -144,15 +146,12 @@ class DeviceStepTimes:
 
     def _sum_shared(self, n_groups: int, *, is_routed: bool) -> list[float]:
         """Seconds of shared kernels by tokens: the routed products, or the others."""
-        chosen_time_s = [
-            all_token.time_s
-            for all_token in self._all_tokens(n_groups)
-            if all_token.scope == "tokens" and (all_token.kernel == "experts") == is_routed
+        times = [
+            operator.time_s
+            for operator in self._all_tokens(n_groups)
+            if operator.scope == "tokens" and (operator.kernel == "experts") == is_routed
         ]
-        return [
-            0.0,
-            *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen_time_s], axis=0).tolist(),
-        ]
+        return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *times], axis=0).tolist()]
 
     @cached_property
     def _tokens_s(self) -> list[float]:
@@ -168,8 +167,8 @@ class DeviceStepTimes:
     def _requests_s(self) -> list[float]:
         """Seconds of the logits by requests of a step."""
         operators = self._all_tokens(1)
-        chosen_time_s = [operator.time_s for operator in operators if operator.scope == "logits"]
-        return [0.0, *np.sum(chosen_time_s, axis=0).tolist()]
+        times = [operator.time_s for operator in operators if operator.scope == "logits"]
+        return [0.0, *np.sum(times, axis=0).tolist()]
 
     @cached_property
     def _starts_s(self) -> tuple[float, float, float]:

@@ -60,12 +60,12 @@ class Sharding:
         """A rank's part of the operators of a rule."""
         if rule.role in self._shares:
             return self._shares[rule.role]
-        part = self.parts[rule.dimension]
-        undivided = np.ones_like(part)
+        share_of_dimension = self.parts[rule.dimension]
+        undivided = np.ones_like(share_of_dimension)
         return RankShare(
-            work=part,
-            input=undivided if rule.axis == "columns" else part,
-            output=undivided if rule.axis == "rows" else part,
+            work=share_of_dimension,
+            input=undivided if rule.axis == "columns" else share_of_dimension,
+            output=undivided if rule.axis == "rows" else share_of_dimension,
         )
 
     def ranks(self, rule: OperatorRule) -> FloatArray:

@@ -70,14 +70,14 @@ def time_pass(
     platform, n_layers = timing.platform, timing.model.num_hidden_layers
     idle, has_overlap = timing.idle_watts(), timing.options.overlap
     sent = []
-    for item in messages:
-        once_s = timing.message_s(item)
-        sent.append(time_message(item, platform, once_s, timing.message_joules(item, once_s)))
+    for message in messages:
+        once_s = timing.message_s(message)
+        sent.append(time_message(message, platform, once_s, timing.message_joules(message, once_s)))
     timed = [*timing.times(work), *sent]
     occupied = np.zeros_like(platform.tp)
     if has_overlap:
-        for item, message_time in zip(messages, sent, strict=True):
-            occupied = occupied + timing.occupied_share(item) * message_time.time_s
+        for message, message_time in zip(messages, sent, strict=True):
+            occupied = occupied + timing.occupied_share(message) * message_time.time_s
     pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle, np.zeros_like(idle))
     layers = _joint(pass_without_totals, has_overlap, True, occupied)
     ends = _joint(pass_without_totals, has_overlap, False, np.zeros_like(occupied))
@@ -85,17 +85,19 @@ def time_pass(
     send = pass_without_totals.part_s("send")
     started = np.maximum(layers, timing.host_starts_s(timed))
     zero = np.zeros_like(platform.tp)
-    decoding = [item.requests for item in streams if item.has_products and not item.is_prefill]
+    decoding = [
+        stream.requests for stream in streams if stream.has_products and not stream.is_prefill
+    ]
     n_decoding = sum(map(platform.own_requests, decoding), zero)
     has_prompts = any(stream.is_prefill for stream in streams)
-    own = timing.host_own_s(n_decoding, has_prompts=has_prompts)
+    host_s = timing.host_own_s(n_decoding, has_prompts=has_prompts)
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(
         operators=timed,
-        total_s=started + ends + send + own,
-        stage_s=started * share + ends + one_send + own,
+        total_s=started + ends + send + host_s,
+        stage_s=started * share + ends + one_send + host_s,
         idle_watts=idle,
-        host_s=started - layers + own,
+        host_s=started - layers + host_s,
     )
 
 
@@ -107,9 +109,7 @@ def _joint(
     While messages occupy a share of the cores, operators lose that share of the time.
     """
     zero = np.zeros_like(times.total_s)
-    chosen_operators = [
-        operator for operator in times.operators if operator.is_in_layers == in_layers
-    ]
-    busy = sum((i.time_s for i in chosen_operators if i.part in ("linear", "attention")), zero)
-    talking = sum((i.time_s for i in chosen_operators if i.part == "collective"), zero)
+    selected = [operator for operator in times.operators if operator.is_in_layers == in_layers]
+    busy = sum((i.time_s for i in selected if i.part in ("linear", "attention")), zero)
+    talking = sum((i.time_s for i in selected if i.part == "collective"), zero)
     return np.maximum(busy + occupied_s, talking) if has_overlap else busy + talking

@@ -256,14 +256,14 @@ def _core_score_s(
 
 def _parted_s(alone_s: FloatArray, merge_s: FloatArray, cores: FloatArray) -> FloatArray:
     """Least time of a block whose keys are parted among at most so many cores."""
-    parts = np.clip(np.sqrt(alone_s / merge_s), 1.0, cores)
-    return np.asarray(alone_s / parts + merge_s * (parts - 1))
+    splits = np.clip(np.sqrt(alone_s / merge_s), 1.0, cores)
+    return np.asarray(alone_s / splits + merge_s * (splits - 1))
 
 
 def _traffic_bytes(shape: Attention, read_keys: FloatArray) -> FloatArray:
     dims = np.add(shape.head_dim, shape.value_head_dim)
-    kept = np.where(shape.shares_values, shape.head_dim, dims)
-    cached = np.multiply(shape.kv_heads, kept) * (read_keys + shape.new_tokens)
+    width_of_values = np.where(shape.shares_values, shape.head_dim, dims)
+    cached = np.multiply(shape.kv_heads, width_of_values) * (read_keys + shape.new_tokens)
     queries = np.multiply(shape.query_heads, shape.new_tokens) * dims
     prepared = np.add(shape.query_heads, shape.kv_heads) * shape.new_tokens * shape.head_dim
     moved = queries + np.where(shape.is_prepared, 2 * prepared, 0.0)

@@ -113,8 +113,8 @@ def collective_time_s(
     factor = slowness(links, constants.latency_factor)
     time = factor * latency + payload + 2 * np.sqrt(factor * constants.fill * payload)
     if kind == "custom_all_reduce":
-        own = _custom_all_reduce_s(message_bytes, n, links, constants)
-        time = np.where(nodes > 1, time, own)
+        custom_s = _custom_all_reduce_s(message_bytes, n, links, constants)
+        time = np.where(nodes > 1, time, custom_s)
     return np.where(n > 1, time, 0.0)
 
 

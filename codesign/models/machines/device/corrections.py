@@ -137,8 +137,8 @@ def correction(
         points = case.points(len(devices))
         for group, name in enumerate(names):
             if name in measured:
-                chosen = np.flatnonzero(number == group)
-                logs[chosen] = measured[name].log_factors(points[chosen])
+                rows = np.flatnonzero(number == group)
+                logs[rows] = measured[name].log_factors(points[rows])
     return np.asarray(np.where(logs != 0.0, np.maximum(np.exp(logs), case.least), 1.0))
 
 
@@ -160,11 +160,11 @@ def write_groups(families: Mapping[str, Mapping[str, MeasuredGroup]], path: Path
     arrays: dict[str, Any] = {}
     for family, groups in families.items():
         values: Sequence[MeasuredGroup] = list(groups.values())
-        steps = np.concatenate([item.points for item in values]) * OCTAVE_STEPS
+        steps = np.concatenate([group.points for group in values]) * OCTAVE_STEPS
         arrays[f"{family} names"] = np.array(list(groups))
-        arrays[f"{family} ends"] = np.cumsum([len(item.weights) for item in values])
+        arrays[f"{family} ends"] = np.cumsum([len(group.weights) for group in values])
         arrays[f"{family} points"] = np.rint(steps).astype(np.int16)
-        weights = np.concatenate([item.weights for item in values])
+        weights = np.concatenate([group.weights for group in values])
         arrays[f"{family} weights"] = weights.astype(np.float32)
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)

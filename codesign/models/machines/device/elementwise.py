@@ -149,6 +149,6 @@ def _memory_s(
     is_cached: BoolArray | bool,
 ) -> FloatArray:
     """Time of the bytes that are not in the cache: all of them from twice its size on."""
-    kept_cache = constants.cache * np.maximum(rates.cache_bytes, 1.0)
-    missed = np.where(is_cached, np.clip(moved / kept_cache - 1, 0.0, 1.0), 1.0)
+    cached_bytes = constants.cache * np.maximum(rates.cache_bytes, 1.0)
+    missed = np.where(is_cached, np.clip(moved / cached_bytes - 1, 0.0, 1.0), 1.0)
     return np.asarray(moved * missed / (constants.memory * rates.bandwidth_bytes_per_s))

@@ -110,12 +110,14 @@ def describe_expected_error(
     """
     errors = measured_errors()
     engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
-    own, elsewhere = (_on(device, errors.requests[name]) for name in (engine, opposite))
+    engine_errors, elsewhere = (_on(device, errors.requests[name]) for name in (engine, opposite))
     kernels = _on(device, errors.kernels)
     every = "; ".join(_of_requests(_on("all", errors.requests[engine])))
     sentences = []
-    if own:
-        sentences.append(f"Expected error on this device: {'; '.join(_of_requests(own))}.")
+    if engine_errors:
+        sentences.append(
+            f"Expected error on this device: {'; '.join(_of_requests(engine_errors))}."
+        )
     if elsewhere:
         words = "the host starts each kernel" if opposite == "eager" else "kernels are queued ahead"
         sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
@@ -127,12 +129,12 @@ def describe_expected_error(
             f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "
             f"with others of their chip: {_of_kernels(errors.unseen_device)}."
         )
-    elif not own:
+    elif not engine_errors:
         sentences.append(
             "No kernel was measured on this device. Those of chips that the fit had not seen: "
             f"{_of_kernels(errors.unseen_chip)}."
         )
-    if not own:
+    if not engine_errors:
         sentences.append(f"Requests on other devices: {every}.")
     return sentences
 

@@ -193,9 +193,9 @@ def _core_limit(
 def _missed_part(work: ExpertWork, rates: DeviceRates, constants: ExpertConstants) -> FloatArray:
     """Part of the weights that comes from memory; all of it unless the call is repeated."""
     weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
-    kept_cache = constants.cache * np.maximum(rates.cache_bytes, 1.0)
-    part = np.clip(weights * work.expert_hidden / kept_cache - 1, 0.0, 1.0)
-    return np.where(work.is_repeated, part, 1.0)
+    cached_bytes = constants.cache * np.maximum(rates.cache_bytes, 1.0)
+    uncached_share = np.clip(weights * work.expert_hidden / cached_bytes - 1, 0.0, 1.0)
+    return np.where(work.is_repeated, uncached_share, 1.0)
 
 
 def _grouped_s(

@@ -39,6 +39,6 @@ def memory_time_s(
     main_s = traffic / (bandwidth_fraction * np.asarray(rates.bandwidth_bytes_per_s))
     if not is_cached:
         return np.asarray(main_s)
-    part = np.clip(4 - 4 * traffic / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
+    uncached_share = np.clip(4 - 4 * traffic / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
     cache_rate = cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
-    return np.asarray(main_s + part * (np.minimum(main_s, traffic / cache_rate) - main_s))
+    return np.asarray(main_s + uncached_share * (np.minimum(main_s, traffic / cache_rate) - main_s))

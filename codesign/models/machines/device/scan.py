@@ -180,8 +180,8 @@ def convolution_traffic_bytes(shape: Convolution) -> FloatArray:
         >>> float(convolution_traffic_bytes(Convolution(1, 1, 1, width=4)))  # 1 new, 3 kept
         16.0
     """
-    kept = np.subtract(shape.width, 1)
-    moved = np.multiply(shape.sequences, shape.channels) * np.add(shape.tokens, kept)
+    window_columns = np.subtract(shape.width, 1)
+    moved = np.multiply(shape.sequences, shape.channels) * np.add(shape.tokens, window_columns)
     return np.asarray(2 * _TOKEN_BYTES * moved)
 
 

@@ -15,7 +15,7 @@ from codesign.base.columns import FloatArray
 from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 
-def _osy(x: FloatArray, m: int) -> Values:
+def osy(x: FloatArray, m: int) -> Values:
     """Six linear and quadratic limits; the front runs along five parts of their borders."""
     x1, x2, x3, x4, x5, x6 = x.T
     first = -(25.0 * (x1 - 2) ** 2 + (x2 - 2) ** 2 + (x3 - 1) ** 2 + (x4 - 4) ** 2 + (x5 - 1) ** 2)
@@ -43,7 +43,7 @@ def _distance_3(x: FloatArray, m: int) -> FloatArray:
     return np.asarray(1.0 + (2.0 * chain**2).sum(axis=1))
 
 
-def _mw1(x: FloatArray, m: int) -> Values:
+def mw1(x: FloatArray, m: int) -> Values:
     """The front is cut into pieces by a sine to the eighth power."""
     g, first = _distance_1(x, m), x[:, 0]
     second = g * (1.0 - 0.85 * first / g)
@@ -51,7 +51,7 @@ def _mw1(x: FloatArray, m: int) -> Values:
     return [first, second], [first + second - 1.0 - wave]
 
 
-def _mw7(x: FloatArray, m: int) -> Values:
+def mw7(x: FloatArray, m: int) -> Values:
     """Feasible between two wavy circles: part of the front is that without limits."""
     g = _distance_3(x, m)
     first, second = g * x[:, 0], g * np.sqrt(np.maximum(1.0 - x[:, 0] ** 2, 0.0))
@@ -61,7 +61,7 @@ def _mw7(x: FloatArray, m: int) -> Values:
     return [first, second], [square - outer, inner - square]
 
 
-def _mw14(x: FloatArray, m: int) -> Values:
+def mw14(x: FloatArray, m: int) -> Values:
     """Any number of objectives; the front is in pieces, and the limits cut off what is far."""
     position = x[:, : m - 1]
     wave = 1.5 * np.sin(1.1 * np.pi * position**2)
@@ -73,8 +73,8 @@ def _mw14(x: FloatArray, m: int) -> Values:
 _OSY = ((0.0, 10.0), (0.0, 10.0), (1.0, 5.0), (0.0, 6.0), (1.0, 5.0), (0.0, 10.0))
 
 CONSTRAINED: dict[str, BenchmarkFunction] = {
-    "osy": BenchmarkFunction("six limits", _osy, _OSY, n_limits=6),
-    "mw1": BenchmarkFunction("front cut into pieces", _mw1, (0.0, 1.0), n_limits=1),
-    "mw7": BenchmarkFunction("between wavy circles", _mw7, (0.0, 1.0), n_limits=2),
-    "mw14": BenchmarkFunction("pieces of a surface", _mw14, (0.0, 1.5), (2, 5), n_limits=1),
+    "osy": BenchmarkFunction("six limits", osy, _OSY, n_limits=6),
+    "mw1": BenchmarkFunction("front cut into pieces", mw1, (0.0, 1.0), n_limits=1),
+    "mw7": BenchmarkFunction("between wavy circles", mw7, (0.0, 1.0), n_limits=2),
+    "mw14": BenchmarkFunction("pieces of a surface", mw14, (0.0, 1.5), (2, 5), n_limits=1),
 }

@@ -29,7 +29,7 @@ _AREAS = np.array(
 """Square inches of reinforcing bars that are made [AmirHasegawa1989]_."""
 
 
-def _re21(x: FloatArray, m: int) -> Values:
+def re21(x: FloatArray, m: int) -> Values:
     """Four-bar truss: volume and displacement; force 10 kN, modulus 2e5 kN/cm^2, length 200 cm."""
     x1, x2, x3, x4 = x.T
     volume = 200.0 * (2.0 * x1 + np.sqrt(2.0) * x2 + np.sqrt(x3) + x4)
@@ -37,7 +37,7 @@ def _re21(x: FloatArray, m: int) -> Values:
     return [volume, 10.0 * 200.0 / 2e5 * strain], []
 
 
-def _re22(x: FloatArray, m: int) -> Values:
+def re22(x: FloatArray, m: int) -> Values:
     """Reinforced concrete beam: cost, and what exceeds two limits; the nearest bars are taken."""
     nearest = np.abs(_AREAS - x[:, :1]).argmin(axis=1)
     area, width, depth = _AREAS[nearest], x[:, 1], x[:, 2]
@@ -46,7 +46,7 @@ def _re22(x: FloatArray, m: int) -> Values:
     return [29.4 * area + 0.6 * width * depth, exceeded(strength, slenderness)], []
 
 
-def _re24(x: FloatArray, m: int) -> Values:
+def re24(x: FloatArray, m: int) -> Values:
     """Hatch cover: weight, and what exceeds four limits of stress, shear, deflection, buckling."""
     flange, height = x.T
     bending = 4500.0 / (flange * height)
@@ -61,7 +61,7 @@ def _re24(x: FloatArray, m: int) -> Values:
     return [flange + 120.0 * height, excess], []
 
 
-def _re31(x: FloatArray, m: int) -> Values:
+def re31(x: FloatArray, m: int) -> Values:
     """Two-bar truss: volume, stress of the first bar, and what exceeds three limits."""
     area1, area2, height = x.T
     long, short = np.sqrt(16.0 + height**2), np.sqrt(1.0 + height**2)
@@ -86,19 +86,19 @@ def _disc_brake(x: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
     return [mass, time], margins
 
 
-def _re33(x: FloatArray, m: int) -> Values:
+def re33(x: FloatArray, m: int) -> Values:
     """Disc brake: mass, stopping time, and what exceeds four limits."""
     objectives, margins = _disc_brake(x)
     return [*objectives, exceeded(*margins)], []
 
 
-def _cre23(x: FloatArray, m: int) -> Values:
+def cre23(x: FloatArray, m: int) -> Values:
     """Disc brake: mass and stopping time within four limits."""
     objectives, margins = _disc_brake(x)
     return objectives, [-margin for margin in margins]
 
 
-def _welded_beam(x: FloatArray, m: int) -> Values:
+def welded_beam(x: FloatArray, m: int) -> Values:
     """Welded beam: cost and deflection within limits of shear, bending, geometry and buckling.
 
     With the constants of [DebSundar2006]_, which pymoo and BoTorch have too and CRE22 has not: its
@@ -118,7 +118,7 @@ def _welded_beam(x: FloatArray, m: int) -> Values:
     return [cost, 2.1952 / (width * height**3)], [*limits, 1.0 - buckling / load]
 
 
-def _re37(x: FloatArray, m: int) -> Values:
+def re37(x: FloatArray, m: int) -> Values:
     """Rocket injector: greatest temperature of the face, combustion length, and of the post tip."""
     a, h, o, p = x.T  # flow angle, hydrogen and oxygen flow area, thickness of the post's tip
     face = (
@@ -140,7 +140,7 @@ def _re37(x: FloatArray, m: int) -> Values:
     return [face, length, tip], []
 
 
-def _re41(x: FloatArray, m: int) -> Values:
+def re41(x: FloatArray, m: int) -> Values:
     """Car side impact: weight, pubic force, velocity of the pillar, what exceeds ten limits."""
     x1, x2, x3, x4, x5, x6, x7 = x.T
     weight = 1.98 + 4.9 * x1 + 6.67 * x2 + 6.98 * x3 + 4.01 * x4 + 1.78 * x5 + 1e-5 * x6 + 2.73 * x7
@@ -173,23 +173,23 @@ _BRAKE = ((55.0, 80.0), (75.0, 110.0), (1000.0, 3000.0), (11.0, 20.0))
 
 ENGINEERING: dict[str, BenchmarkFunction] = {
     "re21": BenchmarkFunction(
-        "four-bar truss", _re21, ((1.0, 3.0), (_ROOT2, 3.0), (_ROOT2, 3.0), (1.0, 3.0))
+        "four-bar truss", re21, ((1.0, 3.0), (_ROOT2, 3.0), (_ROOT2, 3.0), (1.0, 3.0))
     ),
     "re22": BenchmarkFunction(
-        "reinforced concrete beam", _re22, ((0.2, 15.0), (0.0, 20.0), (0.0, 40.0))
+        "reinforced concrete beam", re22, ((0.2, 15.0), (0.0, 20.0), (0.0, 40.0))
     ),
-    "re24": BenchmarkFunction("hatch cover", _re24, ((0.5, 4.0), (0.5, 50.0))),
+    "re24": BenchmarkFunction("hatch cover", re24, ((0.5, 4.0), (0.5, 50.0))),
     "re31": BenchmarkFunction(
-        "two-bar truss", _re31, ((1e-5, 100.0), (1e-5, 100.0), (1.0, 3.0)), (3, 3)
+        "two-bar truss", re31, ((1e-5, 100.0), (1e-5, 100.0), (1.0, 3.0)), (3, 3)
     ),
-    "re33": BenchmarkFunction("disc brake", _re33, _BRAKE, (3, 3)),
-    "re37": BenchmarkFunction("rocket injector", _re37, ((0.0, 1.0),) * 4, (3, 3)),
-    "re41": BenchmarkFunction("car side impact", _re41, _IMPACT, (4, 4)),
+    "re33": BenchmarkFunction("disc brake", re33, _BRAKE, (3, 3)),
+    "re37": BenchmarkFunction("rocket injector", re37, ((0.0, 1.0),) * 4, (3, 3)),
+    "re41": BenchmarkFunction("car side impact", re41, _IMPACT, (4, 4)),
     "welded-beam": BenchmarkFunction(
         "welded beam",
-        _welded_beam,
+        welded_beam,
         ((0.125, 5.0), (0.1, 10.0), (0.1, 10.0), (0.125, 5.0)),
         n_limits=4,
     ),
-    "cre23": BenchmarkFunction("disc brake", _cre23, _BRAKE, n_limits=4),
+    "cre23": BenchmarkFunction("disc brake", cre23, _BRAKE, n_limits=4),
 }

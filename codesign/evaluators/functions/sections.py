@@ -47,7 +47,7 @@ def _area_and_inertia(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.stack(areas)[selection], np.stack(inertias)[selection]
 
 
-def _cantilever(x: FloatArray, m: int) -> Values:
+def cantilever(x: FloatArray, m: int) -> Values:
     """Mass and deflection, within the yield stress; a wall thicker than its section fills it."""
     area, inertia = _area_and_inertia(x)
     material = x[:, 1].astype(np.int64)
@@ -60,7 +60,7 @@ def _cantilever(x: FloatArray, m: int) -> Values:
 SECTIONS: dict[str, BenchmarkFunction] = {
     "cantilever": BenchmarkFunction(
         "beam of four families of sections",
-        _cantilever,
+        cantilever,
         (
             (0.0, 3.0), (0.0, 2.0),  # family, material
             (0.02, 0.22),  # x3: diameter or height, metres

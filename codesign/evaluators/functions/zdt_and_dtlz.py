@@ -61,7 +61,7 @@ def _zdt(name: str, first: FloatArray, g: FloatArray) -> FloatArray:
     return np.stack([first, g * shape], axis=1)
 
 
-def _dtlz2(x: FloatArray, m: int) -> Values:
+def dtlz2(x: FloatArray, m: int) -> Values:
     distance = ((x[:, m - 1 :] - 0.5) ** 2).sum(axis=1)
     return list(_sphere(x[:, : m - 1], 1.0 + distance).T), []
 
@@ -82,5 +82,5 @@ CLOSED_FORM: dict[str, BenchmarkFunction] = {
     "zdt1": BenchmarkFunction("convex front", partial(_zdt1_to_3, "zdt1"), (0.0, 1.0)),
     "zdt2": BenchmarkFunction("concave front", partial(_zdt1_to_3, "zdt2"), (0.0, 1.0)),
     "zdt3": BenchmarkFunction("front in pieces", partial(_zdt1_to_3, "zdt3"), (0.0, 1.0)),
-    "dtlz2": BenchmarkFunction("part of a sphere", _dtlz2, (0.0, 1.0), (2, 5)),
+    "dtlz2": BenchmarkFunction("part of a sphere", dtlz2, (0.0, 1.0), (2, 5)),
 }

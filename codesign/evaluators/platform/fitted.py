@@ -174,7 +174,8 @@ class FittedKernels(Rooflines):
         bounds = [self.bound(operator) for operator in group]
         first = group[0]
         once = _LAWS[first.kernel](self, group)
-        name = first.name if len(group) == 1 else _name_of(group)
+        whole_name = f"{first.kernel}{first.stream.name if first.stream else ''}"
+        name = first.name if len(group) == 1 else whole_name
         return OperatorTime(
             name=name,
             part=first.part,
@@ -288,7 +289,7 @@ class FittedKernels(Rooflines):
         return np.broadcast_to(seconds, (len(column),))
 
 
-def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A product with weights."""
     platform, operator = kernels.platform, group[0]
     formats = platform.products
@@ -312,7 +313,7 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     return kernels.corrected_s("gemm", gemm_case(products), law_s, group)
 
 
-def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """The products with keys and values of some requests, and the softmax between them."""
     platform = kernels.platform
     scores = next(operator for operator in group if operator.kind == "attention_qk")
@@ -375,7 +376,7 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     return kernels.corrected_s(family, attention_case(shape), law_s, group)
 
 
-def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """The scores of an indexer, and the choice of the tokens that have the highest."""
     platform, operator = kernels.platform, group[0]
     stream = operator.stream
@@ -399,7 +400,7 @@ def _index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     )  # fmt: skip
 
 
-def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """The products by heads that latent attention absorbs into queries and results."""
     platform, operator = kernels.platform, group[0]
     # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
@@ -419,7 +420,7 @@ def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatA
     return kernels.corrected_s("absorbing", absorbing_case(shape), law_s, group)
 
 
-def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A layer of experts on the device of a group; tokens draw their experts evenly."""
     platform, mixture = kernels.platform, kernels.model.moe_dims
     experts, per_token = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
@@ -445,7 +446,7 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 
 
-def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A layer of linear attention but for its projections: a convolution and a scan.
 
     Limiting assumption: Mamba 1 is taken for Mamba 2 with the same state.
@@ -485,7 +486,7 @@ def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     return kernels.by_class("scan", ScanConstants, law)
 
 
-def _rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A norm, a rotation, an activation: one row for each token.
 
     Engines that replay graphs are of 2025, whose kernels are vectorized; the others are of 2023.
@@ -501,7 +502,7 @@ def _rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     )  # fmt: skip
 
 
-def _stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A look-up of rows in a table, or an operator that streams its weights and a state."""
     moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes + group[0].kv_bytes
     return kernels.by_class(
@@ -512,7 +513,7 @@ def _stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray
     )  # fmt: skip
 
 
-def _residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """An addition that the next norm does on its way: its traffic without a start."""
     moved, rates = _moved_bytes(kernels, group[0]), kernels.platform.rates
     return kernels.by_class(
@@ -534,24 +535,18 @@ def _moved_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:
 
 
 _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = {
-    "gemm": _gemm_s,
-    "absorption": _absorption_s,
-    "attention": _attention_s,
-    "index": _index_s,
-    "experts": _experts_s,
-    "scan": _scan_s,
-    "rowwise": _rows_s,
-    "residual": _residual_s,
-    "lookup": _stream_s,
-    "stream": _stream_s,
+    "gemm": gemm_s,
+    "absorption": absorption_s,
+    "attention": attention_s,
+    "index": index_s,
+    "experts": experts_s,
+    "scan": scan_s,
+    "rowwise": rows_s,
+    "residual": residual_s,
+    "lookup": stream_s,
+    "stream": stream_s,
 }
 
 
 def _sum(terms: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(sum(terms[1:], terms[0]))
-
-
-def _name_of(group: Sequence[DeviceWork]) -> str:
-    """Name of a kernel of several operators: its kind, and the requests that it serves."""
-    stream = group[0].stream
-    return f"{group[0].kernel}{stream.name if stream else ''}"

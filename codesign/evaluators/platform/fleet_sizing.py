@@ -91,7 +91,10 @@ def smallest_fleet(
     arrivals = load.arrivals()
     try:
         machine = serving_machine(evaluator, design, EngineLimits(plans_ahead=True), arrivals)
-        alone = _serve(machine, 1, _first(arrivals))
+        first_request = Arrivals(
+            arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
+        )
+        alone = _serve(machine, 1, first_request)
     except InputError as error:
         return {"devices": None, "note": "; ".join(error.problems)}
     if (miss := load.level.nearest_miss(alone)) is not None:
@@ -133,12 +136,6 @@ def fewest(keeps: Callable[[int], bool], first_guess: int, most: int) -> int | N
 
 def _serve(machine: ServingMachine, n_machines: int, arrivals: Arrivals) -> ServedRequests:
     return simulate(Fleet((machine.pool("serve", n_machines),)), arrivals)
-
-
-def _first(arrivals: Arrivals) -> Arrivals:
-    return Arrivals(
-        arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
-    )
 
 
 def _fleet_row(

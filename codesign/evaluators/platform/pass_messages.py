@@ -18,7 +18,6 @@ from codesign.evaluators.platform.loads import stream_parts, total_of, written_e
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import Collective
 from codesign.models.workload.storage import kv_elements_per_token
 
@@ -83,29 +82,22 @@ def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
     """Messages of devices that divide a sequence, in each layer's attention."""
     model, platform = sharding.model, sharding.platform
     layers, ranks = float(model.n_attention_layers), platform.attention_ranks
+    keys = model.n_index_layers * model.index_dims.head_dim if model.is_sparse else 0
+    # Elements that one token keeps in the cache, per layer with softmax attention, on average.
+    cache_width = (kv_elements_per_token(model) + keys) / (model.n_attention_layers or 1)
+    value_width = model.value_head_dim or model.head_dim
+    if model.is_latent:
+        value_width = model.latent_dims.kv_lora_rank
     collective: Collective
     for stream in streams:
         if stream.is_prefill:
             # Every rank of a sequence gathers the keys and values of all its tokens.
-            wide = (
-                _cache_width(model) * sharding.parts["kv_heads"] * stream.table.tokens_per_request
-            )
+            wide = cache_width * sharding.parts["kv_heads"] * stream.table.tokens_per_request
             elements, collective = wide * platform.own_requests(stream.requests), "all_gather"
         else:
             # The ranks' partial sums, with maximum and denominator of each row's softmax.
-            wide = sharding.heads_per_rank * (_value_width(model) + 2)
+            wide = sharding.heads_per_rank * (value_width + 2)
             requests = platform.own_requests(stream.attention_requests)
             elements, collective = wide * requests, "all_reduce"
         name = f"sequence{stream.name}"
         yield Message(name, collective, True, layers, elements, platform.sp, ranks, scope="phase")
-
-
-def _cache_width(model: LanguageModel) -> float:
-    """Elements that one token keeps in the cache, per layer with softmax attention, on average."""
-    keys = model.n_index_layers * model.index_dims.head_dim if model.is_sparse else 0
-    return (kv_elements_per_token(model) + keys) / (model.n_attention_layers or 1)
-
-
-def _value_width(model: LanguageModel) -> float:
-    width = model.value_head_dim or model.head_dim
-    return float(model.latent_dims.kv_lora_rank if model.is_latent else width)

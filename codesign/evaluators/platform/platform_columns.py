@@ -16,7 +16,7 @@ from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.deployments.parallelism import DEGREES
 from codesign.models.hardware.collective_times import Link
 from codesign.models.hardware.device import Device
-from codesign.models.machines.device.rates import DeviceRates, Floats, device_rates
+from codesign.models.machines.device.rates import Floats, device_rates
 from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element
 
 OVERRIDES = (
@@ -46,30 +46,46 @@ def build_platform(
     Raises:
         UnknownNameError: A device or format that is not known.
     """
-    devices_of_designs = _Chosen(designs, devices)
-    degrees = {name: _number(designs, name, 1.0, devices_of_designs.n) for name in DEGREES}
-    batch = _number(designs, "batch_size", 1.0, devices_of_designs.n)
-    sizes = {name: _bytes(designs, name, devices_of_designs.n) for name in FORMAT_KEYS}
-    slow = devices_of_designs.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
+    machines = _Chosen(designs, devices)
+    degrees = {name: _number(designs, name, 1.0, machines.n) for name in DEGREES}
+    batch = _number(designs, "batch_size", 1.0, machines.n)
+    sizes = {
+        name: _format(designs, name, machines.n).lookup(lambda word: bits_per_element(word) / 8.0)
+        for name in FORMAT_KEYS
+    }
+    slow = machines.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
     if options.slow_bandwidth is not None:
-        slow = np.full(devices_of_designs.n, options.slow_bandwidth)
-    links, networks = _links(devices_of_designs, options)
+        slow = np.full(machines.n, options.slow_bandwidth)
+    rates = device_rates(machines.lookup)
+    near = machines.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    latency = machines.number("link_latency", "link_latency_s", options.link_latency)
+    far = machines.number("network_bandwidth", None, np.nan)
+    far_latency = machines.number("network_latency", None, options.network_latency)
+    node_size = np.full(machines.n, np.inf)
+    if options.has_nodes and options.node_size is not None:
+        node_size = np.full(machines.n, float(options.node_size))
+    elif options.has_nodes:
+        node_size = machines.lookup(lambda device: float(device.n_linked))
     return Platform(
-        products=_products(designs, devices_of_designs, options),
-        rates=_rates(devices_of_designs),
-        devices=devices_of_designs.column,
-        measured_names=devices_of_designs.words(lambda device: device.measured_name),
-        device_class=devices_of_designs.words(lambda device: device.device_class),
-        fast_capacity=devices_of_designs.number("capacity", "fast_capacity_bytes")
-        * options.usable_memory,
-        slow_bandwidth=slow,
-        slow_capacity=devices_of_designs.number("slow_capacity", "slow_capacity_bytes", np.inf),
-        link_kind=np.array(
-            devices_of_designs.words(lambda device: device.link_kind or "").to_list()
+        products=_products(designs, machines, options),
+        # Datasheet numbers that the laws of kernels need, with those that the designs set.
+        rates=replace(
+            rates,
+            peak_16bit_flop_per_s=machines.or_own(
+                rates.peak_16bit_flop_per_s, "compute_flop_per_s"
+            ),
+            bandwidth_bytes_per_s=machines.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         ),
-        link=links,
-        network=networks,
-        node_size=_node_size(devices_of_designs, options),
+        devices=machines.column,
+        measured_names=machines.words(lambda device: device.measured_name),
+        device_class=machines.words(lambda device: device.device_class),
+        fast_capacity=machines.number("capacity", "fast_capacity_bytes") * options.usable_memory,
+        slow_bandwidth=slow,
+        slow_capacity=machines.number("slow_capacity", "slow_capacity_bytes", np.inf),
+        link_kind=np.array(machines.words(lambda device: device.link_kind or "").to_list()),
+        link=Link(near, latency),
+        network=Link(far, far_latency),
+        node_size=node_size,
         tp=degrees["tensor_parallel"],
         pp=degrees["pipeline_parallel"],
         ep=degrees["expert_parallel"],
@@ -80,9 +96,7 @@ def build_platform(
         activation_bytes=sizes["activation_format"],
         kv_bytes=sizes["kv_format"],
         attention_groups=(
-            degrees["expert_parallel"]
-            if options.has_data_attention
-            else np.ones(devices_of_designs.n)
+            degrees["expert_parallel"] if options.has_data_attention else np.ones(machines.n)
         ),
     )
 
@@ -139,28 +153,18 @@ def _format(designs: Columns, name: str, n: int) -> Column:
     return Column(("bf16",), np.zeros(n, dtype=np.int64))
 
 
-def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
-    return _format(designs, name, n).lookup(lambda item: bits_per_element(item) / 8.0)
-
-
-def _products(
-    designs: Columns, devices_of_designs: _Chosen, options: PlatformOptions
-) -> ProductColumns:
+def _products(designs: Columns, machines: _Chosen, options: PlatformOptions) -> ProductColumns:
     """Products of the formats on the devices, by the rules of the profile.
 
     A design's own rate is that at 16 bits, narrower formats are faster.
     """
-    weights = _format(designs, "weight_format", devices_of_designs.n)
-    activations = _format(designs, "activation_format", devices_of_designs.n)
-    products = product_columns(
-        devices_of_designs.column, devices_of_designs.find, weights, activations
-    )
-    peak = devices_of_designs.lookup(lambda device: device.peak_flop_per_s("bf16"))
+    weights = _format(designs, "weight_format", machines.n)
+    activations = _format(designs, "activation_format", machines.n)
+    products = product_columns(machines.column, machines.find, weights, activations)
+    peak = machines.lookup(lambda device: device.peak_flop_per_s("bf16"))
     products = rules_of(options).products(products, weights, activations, peak)
     own_flop_per_s = (
-        _number(designs, "compute_flop_per_s", np.nan, devices_of_designs.n)
-        * 16.0
-        / products.multiply_bits
+        _number(designs, "compute_flop_per_s", np.nan, machines.n) * 16.0 / products.multiply_bits
     )
     return replace(
         products,
@@ -168,36 +172,3 @@ def _products(
             np.isnan(own_flop_per_s), products.peak_flop_per_s, own_flop_per_s
         ),
     )
-
-
-def _rates(devices_of_designs: _Chosen) -> DeviceRates:
-    """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
-    rates = device_rates(devices_of_designs.lookup)
-    return replace(
-        rates,
-        peak_16bit_flop_per_s=devices_of_designs.or_own(
-            rates.peak_16bit_flop_per_s, "compute_flop_per_s"
-        ),
-        bandwidth_bytes_per_s=devices_of_designs.number("bandwidth", "fast_bandwidth_bytes_per_s"),
-    )
-
-
-def _links(devices_of_designs: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:
-    near = devices_of_designs.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
-    return (
-        Link(
-            near, devices_of_designs.number("link_latency", "link_latency_s", options.link_latency)
-        ),
-        Link(
-            devices_of_designs.number("network_bandwidth", None, np.nan),
-            devices_of_designs.number("network_latency", None, options.network_latency),
-        ),
-    )
-
-
-def _node_size(devices_of_designs: _Chosen, options: PlatformOptions) -> FloatArray:
-    if not options.has_nodes:
-        return np.full(devices_of_designs.n, np.inf)
-    if options.node_size is not None:
-        return np.full(devices_of_designs.n, float(options.node_size))
-    return devices_of_designs.lookup(lambda device: float(device.n_linked))

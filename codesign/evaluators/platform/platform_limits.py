@@ -22,12 +22,14 @@ _LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
 
 def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
     """(n,) violations by name; ``<= 0`` is within."""
+    model = serving.model
+    experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
     violations = {
         "memory": np.maximum(
             excess(serving.prefill_footprint, serving.platform, serving.options),
             excess(serving.decode_footprint, serving.platform, serving.options),
         ),
-        "experts": _experts(serving),
+        "experts": _uneven(float(experts), serving.platform.ep),
         **_even_splits(serving),
         "links": _links(serving),
     }
@@ -37,11 +39,6 @@ def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
 
 def _uneven(amount: FloatArray | float, ranks: FloatArray) -> FloatArray:
     return np.where(np.mod(amount, ranks) == 0, 0.0, _INDIVISIBLE)
-
-
-def _experts(serving: PlatformServing) -> FloatArray:
-    model, ep = serving.model, serving.platform.ep
-    return _uneven(float(model.moe_dims.n_routed_experts if model.is_mixture else 1), ep)
 
 
 def _even_splits(serving: PlatformServing) -> dict[str, FloatArray]:
@@ -91,7 +88,7 @@ def _divisors(amount: int) -> str:
     return ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
 
 
-def _memory_mistake(serving: PlatformServing) -> Mistake:
+def memory_mistake(serving: PlatformServing) -> Mistake:
     platform = serving.platform
     need = float(serving.memory_used_per_device_bytes[0])
     room = float(platform.fast_capacity[0])
@@ -136,7 +133,7 @@ def _ways_to_fit(
         yield "offload=true"
 
 
-def _heads_mistake(serving: PlatformServing) -> Mistake:
+def heads_mistake(serving: PlatformServing) -> Mistake:
     model, ranks = serving.model, int(serving.platform.attention_ranks[0])
     keys = "" if model.is_latent else f" ({model.num_key_value_heads} of keys and values)"
     has_groups = serving.options.has_data_attention
@@ -150,7 +147,7 @@ def _heads_mistake(serving: PlatformServing) -> Mistake:
     )
 
 
-def _width_mistake(serving: PlatformServing) -> Mistake:
+def width_mistake(serving: PlatformServing) -> Mistake:
     model, tp = serving.model, int(serving.platform.tp[0])
     width = model.intermediate_size if model.n_dense_layers else 0
     if model.is_mixture and model.moe_dims.moe_intermediate_size % tp:
@@ -162,7 +159,7 @@ def _width_mistake(serving: PlatformServing) -> Mistake:
     )
 
 
-def _experts_mistake(serving: PlatformServing) -> Mistake:
+def experts_mistake(serving: PlatformServing) -> Mistake:
     model, ep = serving.model, int(serving.platform.ep[0])
     if not model.is_mixture:
         message = f"{model.name} has no experts; expected 1, got {ep}"
@@ -175,13 +172,13 @@ def _experts_mistake(serving: PlatformServing) -> Mistake:
     )
 
 
-def _layers_mistake(serving: PlatformServing) -> Mistake:
+def layers_mistake(serving: PlatformServing) -> Mistake:
     layers, pp = serving.model.num_hidden_layers, int(serving.platform.pp[0])
     message = f"expected at most the {layers} layers of {serving.model.name}, got {pp}"
     return Mistake(message, ("pipeline_parallel",))
 
 
-def _batch_mistake(serving: PlatformServing) -> Mistake:
+def batch_mistake(serving: PlatformServing) -> Mistake:
     batch, dp = serving.platform.batch[0], int(serving.platform.dp[0])
     total = round(float(batch) * dp)
     nearest = max(round(total / dp), 1) * dp
@@ -192,7 +189,7 @@ def _batch_mistake(serving: PlatformServing) -> Mistake:
     )
 
 
-def _links_mistake(serving: PlatformServing) -> Mistake:
+def links_mistake(serving: PlatformServing) -> Mistake:
     platform = serving.platform
     used = int(platform.stage_devices[0] * platform.pp[0])
     if np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s)[0]):
@@ -210,11 +207,11 @@ def _links_mistake(serving: PlatformServing) -> Mistake:
 
 
 _MISTAKES = {
-    "memory": _memory_mistake,
-    "experts": _experts_mistake,
-    "attention_heads": _heads_mistake,
-    "intermediate_size": _width_mistake,
-    "layers": _layers_mistake,
-    "batch": _batch_mistake,
-    "links": _links_mistake,
+    "memory": memory_mistake,
+    "experts": experts_mistake,
+    "attention_heads": heads_mistake,
+    "intermediate_size": width_mistake,
+    "layers": layers_mistake,
+    "batch": batch_mistake,
+    "links": links_mistake,
 }

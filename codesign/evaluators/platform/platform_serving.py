@@ -157,9 +157,10 @@ class PlatformServing:
         """
         begun = self.prefill_requests_per_s * self.request.generated
         generated = self.throughput_tokens_per_s
-        return (
-            np.minimum(generated, begun) if self.request.mixed else _series_rate(generated, begun)
-        )
+        if self.request.mixed:
+            return np.minimum(generated, begun)
+        total = generated + begun  # nothing where either takes for ever
+        return generated * begun / np.where(total > 0, total, 1.0)
 
     @cached_property
     def usd_per_hour(self) -> FloatArray:
@@ -265,9 +266,3 @@ class PlatformServing:
     def decode_collective_s(self) -> FloatArray:
         """Time of the messages in a decode step."""
         return self.decode_pass.part_s("collective", "send")
-
-
-def _series_rate(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Rate of doing one thing and then another; nothing where either takes for ever."""
-    total = first + second
-    return first * second / np.where(total > 0, total, 1.0)

@@ -84,7 +84,11 @@ class DeviceStepTimes:
         n_prefilled, n_chunks, seconds = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens
-            seconds += self._chunk_s(chunk.tokens, chunk.past_tokens)
+            i, share = place_on(self._chunks, chunk.tokens)
+            low = self._at_past(i, chunk.past_tokens)
+            if share:
+                low += share * (self._at_past(i + 1, chunk.past_tokens) - low)
+            seconds += low
         n_tokens = fullest = step.n_decoding + n_prefilled
         if self._n_groups > 1:
             fullest = ceil(step.n_decoding / self._n_groups)
@@ -94,18 +98,19 @@ class DeviceStepTimes:
                 seconds *= share
                 fullest += ceil(share * n_prefilled)
         if step.n_decoding:
-            seconds += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
+            i, share = place_on(self._contexts, step.context_tokens / step.n_decoding)
+            low = self._decode_row(i)[step.n_decoding]
+            if share:
+                low += share * (self._decode_row(i + 1)[step.n_decoding] - low)
+            seconds += low
         shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
         layers = shared + seconds
         if self._has_slow_host:
-            layers = max(layers, self._host_starts_s(step))
+            shared, decoding, chunk_s = self._starts_s
+            starts_s = shared + decoding * (step.n_decoding > 0) + chunk_s * n_chunks
+            layers = max(layers, starts_s)
             layers += self._host_own_s[n_chunks > 0][step.n_decoding]
         return layers + self._requests_s[step.n_decoding + n_chunks]
-
-    def _host_starts_s(self, step: EngineStep) -> float:
-        """Least seconds of the layers: those in which the host starts their kernels."""
-        shared, decoding, chunk = self._starts_s
-        return shared + decoding * (step.n_decoding > 0) + chunk * len(step.chunks)
 
     # Tables of passes.
 
@@ -202,11 +207,6 @@ class DeviceStepTimes:
 
     # What belongs to requests, on grids.
 
-    def _decode_s(self, requests: int, context: float) -> float:
-        i, share = place_on(self._contexts, context)
-        low = self._decode_row(i)[requests]
-        return low if not share else low + share * (self._decode_row(i + 1)[requests] - low)
-
     def _decode_row(self, i: int) -> list[float]:
         """Seconds by decoding requests at a point of the grid of contexts."""
         if i not in self._decode_rows:
@@ -214,11 +214,6 @@ class DeviceStepTimes:
             stream = self._decoding(np.arange(1.0, n + 1.0), float(self._contexts[i]))
             self._decode_rows[i] = [0.0, *self._own_s(stream, n).tolist()]
         return self._decode_rows[i]
-
-    def _chunk_s(self, tokens: int, past: int) -> float:
-        i, share = place_on(self._chunks, tokens)
-        low = self._at_past(i, past)
-        return low if not share else low + share * (self._at_past(i + 1, past) - low)
 
     def _at_past(self, chunk: int, past: int) -> float:
         """Seconds of a chunk of the grid after so many tokens."""

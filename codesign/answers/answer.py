@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from inspect import getdoc
 from pkgutil import iter_modules
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from pydantic import ConfigDict
 from pydantic.json_schema import GenerateJsonSchema
@@ -25,6 +25,16 @@ class Entry(Record):
     """
 
     model_config = ConfigDict(populate_by_name=True, defer_build=True)
+
+    @classmethod
+    def read(cls, source: object, **fields: Any) -> Self:
+        """The record of a source: a required field that is not stated is its attribute."""
+        names = [
+            name
+            for name, field in cls.model_fields.items()
+            if field.is_required() and name not in fields
+        ]
+        return cls(**{name: getattr(source, name) for name in names}, **fields)
 
 
 class Answer(Entry):

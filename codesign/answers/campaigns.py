@@ -159,16 +159,14 @@ class Provenance(Entry):
         objectives = results.problem.objectives
         accepted = {"accepted_changes": results.accepted} if results.accepted else {}
         folds = {"tolerance": TOLERANCE} if scope == "folded" else {}
-        return cls(
+        return cls.read(
+            results,
             campaign=results.definition.name,
             scope=scope,
-            state=results.state,
             evaluated=_evaluated(results),
             evaluator=results.reading,
             versions=dict(results.versions),
             objectives={objective.metric.name: objective.sense for objective in objectives},
-            reference_point=results.reference_point,
-            definition=results.definition,
             problem=results.problem.provenance(),
             **accepted | folds | fields,
         )
@@ -234,15 +232,7 @@ class Uncertainty(Draws):
     @classmethod
     def describe(cls, uncertainty: DesignUncertainty) -> Self:
         """The record about a design."""
-        return cls(
-            samples=uncertainty.samples,
-            seed=uncertainty.seed,
-            distribution=DISTRIBUTION,
-            numbers=uncertainty.numbers,
-            feasible_share=uncertainty.feasible_share,
-            metrics=uncertainty.intervals,
-            tornado=uncertainty.tornado,
-        )
+        return cls.read(uncertainty, distribution=DISTRIBUTION, metrics=uncertainty.intervals)
 
 
 class RobustDesignEntry(Entry):
@@ -280,21 +270,12 @@ class FrontUncertainty(Draws):
     def describe(cls, robust: RobustFront, results: Results, limit: int | None = None) -> Self:
         """The record about a front, with at most ``limit`` designs."""
         objectives = results.problem.objective_names
-        return cls(
-            samples=robust.samples,
-            seed=robust.seed,
+        return cls.read(
+            robust,
             distribution=DISTRIBUTION,
-            numbers=robust.numbers,
-            n_compared=robust.n_compared,
-            n_distinct=robust.n_distinct,
-            often=robust.often,
             designs=[
-                RobustDesignEntry(
-                    front_number=design.front_number,
-                    non_dominated_share=design.non_dominated_share,
-                    feasible_share=design.feasible_share,
-                    keeps_limits_everywhere=design.keeps_limits_everywhere,
-                    worst_excess=design.worst_excess,
+                RobustDesignEntry.read(
+                    design,
                     worst_limit=design.worst_limit or None,
                     design=results.design(design.position),
                     objectives={
@@ -498,16 +479,8 @@ class CampaignProgress(Entry):
     @classmethod
     def describe(cls, status: CampaignStatus, **fields: Any) -> Self:
         """The record about a campaign's status."""
-        return cls(
-            name=status.name,
-            folder=status.folder,
-            state=status.state,
-            budget=status.budget,
-            problem=status.problem,
-            notices=status.notices,
-            done=status.done,
-            total=status.total,
-            **{"runs": [RunEntry(**run_fields(run)) for run in status.runs]} | fields,
+        return cls.read(
+            status, **{"runs": [RunEntry(**run_fields(run)) for run in status.runs]} | fields
         )
 
 

@@ -55,23 +55,16 @@ class ComparedProblem(Entry):
     @classmethod
     def describe(cls, problem: ProblemOutcome) -> Self:
         """The entry of a problem."""
-        return cls(
+        return cls.read(
+            problem,
             problem=problem.name,
-            kind=problem.kind,
-            description=problem.description,
             evaluator=problem.reading,
             objectives=[str(objective) for objective in problem.objectives],
             front=problem.truth.kind,
             n_designs=problem.truth.n_designs,
             n_front_points=len(problem.truth.objectives),
             n_front_designs=problem.truth.n_front_designs,
-            reference_point=problem.reference_point,
             hypervolume=problem.best_hypervolume,
-            picked_share=problem.picked_share,
-            tuned=problem.tuned,
-            seeds=problem.seeds,
-            hints=problem.hints,
-            solved_by_hints=problem.solved_by_hints,
         )
 
 
@@ -107,15 +100,12 @@ class RankingEntry(Entry):
     @classmethod
     def describe(cls, ranking: Ranking) -> Self:
         """Mean ranks, Friedman's test, Nemenyi's groups and the pairs."""
-        return cls(
+        return cls.read(
+            ranking,
             mean_rank=dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True)),
             n_blocks=len(ranking.blocks),
-            friedman=ranking.friedman,
-            friedman_p=ranking.friedman_p,
             critical_difference=critical_difference(ranking),
             least_wilcoxon_p=ranking.least_p,
-            least_holm_p=ranking.least_holm_p,
-            pairs=ranking.pairs,
         )
 
 
@@ -202,14 +192,9 @@ class ComparisonRecord(Entry):
     def describe(cls, outcome: Outcome, **fields: Any) -> Self:
         """The record of a comparison's outcome."""
         definition, labels = outcome.definition, outcome.labels
-        return cls(
-            name=definition.name,
-            description=definition.description,
+        return cls.read(
+            definition,
             optimizers=labels,
-            budget=definition.budget,
-            initial=definition.initial,
-            seeds=definition.seeds,
-            tuned_on=definition.tuned_on,
             settings=outcome.settings,
             notes=outcome.notes,
             problems=[ComparedProblem.describe(problem) for problem in outcome.problems],

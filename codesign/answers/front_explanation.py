@@ -182,10 +182,10 @@ class ExplainFrontAnswer(Answer):
         entries = _Entries(explanation)
         front, prices = explanation.front, explanation.prices
         representatives = front.representatives()
-        return cls(
+        return cls.read(
+            explanation,
             campaign=name,
             n_points=len(front),
-            tolerance=explanation.tolerance,
             n_kept_points=len(explanation.kept),
             n_front_designs=int(front.counts.sum()),
             n_unlisted_designs=explanation.n_unlisted,
@@ -224,7 +224,6 @@ class ExplainFrontAnswer(Answer):
             reference_point=entries.natural(prices.reference),
             hypervolume=prices.hypervolume,
             limits=[entries.price(price) for price in prices.items],
-            unpriced=explanation.unpriced,
             knees=[
                 KneeEntry(
                     distance=knee.distance,
@@ -233,8 +232,6 @@ class ExplainFrontAnswer(Answer):
                 )
                 for knee in explanation.knees
             ],
-            n_enumerated=explanation.n_enumerated,
-            seconds=explanation.seconds,
             **fields,
         )
 
@@ -260,12 +257,10 @@ class _Entries:
 
     def absence(self, absence: Absence) -> AbsentEntry:
         """A value that the front does not have."""
-        return AbsentEntry(
+        return AbsentEntry.read(
+            absence,
             parameter=absence.choice.name,
-            value=absence.value,
-            n_designs=absence.n_designs,
             nearest_miss=None if absence.miss is None else self.miss(absence.miss),
-            n_looked_at=absence.n_looked_at,
             broken_limits=absence.broken,
         )
 

@@ -111,11 +111,8 @@ class SpaceAnswer(Answer):
     def describe(cls, space: DesignSpace) -> Self:
         """The answer about a space."""
         keys = ParameterEntry.model_fields
-        return cls(
-            name=space.name,
-            source=space.source,
-            description=space.description,
-            size=space.size,
+        return cls.read(
+            space,
             parameters=[
                 ParameterEntry(**{key: getattr(parameter, key) for key in keys})
                 for parameter in space.parameters
@@ -136,10 +133,8 @@ class SpaceAnswer(Answer):
 
 def _pool_entry(space: DesignSpace, pool: Pool) -> PoolEntry:
     counts = space.parameters[space.names.index(pool.full_name(MACHINES))].values
-    return PoolEntry(
-        name=pool.name,
-        role=pool.role,
-        machine=pool.machine,
+    return PoolEntry.read(
+        pool,
         machines=list(counts),
         size=pool.space.size,
         parameters=[pool.full_name(name) for name in pool.parameter_names],
@@ -148,12 +143,7 @@ def _pool_entry(space: DesignSpace, pool: Pool) -> PoolEntry:
 
 def _link_entry(space: DesignSpace, link: LinkEnds) -> LinkEntry:
     names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
-    return LinkEntry(
-        name=link.name,
-        sender=link.sender,
-        receiver=link.receiver,
-        parameters=[name for name in names if name in space.names],
-    )
+    return LinkEntry.read(link, parameters=[name for name in names if name in space.names])
 
 
 class SpacesAnswer(Answer):

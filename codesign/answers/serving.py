@@ -294,13 +294,11 @@ class ArrivalsAnswer(Answer):
             )
             for pool, load in zip(pools, served.pools, strict=True)
         ]
-        return cls(
+        return cls.read(
+            served,
             **inputs,
             pools=loads,
             requests=len(served.arrivals),
-            makespan_s=served.makespan_s,
-            requests_per_s=served.requests_per_s,
-            tokens_per_s=served.tokens_per_s,
             times=RequestTimes(
                 **{name: Percentiles(**values) for name, values in served.percentiles().items()}
             ),

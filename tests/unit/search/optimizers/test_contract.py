@@ -283,7 +283,7 @@ def test_a_missing_library_is_named_when_the_optimizer_is_built(
 def test_loading_the_classes_imports_none_of_the_libraries():
     code = (
         "import sys, codesign.testing\n"
-        "from codesign import plugins\n"
+        "from codesign.base import plugins\n"
         "for name in plugins.names('optimizers'):\n"
         "    plugins.load('optimizers', name).Options()\n"
         "heavy = {'torch', 'botorch', 'gpytorch', 'pymoo', 'optuna', 'scipy.stats', 'matplotlib'}\n"

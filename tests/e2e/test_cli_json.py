@@ -15,6 +15,7 @@ from codesign.answers.economics import PricedPoint
 from codesign.answers.json_values import plain_value
 from codesign.cli import main
 from codesign.cli.app import command_tree
+from tests.snapshots import differences
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -137,6 +138,40 @@ INVOCATIONS = {
     "simulators": ["simulators"],
 }
 
+MORE = [
+    "evaluate --design D1 --model deepseek-v3 --workload osworld --phase decode",
+    "evaluate --design P2 --model mixtral-8x7b --workload gsm8k --phase decode"
+    " --option profile=memexplorer",
+    "evaluate --design D2 --model qwen3-next-80b-a3b --workload osworld --phase decode"
+    " --option topology=parallel",
+    "evaluate --design Base --model deepseek-v3.2 --workload bfcl --phase prefill",
+    "evaluate --design H1 --model llada-8b --workload gsm8k --phase prefill",
+    "evaluate --evaluator simulation --design P1 --model llama-3-8b --prompt-tokens 512"
+    " --generated-tokens 16 --phase decode",
+    "evaluate --space system-pd --design P1-D1 --model llama-3-8b --workload osworld",
+    "platform --model deepseek-v3 --device b300-sxm --tp 8 --use-case chat --batch 32",
+    "platform --model mixtral-8x22b --device a100-sxm-80gb --devices 8 --use-case rag-qa",
+    "platform --model llama-3.3-70b --device gb200 --tp 4 --batch max --use-case chat",
+    "platform --model qwen3-next-80b-a3b --device b200-sxm --tp 2 --batch 16 --use-case chat",
+    "forecast --model llama-3-8b --device v100-sxm --variant bf16-int4",
+    "forecast --model llama-2-7b --tops 50 --gbps 256 --profile life",
+    "economics --model llama-3.3-70b --device gb200 --grid 12",
+    "economics --model deepseek-v3 --device b200-sxm --grid 12 --profile plain",
+    "requirements --model mixtral-8x7b --use-case chat",
+    "scaling flops --model llama-3-8b --tp 2 --use-case chat",
+    "scaling offload --model llama-3-8b --use-case chat",
+    "timeline --design P1 --model mixtral-8x7b --phase decode --prompt-tokens 128",
+    "accuracy deepseek-v3",
+    "models qwen3-next-80b-a3b",
+    "memtech hbf",
+]
+"""Commands whose numbers alone are compared: other models, machines and phases."""
+LISTS = {
+    "cache", "evaluators", "metrics", "models", "optimizers", "problems", "runs", "schemas",
+    "simulators", "spaces", "status", "technologies", "verify", "watch", "workloads",
+}  # fmt: skip
+"""Documents that an entry of the library or the hour changes."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
@@ -183,6 +218,13 @@ def test_a_command_prints_its_document_as_published(name, words, capsys, check_d
     assert document["schema"] == answers()[name].schema_label()
     assert document["codesign_version"] == codesign.__version__
     check_document(document)
+    if name not in LISTS:
+        assert not differences(words, document)
+
+
+@pytest.mark.parametrize("words", MORE)
+def test_a_command_prints_the_numbers_of_its_snapshot(words, capsys):
+    assert not differences(words, _printed(capsys, *words.split(), "--json"))
 
 
 def test_every_command_with_json_has_a_schema_and_is_run_here():

@@ -88,26 +88,28 @@ def _imports(module: str) -> frozenset[str]:
 
 
 def nearest_tests(path: Path) -> list[str]:
-    """Test files by their distance from a module: its mirror, its importers, what reaches these.
-
-    At one distance files in folders of like names come first, small ones before large ones.
-    """
+    """Test files of a module: its mirror, then importers by likeness of names and distance."""
     target = next(name for name, other in _modules().items() if other == path)
     distance, front = {target: 0}, {target}
     while front:
         front = {name for name in _modules() if name not in distance and _imports(name) & front}
         distance.update(dict.fromkeys(front, max(distance.values()) + 1))
-    folders = set(path.parts[1:-1])
+    topic = _topic(path)
 
     def rank(module: str) -> tuple[Any, ...]:
         test = _modules()[module]
-        is_mirror = test.name == f"test_{path.name}"
-        likeness = len(folders & set(test.parts))
-        is_slow = test.parts[1] == "e2e"
-        return not is_mirror, is_slow, distance[module], -likeness, (ROOT / test).stat().st_size
+        is_mirror = test.name in {f"test_{path.name}", f"test_{path.parent.name}_{path.name}"}
+        likeness = len(topic & _topic(test))
+        return not is_mirror, distance[module] - 2 * likeness, (ROOT / test).stat().st_size
 
     tests = [name for name in distance if _modules()[name].name.startswith("test_")]
     return [str(_modules()[name]) for name in sorted(tests, key=rank)]
+
+
+def _topic(path: Path) -> set[str]:
+    """Words of a module's name and of its folders, without those of every test."""
+    words = {word for part in path.with_suffix("").parts[1:] for word in part.split("_")}
+    return words - {"test", "unit", "models", "e2e", "properties"}
 
 
 def random_faults(n: int, seed: int) -> list[Fault]:

@@ -149,6 +149,25 @@ def change(path, *statements):
     connection.close()
 
 
+@pytest.mark.parametrize(
+    ("table", "call"),
+    [
+        ("timings", lambda store: store.timings()),
+        ("observations", lambda store: store.read()),
+        ("observations", lambda store: store.counts()),
+        ("observations", lambda store: store.append([batch()])),
+        ("timings", lambda store: store.append([batch()])),
+        ("runs", lambda store: store.counts()),
+        ("runs", lambda store: store.end_run(0, "done")),
+    ],
+)
+def test_a_table_that_is_gone_is_told_with_the_path_of_the_store(path, table, call):
+    with open_store(path, writing=True) as store:
+        store._connection.execute(f"DROP TABLE {table}")
+        with pytest.raises(StoreError, match=rf"{path}: .*no such table: (main\.)?{table}"):
+            call(store)
+
+
 ZEROS = "zeroblob(length(design))"
 
 

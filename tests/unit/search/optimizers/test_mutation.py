@@ -3,6 +3,7 @@
 import numpy as np
 
 from codesign.search.optimizers.mutation import mutants, strides
+from codesign.space import parse_space
 
 
 def test_mutants_change_one_to_three_parameters_by_steps_of_every_scale(grid):
@@ -31,6 +32,16 @@ def test_mutants_of_conditional_designs_are_canonical(tiered):
     rows = mutants(space, parents, 300, np.random.default_rng(1))
     assert np.array_equal(rows, space.canonical(rows))
     assert tiered.admits(rows).mean() > 0.1
+
+
+def test_every_value_and_its_absence_can_come_out_of_a_mutation():
+    space = parse_space(
+        "parameters: {a: [1, 2, 3], b: {values: [1, 2, 4], optional: true}, c: [x, y, z]}", {}
+    )
+    parents = space.sample(np.random.default_rng(0), 1)
+    rows = mutants(space, parents, 500, np.random.default_rng(1))
+    codes = [sorted(set(column)) for column in rows.T.tolist()]
+    assert codes == [[0, 1, 2], [-1, 0, 1, 2], [0, 1, 2]]
 
 
 def test_without_parents_there_are_no_mutants(tiered):

@@ -18,13 +18,13 @@ from codesign.testing import check_optimizer
 
 QUICK = {
     "gp-ehvi": {
-        "candidates": 64,
-        "mutants": 32,
-        "iterations": 4,
-        "neighborhoods": 2,
+        "candidates": 16,
+        "mutants": 8,
+        "iterations": 1,
+        "neighborhoods": 1,
         "local_search": 1,
     },
-    "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
+    "gp-ehvi-paper": {"candidates": 16, "iterations": 1},
     # Optuna's fits take seconds in a whole check: without them here, with them below and in
     # test_gp_optuna.py.
     "gp-optuna": {"startup": 1000},

@@ -167,10 +167,11 @@ MORE = [
 ]
 """Commands whose numbers alone are compared: other models, machines and phases."""
 LISTS = {
-    "cache", "evaluators", "metrics", "models", "optimizers", "problems", "runs", "schemas",
-    "simulators", "spaces", "status", "technologies", "verify", "watch", "workloads",
+    "cache", "compare", "evaluators", "metrics", "mix-formats", "models", "optimizers", "problems",
+    "quantize", "runs", "schemas", "simulators", "spaces", "status", "technologies", "verify",
+    "watch", "workloads",
 }  # fmt: skip
-"""Documents that an entry of the library or the hour changes."""
+"""Documents that an entry of the library, the hour or the CPU changes."""
 
 
 @pytest.fixture(scope="module")

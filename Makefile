@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check package portable mutants site bench validate gallery interop clean \
+.PHONY: help demo test check package portable mutants snapshots site bench validate gallery interop clean \
 	contact-sheet
 
 help: ## Show the commands
@@ -51,6 +51,9 @@ mutants: $(READY) ## Plant 60 random faults and count those that the tests catch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable '.[mutation]'
 	$(BIN)/python -m tests.gate.mutants --seed 1 --faults 60
+
+snapshots: $(READY) ## Keep the numbers that commands print now; say in the change why they differ
+	CODESIGN_UPDATE_SNAPSHOTS=1 $(BIN)/pytest tests/e2e/test_cli_json.py
 
 site: $(READY) ## Build the documentation in build/site, with every link checked
 	$(BIN)/mkdocs build --strict

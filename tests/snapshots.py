@@ -1,7 +1,6 @@
 """Numbers of our documents, kept: a change that nobody meant is noticed.
 
-``CODESIGN_UPDATE_SNAPSHOTS=1 pytest -n 0 tests/e2e/test_cli_json.py`` writes them anew. Numbers
-that others publish are in ``golden/tables`` instead.
+``make snapshots`` writes them anew. Numbers that others publish are in ``golden/tables`` instead.
 """
 
 from __future__ import annotations

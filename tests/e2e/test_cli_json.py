@@ -162,8 +162,8 @@ MORE = [
     "scaling offload --model llama-3-8b --use-case chat",
     "timeline --design P1 --model mixtral-8x7b --phase decode --prompt-tokens 128",
     "accuracy deepseek-v3",
-    "models qwen3-next-80b-a3b",
-    "memtech hbf",
+    "show qwen3-next-80b-a3b",
+    "show hbf",
 ]
 """Commands whose numbers alone are compared: other models, machines and phases."""
 LISTS = {

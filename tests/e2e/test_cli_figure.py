@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from codesign.report.chart import Label
 from codesign.report.labels import describe_time
 from codesign.report.machine_charts import die_plan
 from codesign.report.paper import design_chart
-from codesign.report.svg import text_width
 from codesign.report.watch_frame import sparkline
 
 _CAMPAIGN = """\
@@ -134,13 +132,13 @@ def test_a_pdf_has_the_same_bytes_in_every_process_and_its_fonts_inside(elsewher
     [*((kind, "89 mm", 89.0) for kind in _KINDS),
      ("roofline", "3.5in", 88.9), ("roofline", "18.3 cm", 183.0)],
 )  # fmt: skip
-def test_a_figure_is_drawn_for_a_width(tmp_path, kind, width, expected_mm):
+def test_a_figure_is_drawn_for_a_width(overprinted_texts, tmp_path, kind, width, expected_mm):
     path = tmp_path / "a.pdf"
     assert main([*_arguments(kind), "--output", str(path), "--width", width]) == 0
     box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+)", path.read_bytes())
     assert float(box[1]) / 72 * 25.4 == pytest.approx(expected_mm, abs=0.05)
     assert main([*_arguments(kind), "--output", str(tmp_path / "a.svg"), "--width", width]) == 0
-    assert _overprints(tmp_path / "a.svg") == []
+    assert overprinted_texts(tmp_path / "a.svg") == []
 
 
 def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
@@ -350,20 +348,22 @@ def test_times_to_wait_are_in_words():
     ]  # fmt: skip
 
 
-def test_no_label_of_any_figure_overprints_another_and_a_sheet_shows_them(folder, capsys):
+def test_no_label_of_any_figure_overprints_another_and_a_sheet_shows_them(
+    overprinted_texts, folder, capsys
+):
     assert main(["enumerate", "trial-few", "--json"]) == 0
     path = folder / "runs" / "trial-few" / "contact-sheet.svg"
     assert main(["figure", "all", "trial-few", "--design", "1", "--format", "svg", "--json"]) == 0
     assert path.stat().st_size > 20_000
-    assert _overprints(path) == []
+    assert overprinted_texts(path) == []
     capsys.readouterr()
 
 
-def test_a_label_on_another_is_found(tmp_path):
+def test_a_label_on_another_is_found(overprinted_texts, tmp_path):
     path = tmp_path / "a.svg"
     path.write_text('<svg xmlns="http://www.w3.org/2000/svg"><text x="0" y="10">one</text>'
                     '<text x="5" y="12">two</text></svg>', encoding="utf-8")  # fmt: skip
-    assert _overprints(path) == ["'one' on 'two'"]
+    assert overprinted_texts(path) == ["'one' on 'two'"]
 
 
 def test_where_the_exact_front_is_known_it_is_the_front(folder):
@@ -377,32 +377,3 @@ def test_where_the_exact_front_is_known_it_is_the_front(folder):
     labels = {mark.text.partition("\n")[0] for mark in chart.panels[0].marks
               if isinstance(mark, Label)}  # fmt: skip
     assert {"Frugal", "Fastest", "TDP at most 700 W"} <= labels
-
-
-def _overprints(path: Path) -> list[str]:
-    """Texts of an SVG that meet by more than two pixels."""
-    boxes = []
-
-    def collect(element, dx: float, dy: float) -> None:
-        move = re.match(r"translate\(([\d.]+) ([\d.]+)\)", element.get("transform", ""))
-        if move:
-            dx, dy = dx + float(move[1]), dy + float(move[2])
-        if element.tag.endswith("text") and not element.get("transform"):
-            size = float(element.get("font-size", 11))
-            lines = [element.text or "", *(span.text or "" for span in element)]
-            lines = [line for line in lines if line]
-            wide = text_width("\n".join(lines), size)
-            x, y = float(element.get("x")) + dx, float(element.get("y")) + dy
-            left = x - {"middle": wide / 2, "end": wide}.get(element.get("text-anchor"), 0.0)
-            bottom = y + 1.2 * size * (len(lines) - 1)
-            boxes.append((" ".join(lines), left, left + wide, y - 0.75 * size, bottom))
-        for child in element:
-            collect(child, dx, dy)
-
-    collect(ElementTree.parse(path).getroot(), 0.0, 0.0)
-    return [
-        f"{a[0]!r} on {b[0]!r}"
-        for i, a in enumerate(boxes)
-        for b in boxes[i + 1 :]
-        if min(a[2], b[2]) - max(a[1], b[1]) > 2 and min(a[4], b[4]) - max(a[3], b[3]) > 2
-    ]

@@ -181,7 +181,7 @@ def test_every_design_can_be_evaluated_despite_a_wrong_bound(tmp_path):
     built = problem(TooStrict)
     front = exact_front(built, tmp_path, every_design=True)
     assert agree(front, built)
-    assert front.n_evaluated == built.space.size
+    assert front.n_evaluated == enumerate_front(problem(Toy)).n_evaluated
     assert stored_front(built, tmp_path) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a design, or all that can become of a partial design, cannot beat.
+"""Bounds on the metrics of a design, or of every completion of a partial design.
 
 What is undecided counts with its best value; the best batch size of those allowed counts, whatever
 the limits on latency. Least times and energies of a pass are in ``pass_bounds.py``; TDP follows
@@ -337,7 +337,7 @@ def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
 def _hardware_metrics(
     hardware: AcceleratorBatch, case: BestInputs, part: ModelPart
 ) -> dict[str, FloatArray]:
-    """Those that follow from the hardware alone, summed as the designs list their tiers."""
+    """Metrics of the hardware alone, summed as the designs list their tiers."""
     levels, many = hardware.levels, part.n_devices
     room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
     kept = part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request

@@ -1,4 +1,4 @@
-"""With which batch size, and with its tiers in which order, a design works.
+"""Choice of the batch size and of the order of the tiers with which a design works.
 
 A design of a space says which memories there are. What a good compiler and scheduler then choose
 is chosen here: the batch size that is best in throughput within the limits on latency (policy
@@ -77,7 +77,7 @@ class Chosen:
 
     @property
     def totals(self) -> PassTotals:
-        """Of a pass of the distinct designs."""
+        """Totals of a pass of the distinct designs."""
         return totals_of(self.rows)
 
     @cached_property

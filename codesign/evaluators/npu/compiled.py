@@ -81,7 +81,7 @@ def _keep_freed_memory() -> None:
 
 
 def switch() -> bool | None:
-    """What the environment asks for: the loop at once, never, or (None) when it pays.
+    """Switch of the environment: the loop at once, never, or (None) when it pays.
 
     Raises:
         InputError: It asks for something else, or for the loop where numba is not installed.

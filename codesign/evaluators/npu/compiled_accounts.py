@@ -42,7 +42,7 @@ _Numbers = namedtuple("_Numbers", CONSTANTS)  # type: ignore[misc] # mypy wants 
 
 
 class _Plans(NamedTuple):
-    """What does not depend on the number of dies; every array is (n,) but where said.
+    """Numbers that do not depend on the number of dies; (n,) unless stated otherwise.
 
     Attributes:
         whole_mm2: Base before it is cut.

@@ -255,7 +255,7 @@ def _fill_table(
     modelling: stage_records.Modelling,
     table: FloatArray,
 ) -> None:
-    """What each operator of a block adds to the sums, all its instances together."""
+    """Contribution of each operator of a block to the sums, all its instances together."""
     # Counted from the table: of a number that it knows, the compiler would make a plain loop.
     for lane in range(len(table) // stage_records.N_SUMS):
         operator = fields_at(stage_records.StageOperator, operators, lane, LANES)

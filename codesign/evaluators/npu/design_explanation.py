@@ -1,4 +1,4 @@
-"""How one design's numbers come about: operators, memory levels, power, assumptions."""
+"""Account of one design: operators, memory levels, power, assumptions."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
 
 
 def _slowest(seconds: Mapping[str, float]) -> str:
-    """What takes longest; ``none`` where nothing takes any time."""
+    """Slowest unit; ``none`` where nothing takes any time."""
     slowest = max(seconds, key=lambda bound: seconds[bound])
     return slowest if seconds[slowest] > 0 else "none"
 
@@ -174,7 +174,7 @@ def _wait(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
 
 
 def _power_note(design: DesignMetrics) -> dict[str, str]:
-    """By name of the memory at its power limit, if one is, what that does to the time."""
+    """Effect on the time of a memory at its power limit, by the memory's name."""
     if not _is_at_power_limit(design):
         return {}
     level = int(design.power_limits_s[:, 0].argmax())
@@ -189,12 +189,12 @@ def _power_note(design: DesignMetrics) -> dict[str, str]:
 
 
 BOUNDS = ("compute", "on-chip port", "off-chip")
-"""What may bound an operator of array and memories."""
+"""Bounds of an operator of array and memories."""
 
 
 @dataclass(frozen=True)
 class _InstanceCost:
-    """What one instance of an operator takes of array and memories.
+    """Time, energy and traffic of one instance of an operator on array and memories.
 
     Attributes:
         seconds: By what may bound it.
@@ -210,7 +210,7 @@ class _InstanceCost:
 
 
 def _moving_operators(design: DesignMetrics, present: list[int]) -> dict[str, _InstanceCost]:
-    """What one instance takes, of each operator that uses array or memory."""
+    """Cost of one instance of each operator that uses array or memory."""
     levels = design.working.accelerators.levels
     reads, writes = design.operator_traffic()
     memory_joules = (
@@ -276,7 +276,7 @@ def _names(design: DesignMetrics, present: list[int]) -> list[str]:
 
 
 def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[str]:
-    """How fast memories are written that wear."""
+    """Rate at which memories with limited endurance are written."""
     wear, capacity = design.at_places("wear_per_byte")[:, 0], design.at_places("capacity_bytes")
     sentences = []
     for level in present:
@@ -335,7 +335,7 @@ def _power(design: DesignMetrics, present: list[int]) -> list[PowerRow]:
 
 
 def _balance(options: NpuOptions, design: DesignMetrics) -> str:
-    """How the two sides of a pass add up to its time."""
+    """Balance of the two sides of a pass."""
     together = {
         "overlapped": "they overlap, so the longer counts",
         "serial": "they add up",
@@ -365,7 +365,7 @@ def _deployment(design: DesignMetrics) -> list[str]:
 
 
 def _mixture(designs: Columns) -> list[str]:
-    """How weights in several formats are counted, if they are."""
+    """Note on weights in several formats, if there are any."""
     name = str(designs["weight_format"].to_list()[0])
     if not is_mixed(name):
         return []
@@ -376,7 +376,7 @@ def _mixture(designs: Columns) -> list[str]:
 
 
 def _uncharged(design: DesignMetrics, designs: Columns) -> list[str]:
-    """Which interfaces the space lets take no die edge."""
+    """Note on interfaces that take no die edge, if there are any."""
     if not design.uncharged_shoreline_mm[0] > 0:
         return []
     family = designs[UNCHARGED_EDGE].to_list()[0]
@@ -397,7 +397,7 @@ def _sharing(design: DesignMetrics) -> str:
 
 
 def _batch(design: DesignMetrics) -> str:
-    """How the batch size came about, and what would fit."""
+    """Rule of the batch size, and the requests that would fit."""
     prepared, size, part = design.working, design.batch_size[0], design.part
     room = float(design.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0])
     fits = ""

@@ -45,7 +45,7 @@ class DesignMetrics:
 
     @property
     def totals(self) -> PassTotals:
-        """Of a pass of these designs."""
+        """Totals of a pass of these designs."""
         return self.chosen.totals
 
     @cached_property

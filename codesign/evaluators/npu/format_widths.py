@@ -1,4 +1,4 @@
-"""What number formats mean to a design: bytes, widths of operands, groups of layers."""
+"""Number formats of a design: bytes, widths of operands, groups of layers."""
 
 from __future__ import annotations
 

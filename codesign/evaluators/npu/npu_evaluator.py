@@ -195,7 +195,7 @@ class NpuEvaluator(PhaseMachine):
         return evaluator
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
-        """Of the constants that these metrics depend on, without those that the options state."""
+        """Ranges of the constants that these metrics depend on, unless the options state them."""
         ranges = constant_ranges(self.options.process)
         if not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
             names = POWER_CONSTANTS if set(metrics) & POWER_METRICS else ()

@@ -1,4 +1,4 @@
-"""What is known of an NPU before any operator is looked at: hints for models of its metrics.
+"""Features of an NPU known before any operator: hints for models of its metrics.
 
 Search may learn faster from these than from the parameters: the ends of the roofline, the
 power limit, how long the data that stay in memory take to read once, and (added by the evaluator)

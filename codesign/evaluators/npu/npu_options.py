@@ -1,4 +1,4 @@
-"""How the NPU is modelled: the choices that the papers leave open, each with a name.
+"""Modelling choices of the NPU that the papers leave open, each with a name.
 
 Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
 a calibration: of the readings of the paper that were tried, the one with the least logarithmic

@@ -291,7 +291,7 @@ class Pass:
 
 
 class Stage:
-    """What the operators of a pass move and take on ``n`` designs, each computed when asked for."""
+    """Traffic and times of the operators of a pass on ``n`` designs, computed when asked for."""
 
     def __init__(self, pass_: Pass, designs: PreparedDesigns) -> None:
         self._pass = pass_
@@ -303,7 +303,7 @@ class Stage:
 
     @cached_property
     def _of_groups(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
-        """Of each group of layers its (n,) share, and (n, o) what its operators move and take."""
+        """Share (n,) of each group of layers, and (n, o) traffic and times of its operators."""
         operators, placed = self._pass.operators, self._designs.placed
         modelling = self._designs.preparation.modelling
         return [

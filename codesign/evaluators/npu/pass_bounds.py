@@ -274,7 +274,7 @@ class PassBounds:
         return np.asarray(np.maximum(fastest, deeper))
 
     def _least_reads(self, case: BestInputs, totals: _Totals, held: float) -> FloatArray:
-        """How often a pass reads a resident byte of weights or KV cache, at least."""
+        """Least number of times that a pass reads a resident byte of weights or KV cache."""
         weights, kv, _ = self._off_chip_bytes(case, totals, held)
         resident_weights, resident_kv = self._resident_bytes(case, held)
         by_weights = weights / np.maximum(resident_weights, 1.0)

@@ -57,7 +57,7 @@ _SAMPLE = 1024
 
 
 class Preparation:
-    """What all designs have in common: the work, how it is modelled, and the technologies.
+    """Inputs that all designs share: the work, the modelling and the technologies.
 
     Args:
         part: What one device has of the model.
@@ -90,7 +90,7 @@ class Preparation:
         return PreparedDesigns(self, designs, build_accelerators(designs, self.units))
 
     def repetition(self, designs: Columns, is_whole: bool = False) -> float:
-        """How many neighbouring designs are the same, on average of a sample.
+        """Mean number of equal neighbouring designs in a sample.
 
         Args:
             designs: The batch.
@@ -141,7 +141,7 @@ class Preparation:
 
     @property
     def phase(self) -> Phase:
-        """Of the workload."""
+        """Phase of the workload."""
         return self.workload.phase
 
     def matrix_share(self, priority: str) -> float:
@@ -158,7 +158,7 @@ class Preparation:
 
     @property
     def batch_policy(self) -> int | Sequence[int] | str:
-        """What workload or options say: a number, numbers to choose from, or a rule."""
+        """Batch policy of workload or options: a number, numbers to choose from, or a rule."""
         return self.workload.batch or self.options.batch or "best"
 
     @property

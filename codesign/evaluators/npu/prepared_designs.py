@@ -236,7 +236,7 @@ class PreparedDesigns:
 
     @cached_property
     def capacity_bytes(self) -> FloatArray:
-        """Of all memory levels."""
+        """Capacity of all memory levels."""
         return np.asarray(self.listed.levels.capacity_bytes.sum(axis=0))
 
     @cached_property
@@ -310,7 +310,7 @@ class PreparedDesigns:
 
     @property
     def kind(self) -> IntArray:
-        """Which of ``arrays`` each design has."""
+        """Position of each design's array in ``arrays``."""
         return self._kinds[0]
 
     @cached_property
@@ -326,7 +326,7 @@ class PreparedDesigns:
 
     @property
     def shape(self) -> IntArray:
-        """Which of ``shapes`` each design has."""
+        """Position of each design's shape in ``shapes``."""
         return self._shapes[0]
 
     @cached_property
@@ -336,7 +336,7 @@ class PreparedDesigns:
         return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
     def stage_design(self, shape: tuple[int, ...]) -> StageDesign:
-        """What the formulas need of designs; every array in this shape, (n,) or (n, 1)."""
+        """Inputs of the formulas; every array in this shape, (n,) or (n, 1)."""
         preparation, hardware = self.preparation, self.accelerators
         levels = hardware.levels
         activations = preparation.largest_activations * self.activation_bytes
@@ -373,7 +373,7 @@ class PreparedDesigns:
 
     @cached_property
     def placed(self) -> PlacedDesign:
-        """Where the data live and how fast they come; every array is (n, 1)."""
+        """Placement and speed of the data; every array is (n, 1)."""
         design, shape = self.stage_design((-1, 1)), (-1, 1)
         in_pass = self.in_pass.reshape(shape)
         sizes = resident_bytes(design, in_pass, self.batch_size.reshape(shape))

@@ -99,7 +99,7 @@ class MemoryTechnology(Record):
     """Kind of memory, such as HBM: spaces say of a whole family that its edge is not charged."""
     place: Literal["on-chip", "off-chip"]
     unit: Literal["die", "bank", "layer", "stack", "package", "chip", "device"]
-    """What one unit of the technology is."""
+    """Unit of the technology."""
     latency: Annotated[Range, ranged("ns")]
     """Seconds from request to first byte."""
     capacity: Annotated[Range, ranged("GB")]
@@ -115,7 +115,7 @@ class MemoryTechnology(Record):
     written_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
     """Sustained share of writes."""
     status: Literal["ships", "samples", "announced", "target"] | None = None
-    """How far the technology is: sold, sampled to customers, announced, or a target of its maker.
+    """Status of the technology: sold, sampled to customers, announced, or a target of its maker.
     None: an edition of a paper, or a planned memory of one's own."""
     available: Annotated[int, Field(ge=2000, le=2100)] | None = None
     """Year in which a product with it can be bought."""
@@ -141,12 +141,12 @@ class MemoryTechnology(Record):
     """Square metres that one unit takes on the interposer beside the die; None: it sits on the
     board and needs none."""
     endurance: Annotated[Range | None, ranged("1")] = None
-    """How often each byte can be written before it wears out; None: it does not wear."""
+    """Writes that each byte bears before it wears out; None: it does not wear."""
     embodied_carbon: Annotated[Range | None, ranged("g/GB")] = None
     """Kilograms of CO2 equivalents from making a byte of capacity."""
     note: str = ""
     sources: dict[str, str] = Field(min_length=1)
-    """Where each number was read."""
+    """Source of each number."""
 
     def value_at(self, number: str, level: Level) -> float:
         """A quantity at one level of goodness; NaN if it is not stated."""

@@ -1,4 +1,4 @@
-"""What one operator moves and how long it takes, as MemExplorer's printed tables have it.
+"""Traffic and time of one operator, as MemExplorer's printed tables have it.
 
 The blocking ``array`` of profile ``memexplorer``: a calibration and not physics. Of the readings
 of the paper that were tried, the one that comes closest to the 14 printed ratios of its Tables 4
@@ -88,7 +88,7 @@ def calibrated_cost(
     weight_bytes: FloatArray,
     modelling: Modelling,
 ) -> tuple[Moved, PassTimes]:
-    """What one instance of an operator moves, and how long it takes."""
+    """Traffic and times of one instance of an operator."""
     if modelling.is_series:
         moved = _decode_bytes(operator, shape, placed, weight_bytes)
     else:
@@ -142,7 +142,7 @@ def known_tiers(tiers: FloatArray, modelling: Modelling) -> FloatArray:
 
 
 def scale_bytes(modelling: Modelling) -> float:
-    """What an element takes more on its way from memory: in a calibrated decode, its scale."""
+    """Bytes of scale that an element adds on its way from memory in a calibrated decode."""
     return SCALE_BYTES if modelling.is_series else 0.0
 
 
@@ -161,7 +161,7 @@ def off_chip_passes(
     dataflow: IntArray,
     modelling: Modelling,
 ) -> tuple[FloatArray, float]:
-    """How often weights, and how often keys and values, come from off chip at least.
+    """Least number of times that weights, and keys and values, come from off chip.
 
     Once; calibrated, those of a prefill come as often as they stream, and attention moves nothing.
 
@@ -177,7 +177,7 @@ def off_chip_passes(
 
 
 def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> FloatArray:
-    """How often a prefill streams its weights: once for every tile of rows.
+    """Number of times that a prefill streams its weights: once for every tile of rows.
 
     Args:
         rows: Rows of a product.

@@ -180,7 +180,7 @@ def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..
 
 @cache
 def cache_folder() -> Path | None:
-    """Where the machine code of this very source is kept; None without a writable place.
+    """Folder of the machine code of this very source; None without a writable place.
 
     numba notices a change of the loop, but not of what the loop calls; so the folder's name has
     the content of everything that may take part.

@@ -1,4 +1,4 @@
-"""What one operator moves and how long it takes: the formulas of the innermost loop.
+"""Traffic and time of one operator: the formulas of the innermost loop.
 
 Physics without fitted factors; ``calibrated.py`` has the reading of the paper's tables. The records
 that go in and out are in ``stage_records.py``.
@@ -127,7 +127,7 @@ def kv_held_shares(pinned_share: FloatArray, tails: Tails) -> Levels:
 
 
 def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
-    """Of each tier, for requests of one chunk: what the array takes in one cycle."""
+    """Sustained bandwidth of each tier for requests of one chunk, the operands of a cycle."""
     bandwidth, latency = design.tier_bandwidth_bytes_per_s, design.tier_latency_s
     if not modelling.requests_in_flight > 0:
         return bandwidth
@@ -160,7 +160,7 @@ def operator_cost(
     weight_bytes: FloatArray,
     modelling: Modelling,
 ) -> tuple[Moved, PassTimes]:
-    """What one instance of an operator moves, and how long it takes.
+    """Traffic and times of one instance of an operator.
 
     Args:
         weight_bytes: Of a weight in the layers at hand; placement, ports and chunks are those of
@@ -176,7 +176,7 @@ def operator_cost(
 def _moved_bytes(
     operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Moved:
-    """With the best blocks for the on-chip memory."""
+    """Traffic with the best blocks for the on-chip memory."""
     design, batch = placed.design, placed.batch_size
     per_activation = batch * design.activation_bytes
     near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)

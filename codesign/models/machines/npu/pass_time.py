@@ -1,4 +1,4 @@
-"""How long a whole pass takes, how long at least, and which of two choices is better.
+"""Time of a whole pass, its lower bound, and the better of two choices.
 
 As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on single numbers.
 """
@@ -101,7 +101,7 @@ def score(
 def least_pass_s(
     design: StageDesign, sizes: Three, work: LeastWork, modelling: Modelling
 ) -> FloatArray:
-    """What array and memories need at least for a pass, batch size and order of the tiers given.
+    """Least time of array and memories for a pass with a batch size and an order of tiers.
 
     Operators with shared weights and those with keys and values of each request follow each other.
     Both take the array for their cycles and a first tile, the on-chip port for what they read and

@@ -1,4 +1,4 @@
-"""Where weights, KV cache and activations live: shares on chip, then over the off-chip tiers.
+"""Placement of weights, KV cache and activations: on chip, then over the off-chip tiers.
 
 The storage priority of a design (MemExplorer [MemExplorer]_ §4.2) says which of them takes
 on-chip memory first. What it needs beyond that, and everything else, goes to the tiers: nearest
@@ -182,7 +182,7 @@ def _held_bytes(
 
 @place_by_place
 def _time_with(beyond: FloatArray, capacity: FloatArray, bandwidth: FloatArray) -> FloatArray:
-    """Of a full tier, and more."""
+    """Time of a full tier, and more."""
     return (beyond + capacity) * inverse(bandwidth)
 
 
@@ -199,7 +199,7 @@ def _held_behind(
     is_longest: FloatArray,
     n_longest: FloatArray,
 ) -> FloatArray:
-    """What a tier holds; what exceeds all of them is in the first of those that take longest."""
+    """Bytes in a tier; the first of the slowest tiers also has what exceeds all of them."""
     is_first = is_longest * (n_longest <= 1.0)
     return where(beyond > 0, capacity + beyond * is_first, held)
 
@@ -235,7 +235,7 @@ def _share_beyond(
 
 
 def own_parts(crossing: Tiers) -> Tiers:
-    """What each tier adds to what crosses from all deeper ones."""
+    """Bytes that each tier adds to those from all deeper ones."""
     return (*differences(crossing[:-1], crossing[1:]), crossing[-1])
 
 

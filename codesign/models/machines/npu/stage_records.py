@@ -1,4 +1,4 @@
-"""What the operator stage knows of modelling choices, operators, designs and results.
+"""Records of the operator stage: modelling choices, operators, designs and results.
 
 Every record has two lives, as the formulas have (see ``hardware/formula_operations.py``). On NumPy
 arrays, what depends on the design is (n, 1), what depends on the operator is (o,), and results are
@@ -34,7 +34,7 @@ class Modelling(NamedTuple):
 
 
 class StageOperator(NamedTuple):
-    """What a pass knows of its operators; per instance and, unless said otherwise, per request.
+    """Operators of a pass; per instance and, unless stated otherwise, per request.
 
     Attributes:
         instances: Instances of the operator in one pass.
@@ -80,7 +80,7 @@ class StageOperator(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What depends on operator, array, dataflow and batch size alone.
+    """Numbers that depend on operator, array, dataflow and batch size alone.
 
     Attributes:
         cycles: Of the matrix array.
@@ -106,7 +106,7 @@ class Shape(NamedTuple):
 
 
 class StageDesign(NamedTuple):
-    """What is known of a design before its batch size is chosen.
+    """Properties of a design before its batch size is chosen.
 
     Attributes:
         weight_bytes: Bytes of a weight, on average over layers of several formats.
@@ -251,7 +251,7 @@ class VectorOperands(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """What ``n`` designs choose from, and what tells their choices apart.
+    """Choices of ``n`` designs, and numbers that rank them.
 
     Attributes:
         sizes: (s,) batch sizes, ascending.
@@ -305,7 +305,7 @@ class Moved(NamedTuple):
 
 
 class PassTotals(NamedTuple):
-    """What a whole pass of ``n`` designs takes and moves.
+    """Time and traffic of a whole pass of ``n`` designs.
 
     Attributes:
         time_s: (n,) of array and memories: of the operators, or longer where a memory waits for
@@ -342,7 +342,7 @@ def totals_of(rows: FloatArray) -> PassTotals:
 
 
 class PassTimes(NamedTuple):
-    """How long one instance of each operator takes.
+    """Times of one instance of each operator.
 
     Attributes:
         compute_s: On the matrix array.

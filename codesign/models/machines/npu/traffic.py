@@ -1,4 +1,4 @@
-"""What the operators of a pass move: between array and on-chip memory, and off chip.
+"""Traffic of the operators of a pass: between array and on-chip memory, and off chip.
 
 The array streams its operands from on-chip memory once per array tile, as its dataflow says. How
 often the off-chip memories have to supply what is not resident is a matter of blocking: here with

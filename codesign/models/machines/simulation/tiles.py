@@ -1,4 +1,4 @@
-"""What an operator does, tile by tile: the array's visits, and the off-chip blocks around them.
+"""Tiles of an operator: the array's visits, and the off-chip blocks around them.
 
 A product is cut into the array's tiles, and the tiles are visited in the order that the dataflow
 says. A visit takes what it needs from on-chip memory: the array itself keeps nothing but its
@@ -83,7 +83,7 @@ class OperatorWork:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a design cuts the work.
+    """Cuts of the work on a design.
 
     Attributes:
         depth: Depth of the array (MLEN).

@@ -204,7 +204,7 @@ def _results(folder: Path, target: FaultTarget) -> dict[str, bytes]:
 
 def _left_behind(folder: Path) -> list[str]:
     """Files that no command leaves."""
-    patterns = (".*.part", ".*.old", "*.lock", "*.new", "*-journal", "*-wal")
+    patterns = (".*.part", ".*.old", "*.lock", "*.new*")  # a log stays with its store
     return [str(path.name) for pattern in patterns for path in folder.rglob(pattern)]
 
 

@@ -293,7 +293,11 @@ class Modeling:
         """Hyperparameters on the likeliest scale: a function of the data alone."""
         some, fitting = self._training(name, data)
         targets = self._targets(name, some)
-        fits = [fitting.fit(target.values) for target in targets]
+        # Values of both signs have no logarithm: scales may occur twice.
+        scales = [(target.scale, target.violations) for target in targets]
+        firsts = [scales.index(scale) for scale in scales]
+        distinct = {first: fitting.fit(targets[first].values) for first in set(firsts)}
+        fits = [distinct[first] for first in firsts]
         densities = [
             modes.density + target.log_density for modes, target in zip(fits, targets, strict=True)
         ]
@@ -329,10 +333,12 @@ class Modeling:
             if predictions is not None:
                 scale = error_scale(values, predictions, self.logarithmic)
                 return [_error(scale, values, predictions, position)]
-            bound = np.inf if self.bound is None else float(self.bound[column])
-            scales = [Scale.of(values, logarithmic=False, bound=bound)]
-            if self.logarithmic and (values > 0).all() | (values < 0).all():
-                scales.append(Scale.of(values, bound=bound))
+            bounds = [np.inf, *([] if self.bound is None else [float(self.bound[column])])]
+            scales = [
+                Scale.of(values, is_logarithmic, bound)
+                for is_logarithmic in ((False, True) if self.logarithmic else (False,))
+                for bound in bounds
+            ]
             return [
                 Target(scale, scale.to_model(values), scale.log_density(values)) for scale in scales
             ]

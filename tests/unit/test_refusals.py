@@ -55,6 +55,7 @@ COMMANDS = {
         "or degrees, got both (--pp)"
     ),
     "cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
+    "show model a b": "show: expected [KIND] NAME, got 3 words",
     "simulators --install": "--install: name one of",
 }
 

@@ -215,10 +215,10 @@ class PreparedEvaluator:
         if observed.failures:
             raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
         limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
-        wanted = self.problem.metric_names if metrics is None else metrics
+        wanted_metric_names = self.problem.metric_names if metrics is None else metrics
         return AssessedDesign(
             design=space.decode(row)[0],
-            metrics={name: float(observed.metrics[name][0]) for name in wanted},
+            metrics={name: float(observed.metrics[name][0]) for name in wanted_metric_names},
             violations=_limits_of(space, row) | dict(limits),
         )
 
@@ -337,8 +337,8 @@ def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesig
 
 def _with_derived(problem: Problem, explanation: Explanation) -> Explanation:
     """The account of a design with the metrics that the campaign derives."""
-    own = {name: np.array([value]) for name, value in explanation.metrics.items()}
-    derived = {name: float(values[0]) for name, values in problem.with_derived(own).items()}
+    own_metrics = {name: np.array([value]) for name, value in explanation.metrics.items()}
+    derived = {name: float(values[0]) for name, values in problem.with_derived(own_metrics).items()}
     return replace(explanation, metrics={**derived, **explanation.metrics})
 
 

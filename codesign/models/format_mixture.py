@@ -83,10 +83,10 @@ def mixture_name(groups: Iterable[tuple[float, str]]) -> str:
     millionths = {word: round(share * 1e6) for word, share in shares.items()}
     last = list(millionths)[-1]
     millionths[last] += 1_000_000 - sum(millionths.values())
-    kept = {word: count for word, count in millionths.items() if count > 0}
-    if len(kept) == 1:
-        return next(iter(kept))
-    return "+".join(f"{count / 1e6:g}*{word}" for word, count in kept.items())
+    kept_millionths = {word: count for word, count in millionths.items() if count > 0}
+    if len(kept_millionths) == 1:
+        return next(iter(kept_millionths))
+    return "+".join(f"{count / 1e6:g}*{word}" for word, count in kept_millionths.items())
 
 
 def mixture_words(name: str) -> str:

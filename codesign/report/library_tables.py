@@ -128,7 +128,7 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
         rendered.append(text_line(space.description.strip() + "\n"))
     conditions = ([constraint.text] for constraint in space.constraints)
     named = ((name, _design_text(space, design)) for name, design in space.designs.items())
-    rows = ((", ".join(item.names), f"{item.size:,}") for item in space.components)
+    rows = ((", ".join(component.names), f"{component.size:,}") for component in space.components)
     components_table = plain_table(
         "Independent groups", ["parameters", "choices"], ["choices"], rows
     )

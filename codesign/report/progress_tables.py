@@ -71,7 +71,9 @@ def campaigns_tables(
         table.add_row(
             one_line(item.name), str(len(item.runs)), _share(item.done, item.total), state
         )
-    problems = [text_line(item.problem) for item in campaigns if item.problem is not None]
+    problems = [
+        text_line(campaign.problem) for campaign in campaigns if campaign.problem is not None
+    ]
     if n_hidden:
         table.caption = f"{n_hidden} problems of comparisons not shown: --all"
     return [table, *problems]

@@ -82,8 +82,10 @@ class DerivedMetric:
             best: (n,) such values of its sources, of those that have any.
             metrics: Those of the evaluator.
         """
-        own = [metric for metric in metrics if metric.name in self.sources]
-        intervals = {metric.name: _interval_from(metric, best.get(metric.name)) for metric in own}
+        own_metrics = [metric for metric in metrics if metric.name in self.sources]
+        intervals = {
+            metric.name: _interval_from(metric, best.get(metric.name)) for metric in own_metrics
+        }
         low, high = interval_of(self.expression.node, intervals)
         end = self._in_unit(high if self.metric.sense == "maximize" else low)
         minimized = np.fmax(self.metric.flipped(end), -_FAR)

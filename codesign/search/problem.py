@@ -133,14 +133,14 @@ class Problem:
 
     def with_derived(self, metrics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         """(n,) values of the evaluator's metrics, with the derived ones that follow from them."""
-        known = [item for item in self.derived if item.sources <= metrics.keys()]
-        return {**metrics, **{item.metric.name: item.values(metrics) for item in known}}
+        known_derived = [item for item in self.derived if item.sources <= metrics.keys()]
+        return {**metrics, **{item.metric.name: item.values(metrics) for item in known_derived}}
 
     @property
     def evaluator_limits(self) -> tuple[Constraint, ...]:
         """Limits on metrics of the evaluator, within which it may choose."""
-        own = {metric.name for metric in self.evaluator.metrics}
-        return tuple(x for x in self.constraints if x.is_limit and x.expression.names <= own)
+        own_names = {metric.name for metric in self.evaluator.metrics}
+        return tuple(x for x in self.constraints if x.is_limit and x.expression.names <= own_names)
 
     @property
     def objective_names(self) -> list[str]:
@@ -160,13 +160,13 @@ class Problem:
     def deciding_metrics(self) -> tuple[str, ...]:
         """The metrics of objectives and constraints: they alone decide on the front."""
         used = set(self.objective_names)
-        used.update(*(item.expression.names for item in self.constraints))
+        used.update(*(constraint.expression.names for constraint in self.constraints))
         return tuple(name for name in self.metric_names if name in used)
 
     @property
     def constraints_on_metrics(self) -> tuple[Constraint, ...]:
         """Constraints that need an evaluation; they are the last violations of an observation."""
-        return tuple(item for item in self.constraints if not item.is_known)
+        return tuple(constraint for constraint in self.constraints if not constraint.is_known)
 
     def known_violations(self, rows: IntArray) -> dict[str, FloatArray]:
         """(n,) violations by name that need no evaluation, of designs of the space.
@@ -181,7 +181,7 @@ class Problem:
             raise self.located(error) from None
         except Exception as error:  # a stranger's code may fail in any way
             raise self._failed_on("known_violations", error) from error
-        constraints = [item for item in self.constraints if item.is_known]
+        constraints = [constraint for constraint in self.constraints if constraint.is_known]
         return known | self._violations_of(constraints, rows, {})
 
     def _failed_on(self, method: str, error: Exception) -> JobError:
@@ -236,7 +236,10 @@ class Problem:
         predicted = self._predicted(rows, names)
         nothing = np.full(len(rows), np.nan)
         return np.column_stack(
-            [item.flipped(predicted.get(item.metric.name, nothing)) for item in self.objectives]
+            [
+                objective.flipped(predicted.get(objective.metric.name, nothing))
+                for objective in self.objectives
+            ]
         )
 
     def predicted_violations(self, rows: IntArray) -> FloatArray:
@@ -268,13 +271,13 @@ class Problem:
             predicted = dict(self.evaluator.predict(self.space.columns(rows), sources))
         except Exception as error:  # a stranger's code may fail in any way
             raise self._failed_on("predict", error) from error
-        own = {
+        own_sources = {
             name: self._checked(name, predicted[name], len(rows))
             for name in sources
             if name in predicted
         }
-        known = self.with_derived(own)
-        values = {name: known[name] for name in names if name in known}
+        known_with_derived = self.with_derived(own_sources)
+        values = {name: known_with_derived[name] for name in names if name in known_with_derived}
         if not all(np.isfinite(column).all() for column in values.values()):
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
         return values
@@ -290,8 +293,8 @@ class Problem:
             return {}
         best = dict(self.evaluator.best_case(columns, undecided, self.sources_of(names)))
         own, n = self.evaluator.metrics, len(next(iter(best.values()), ()))
-        wanted = [item for item in self.derived if item.metric.name in names]
-        bounded = [item for item in wanted if item.sources & best.keys()]
+        wanted_derived = [item for item in self.derived if item.metric.name in names]
+        bounded = [item for item in wanted_derived if item.sources & best.keys()]
         return best | {item.metric.name: item.best_case(best, own, n) for item in bounded}
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
@@ -341,7 +344,10 @@ class Problem:
             metric_values = {
                 name: np.where(failed, np.nan, values) for name, values in metric_values.items()
             }
-        objectives = [item.minimized(metric_values[item.metric.name]) for item in self.objectives]
+        objectives = [
+            objective.minimized(metric_values[objective.metric.name])
+            for objective in self.objectives
+        ]
         return Observations(
             rows, np.column_stack(objectives), matrix, tuple(violations), metric_values, failures
         )
@@ -380,17 +386,20 @@ class Problem:
     def _metrics_of(
         self, evaluation: Evaluation, n: int, failed: BoolArray
     ) -> dict[str, FloatArray]:
-        own = [metric.name for metric in self.evaluator.metrics]
-        unknown = set(evaluation.metrics) - set(own)
+        own_names = [metric.name for metric in self.evaluator.metrics]
+        unknown = set(evaluation.metrics) - set(own_names)
         if unknown:
-            text = describe_unknown("metric", min(unknown), own)
+            text = describe_unknown("metric", min(unknown), own_names)
             raise JobError(f"evaluator {self.evaluator_name!r} reported an {text}")
         for name in self.sources_of(self.objective_names):
             if name not in evaluation.metrics and not failed.all():
                 raise JobError(f"evaluator {self.evaluator_name!r} did not report {name}")
         nothing = np.full(n, np.nan)
         return self.with_derived(
-            {name: self._checked(name, evaluation.metrics.get(name, nothing), n) for name in own}
+            {
+                name: self._checked(name, evaluation.metrics.get(name, nothing), n)
+                for name in own_names
+            }
         )
 
     def _checked(self, name: str, values: object, n: int) -> FloatArray:
@@ -433,13 +442,13 @@ class Problem:
             return {}
         quantities = self.space.values(rows)
         violations = {}
-        for item in constraints:
-            names = item.expression.names
+        for constraint in constraints:
+            names = constraint.expression.names
             values = {
                 name: metrics[name] if name in metrics else quantities[name] for name in names
             }
-            violation = item.expression.violation(values)
-            violations[item.text] = np.broadcast_to(violation, len(rows)).copy()
+            violation = constraint.expression.violation(values)
+            violations[constraint.text] = np.broadcast_to(violation, len(rows)).copy()
         return violations
 
 
@@ -470,7 +479,7 @@ def nearest_to_limits(violations: Mapping[str, FloatArray]) -> int:
 
 def located_error(error: UnusableValueError, space: DesignSpace) -> InputError:
     """The error with the place where the space's file has the value, or else with the space."""
-    names = (item.name for item in space.parameters if error.got in item.values)
+    names = (parameter.name for parameter in space.parameters if error.got in parameter.values)
     name = next(names, None)
     place = space.source if name is None else space.where("parameters", name)
     return InputError(str(error), place)

@@ -79,8 +79,12 @@ def build_problem(
     problems += absent_problems(space, evaluator, wanted, conditions, derived)
     problems.raise_any()
     problem = Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name, derived)
-    own = problem.evaluator_limits
-    limits = {min(item.expression.names): item.bound for item in own if item.bound}
+    own_evaluator_limits = problem.evaluator_limits
+    limits = {
+        min(own_evaluator_limit.expression.names): own_evaluator_limit.bound
+        for own_evaluator_limit in own_evaluator_limits
+        if own_evaluator_limit.bound
+    }
     if limits:
         return replace(problem, evaluator=evaluator.within_limits(limits))
     return problem
@@ -93,7 +97,7 @@ def _with_parameters(
     try:
         return evaluator.with_parameters(names)
     except InputError as error:
-        raise InputError([_at_option(item, places) for item in error.mistakes]) from None
+        raise InputError([_at_option(mistake, places) for mistake in error.mistakes]) from None
 
 
 def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
@@ -134,10 +138,10 @@ def with_pools_of(
     except InputError as error:
         raise InputError(
             [
-                replace(item, key=(), place=space.where(*map(str, item.key)))
-                if item.key[:1] in (("pools",), ("links",))
-                else item
-                for item in error.mistakes
+                replace(mistake, key=(), place=space.where(*map(str, mistake.key)))
+                if mistake.key[:1] in (("pools",), ("links",))
+                else mistake
+                for mistake in error.mistakes
             ]
         ) from None
 
@@ -151,13 +155,16 @@ def _parameter_problems(
                 return f"{space.where('pools', pool)}: "
         return f"{where}: " if where else ""
 
-    known = evaluator.required_parameters | evaluator.optional_parameters
+    known_required_parameters = evaluator.required_parameters | evaluator.optional_parameters
     missing = sorted(evaluator.required_parameters - set(space.names))
     # A parameter that the evaluator reads is the quantity that its metric reports.
     problems = [
         f"{prefix(name)}parameter {name!r} of space {space.name!r} has the name of a metric of "
         f"evaluator {evaluator_name!r}"
-        for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names) - known)
+        for name in sorted(
+            {metric.name for metric in evaluator.metrics}
+            & set(space.names) - known_required_parameters
+        )
     ]
     problems += [
         f"{prefix(name)}space {space.name!r} lacks parameter {name!r}, "
@@ -165,8 +172,8 @@ def _parameter_problems(
         for name in missing
     ]
     for name in space.names:
-        if name not in known:
-            text = describe_unknown("parameter", name, known)
+        if name not in known_required_parameters:
+            text = describe_unknown("parameter", name, known_required_parameters)
             problems.append(
                 f"{prefix(name)}evaluator {evaluator_name!r} does not use a parameter of space "
                 f"{space.name!r}: {text}"
@@ -228,13 +235,13 @@ def absent_problems(
     derived: Sequence[DerivedMetric] = (),
 ) -> list[str]:
     """Objectives and constraints on metrics that some designs of the space cannot have."""
-    values = {item.name: item.values for item in space.parameters}
+    values = {parameter.name: parameter.values for parameter in space.parameters}
     try:
         absent = evaluator.absent_metrics(values)
     except UnusableValueError as error:
         return list(located_error(error, space).problems)
     used = [(str(item), frozenset({item.metric.name})) for item in wanted]
-    used += [(item.text, item.expression.names) for item in conditions]
+    used += [(condition.text, condition.expression.names) for condition in conditions]
     used = [
         (text, names.union(*(item.sources for item in derived if item.metric.name in names)))
         for text, names in used

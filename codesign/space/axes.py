@@ -54,8 +54,8 @@ class ComponentAxis:
     def positions(self, rows: IntArray) -> IntArray:
         """(n,) which choice each of (n, d) rows has made; -1 where it is none of them."""
         numbers, order = self._sorted
-        wanted: IntArray = (rows[:, self.columns] + 1) @ self._weights
-        places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+        wanted_rows: IntArray = (rows[:, self.columns] + 1) @ self._weights
+        places = np.minimum(np.searchsorted(numbers, wanted_rows), len(numbers) - 1)
         position = order[places]
         is_choice = (self.choices[position] == rows[:, self.columns]).all(axis=1)
         return np.where(is_choice, position, -1)

@@ -44,7 +44,7 @@ class MagnitudeBounds:
 
 def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBounds:
     """The bounds of a node from those of its operands; never too narrow."""
-    is_defined = all(part.is_defined for part in operands)
+    is_defined = all(operand.is_defined for operand in operands)
     if node.is_condition:
         return MagnitudeBounds(1.0, 1.0, True, is_defined)
     if isinstance(node, Count):
@@ -79,7 +79,7 @@ def is_order_free(node: Fold, operands: Sequence[MagnitudeBounds]) -> bool:
     """Whether the operands may be taken in any order and give the same bits."""
     if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
         return (
-            all(part.is_whole for part in operands)
+            all(operand.is_whole for operand in operands)
             and sum(part.largest for part in operands) < _WHOLE_BELOW
         )
     if isinstance(node, Product):

@@ -172,7 +172,7 @@ class _Parser:
         if len(operands) == 1:
             return operands[0]
         conditions = [self._truth(operand) for operand in operands]
-        return condition_of(join(tuple(part.node for part in conditions)), *conditions)
+        return condition_of(join(tuple(condition.node for condition in conditions)), *conditions)
 
     def _negation(self) -> Operand:
         if self._take("not") is None:
@@ -412,7 +412,7 @@ class _Parser:
         arguments = self._arguments(token)
         if token.text == "count":
             conditions = [self._truth(argument) for argument in arguments]
-            count = nodes.Count(tuple(part.node for part in conditions))
+            count = nodes.Count(tuple(condition.node for condition in conditions))
             return number_of(count, conditions, DIMENSIONLESS)
         numbers = self._reconciled(*arguments)
         is_single = token.text in ("abs", "ceil", "floor")
@@ -424,7 +424,7 @@ class _Parser:
                 "divide by a unit first",
                 token.column,
             )
-        call = nodes.call(token.text, tuple(part.node for part in numbers))
+        call = nodes.call(token.text, tuple(number.node for number in numbers))
         return number_of(call, numbers, numbers[0].unit)
 
     def _arguments(self, function: Token) -> list[Operand]:

@@ -64,7 +64,7 @@ class Combination:
         raise NotImplementedError
 
     def evaluate(self, values: Values) -> FloatArray:
-        return self.combine(*(part.evaluate(values) for part in self.operands))
+        return self.combine(*(operand.evaluate(values) for operand in self.operands))
 
 
 class Fold:

@@ -223,8 +223,8 @@ def _pools(
 ) -> Iterator[PoolDefinition]:
     for name, stated in _section(document, "pools"):
         path: KeyPath = ("pools", name)
-        own = {key: value for key, value in stated.items() if key not in _SECTIONS}
-        record = to_record(document, PoolRecord, own, path)
+        own_stated = {key: value for key, value in stated.items() if key not in _SECTIONS}
+        record = to_record(document, PoolRecord, own_stated, path)
         if record.role is None and name not in ROLES:
             raise UnknownNameError("role", name, ROLES, document.where(*path))
         own_space = _space_of_pool(document, name, stated, record)
@@ -389,8 +389,8 @@ def _with_pool_designs(
         listed = by_name[key].document.data.get("designs", {})
         if not isinstance(value, str) or value not in listed:
             raise UnknownNameError(f"design of pool {key}", str(value), listed, where(key))
-        own = _design_values(listed, value, where(key))
-        values |= {f"{key}_{name}": item for name, item in own.items()}
+        own_design_values = _design_values(listed, value, where(key))
+        values |= {f"{key}_{name}": item for name, item in own_design_values.items()}
     return {**design, "values": values}
 
 

@@ -45,11 +45,13 @@ class Term:
         self.places = places
         self.first, self.last = min(places, default=-1), max(places, default=-1)
         self.table = None if table is None else _signs(table) if node.is_condition else table
-        known: list[MagnitudeBounds] = [part.bounds for part in operands]
+        known_bounds: list[MagnitudeBounds] = [operand.bounds for operand in operands]
         self.bounds: MagnitudeBounds = (
-            bounds_of(node, known) if self.table is None else MagnitudeBounds.of_table(self.table)
+            bounds_of(node, known_bounds)
+            if self.table is None
+            else MagnitudeBounds.of_table(self.table)
         )
-        self._is_order_free = isinstance(node, Fold) and is_order_free(node, known)
+        self._is_order_free = isinstance(node, Fold) and is_order_free(node, known_bounds)
 
     def is_open(self, place: int) -> bool:
         """Whether it depends on choices up to this place and on later ones."""
@@ -61,7 +63,7 @@ class Term:
 
     def folded(self, place: int) -> list[int]:
         """Which operands of a fold its running value has taken in after this place."""
-        known = [part.is_known(place) for part in self.operands]
+        known = [operand.is_known(place) for operand in self.operands]
         if self._is_order_free:
             return [position for position, is_known in enumerate(known) if is_known]
         return list(range(known.index(False) if False in known else len(known)))
@@ -102,7 +104,7 @@ class Terms:
         if isinstance(node, Name):
             columns = self._structure.roots(frozenset({node.key}))
             return frozenset(self._place_of[column] for column in columns)
-        return frozenset().union(*(self.places(part) for part in node.operands))
+        return frozenset().union(*(self.places(operand) for operand in node.operands))
 
     def term(self, node: Node) -> Term:
         """The term of a node."""
@@ -120,7 +122,7 @@ class Terms:
         if isinstance(node, Name):  # a derived quantity
             derived = self._structure.derived[node.key].expression.node
             node = Product(((False, derived), (False, Constant(node.scale))))
-        return Term(node, places, tuple(self.term(part) for part in node.operands), None)
+        return Term(node, places, tuple(self.term(operand) for operand in node.operands), None)
 
     def _batch(self, place: int) -> RowBatch:
         """Every way to make a choice, all others absent."""
@@ -186,7 +188,7 @@ class Candidates:
         if term.table is not None:
             return term.table[self.digits if term.first >= 0 else np.zeros_like(self.digits)]
         if isinstance(term.node, Combination):
-            return term.node.combine(*(self.value(part) for part in term.operands))
+            return term.node.combine(*(self.value(operand) for operand in term.operands))
         return self._running(term)
 
     def _running(self, fold: Term) -> FloatArray:
@@ -235,9 +237,9 @@ class Candidates:
         everywhere = np.ones(self.digits.shape, dtype=bool)
         for rule in rules:
             for cell, is_relevant in self.demanded(rule, everywhere):
-                known = relevant.setdefault(cell, is_relevant)
-                if known is not everywhere and known is not is_relevant:
-                    relevant[cell] = known | is_relevant
+                known_setdefault = relevant.setdefault(cell, is_relevant)
+                if known_setdefault is not everywhere and known_setdefault is not is_relevant:
+                    relevant[cell] = known_setdefault | is_relevant
         return {
             cell: np.where(
                 is_relevant,

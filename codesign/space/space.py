@@ -270,7 +270,9 @@ class DesignSpace:
 
     def _spread(self, columns: frozenset[int]) -> IntArray:
         """Every setting of the components with these columns; a fixed sample if they are many."""
-        involved = [not columns.isdisjoint(part.columns.tolist()) for part in self.components]
+        involved = [
+            not columns.isdisjoint(component.columns.tolist()) for component in self.components
+        ]
         sizes = [
             part.size if is_in else 1 for part, is_in in zip(self.components, involved, strict=True)
         ]

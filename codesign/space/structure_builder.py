@@ -162,12 +162,12 @@ class StructureBuilder:
         if catalog not in self.catalogs:
             where = self.where(*path, "from")
             raise UnknownNameError("catalog", catalog, self.catalogs, where)
-        known = self.catalogs[catalog].entries
+        known_entries = self.catalogs[catalog].entries
         where = self.where(*path, "values")
-        names = list(known) if record.values is None else record.values
+        names = list(known_entries) if record.values is None else record.values
         for name in names:
-            if not isinstance(name, str) or name not in known:
-                raise UnknownNameError(f"entry of {catalog}", name, known, where)
+            if not isinstance(name, str) or name not in known_entries:
+                raise UnknownNameError(f"entry of {catalog}", name, known_entries, where)
         if record.kind not in (None, "categorical"):
             raise InputError(f"entries of a catalog are categorical, not {record.kind}", where)
         with mistakes_at(where):
@@ -311,10 +311,10 @@ class StructureBuilder:
         used = [parameters[column] for column in self._columns_of(condition)]
         if not used:
             raise InputError(f"{condition.text!r} names no parameter", where)
-        own = set(draft.aliases.values())
+        own_aliases = set(draft.aliases.values())
         for parameter in used:
             is_sibling = parameter.part != "" and parameter.part == draft.parameter.part
-            if is_sibling and parameter.name not in own:
+            if is_sibling and parameter.name not in own_aliases:
                 raise InputError(
                     "a condition inside a repeated part may not use another repetition "
                     f"({parameter.name})",

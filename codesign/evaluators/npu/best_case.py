@@ -340,11 +340,13 @@ def _hardware_metrics(
     """Metrics of the hardware alone, summed as the designs list their tiers."""
     levels, many = hardware.levels, part.n_devices
     room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
-    kept = part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
+    kept_kv_elements_per_request = (
+        part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
+    )
     bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
     return {
         "tdp_watts": case.tdp_watts,
-        "held_requests": requests_that_fit(room, kept, part.n_batches),
+        "held_requests": requests_that_fit(room, kept_kv_elements_per_request, part.n_batches),
         "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
         "batch_size": case.largest_batch * part.n_batches,
         "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),

@@ -105,13 +105,13 @@ def compiled_cheapest_unit(
         (plans, memory_usd, factors),
     )
     layers = _layer_dies(plans[1], constants)
-    known = _Plans._make([*plans, hardware.n_layers, *layers, assembly_keeps])
+    known_make = _Plans._make([*plans, hardware.n_layers, *layers, assembly_keeps])
     decided_usd, units = np.full(n, np.nan), np.empty((_N_FIELDS, n))
     cuts = np.arange(n), np.zeros(n, dtype=np.int64)
-    fill_units(*cuts, dies.yield_of(factors, constants), known, numbers, decided_usd, units)
-    largest_mm2 = float(np.max(known.whole_mm2, initial=0.0))  # NaN if one is not known
-    *cuts, factors = find_several(known, largest_mm2, decided_usd, numbers)
-    fill_units(*cuts, dies.yield_of(factors, constants), known, numbers, decided_usd, units)
+    fill_units(*cuts, dies.yield_of(factors, constants), known_make, numbers, decided_usd, units)
+    largest_mm2 = float(np.max(known_make.whole_mm2, initial=0.0))  # NaN if one is not known
+    *cuts, factors = find_several(known_make, largest_mm2, decided_usd, numbers)
+    fill_units(*cuts, dies.yield_of(factors, constants), known_make, numbers, decided_usd, units)
     *stacks, package_usd, lost_usd = units
     return price.PricedAccelerators(
         dies.Stacks(*stacks), package_usd, memory_usd, constants.assembly_usd, lost_usd

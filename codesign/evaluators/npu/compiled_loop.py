@@ -220,14 +220,14 @@ def _pass_sums(
     for block in range(n_blocks):
         some = operators[block * _N_OPERATOR : (block + 1) * _N_OPERATOR]
         begin = (shape_of * n_blocks + block) * _N_SHAPE
-        own = shapes[begin : begin + _N_SHAPE]
+        own_shapes = shapes[begin : begin + _N_SHAPE]
         # The compiler works on all lanes at once only where it knows of every branch beforehand.
         if modelling.is_calibrated:
-            _fill_table(some, own, placed, weight_bytes, modelling, table)
+            _fill_table(some, own_shapes, placed, weight_bytes, modelling, table)
         elif modelling.is_staged:
-            _fill_table(some, own, placed, weight_bytes, _physics(modelling, True), table)
+            _fill_table(some, own_shapes, placed, weight_bytes, _physics(modelling, True), table)
         else:
-            _fill_table(some, own, placed, weight_bytes, _physics(modelling, False), table)
+            _fill_table(some, own_shapes, placed, weight_bytes, _physics(modelling, False), table)
         for which in range(stage_records.N_SUMS):
             total = totals[which]
             for lane in range(LANES):

@@ -310,8 +310,8 @@ class NpuEvaluator(PhaseMachine):
         few, number = self.preparation.distinct_to_operators(designs, self._choice.is_limited)
         if number is None:
             return self._choice.choose(designs, is_compiled)
-        chosen = self._choice.choose(few, is_compiled)
-        return replace(chosen, designs=self.preparation.prepared(designs), repeats=number)
+        chosen_choose = self._choice.choose(few, is_compiled)
+        return replace(chosen_choose, designs=self.preparation.prepared(designs), repeats=number)
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""
@@ -319,17 +319,17 @@ class NpuEvaluator(PhaseMachine):
 
     def explain(self, designs: Columns) -> Explanation:
         of_formats = {} if self._accuracy is None else self._accuracy.declared
-        names = [item.name for item in self.metrics if item.name not in of_formats]
+        names = [metric.name for metric in self.metrics if metric.name not in of_formats]
         if has_variants(designs):
             ((parallelism, stated, _, columns),) = variants(designs)
             group = self.of(parallelism, stated)
             explanation = group.explain(columns)
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
-        chosen = self.choose(designs)
+        chosen_choose = self.choose(designs)
         absent = self.absent_metrics({name: item.to_list() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(self.metrics_of(chosen), names, absent)
+        account = explain(self.metrics_of(chosen_choose), names, absent)
         return account if self._accuracy is None else self._accuracy.added_to(account, designs)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
@@ -343,9 +343,9 @@ class NpuEvaluator(PhaseMachine):
             return self._by_group(designs, NpuEvaluator.features)
         prepared = self.preparation.prepared(designs)
         energies = account_constants(self.options).operation_energies
-        known = features(prepared, self.part, energies)
+        known_features = features(prepared, self.part, energies)
         best = self.best_case(designs, {}, BOUNDED)
-        return known | {f"best_{name}": values for name, values in best.items()}
+        return known_features | {f"best_{name}": values for name, values in best.items()}
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
         """(n,) what designs cannot beat, of the metrics that have a bound: near what they have."""
@@ -394,8 +394,8 @@ class NpuEvaluator(PhaseMachine):
         return values
 
     def _violations_of_group(self, designs: Columns) -> Mapping[str, FloatArray]:
-        known = self.preparation.prepared(designs).violations
-        return {**known, "devices": np.full(len(designs["pe_array"]), self.excess)}
+        known_violations = self.preparation.prepared(designs).violations
+        return {**known_violations, "devices": np.full(len(designs["pe_array"]), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
         values = self._by_group(

@@ -160,12 +160,12 @@ class NpuOptions(AccuracyOptions):
 
     def resolved(self) -> NpuOptions:
         """The same with the profile's choices filled in."""
-        chosen = {
+        chosen_profiles = {
             name: value
             for name, value in _PROFILES[self.profile].items()
             if getattr(self, name) is None
         }
-        return self.model_copy(update=chosen)
+        return self.model_copy(update=chosen_profiles)
 
 
 def account_constants(options: NpuOptions) -> Constants:

@@ -122,12 +122,12 @@ class BestInputs:
         """The case of some of the designs."""
         if len(positions) == len(self.array):
             return self
-        taken = {
-            item.name: getattr(self, item.name)[positions]
-            for item in fields(self)
-            if item.name != "hardware"
+        taken_fields = {
+            field.name: getattr(self, field.name)[positions]
+            for field in fields(self)
+            if field.name != "hardware"
         }
-        return BestInputs(hardware=take(self.hardware, positions), **taken)
+        return BestInputs(hardware=take(self.hardware, positions), **taken_fields)
 
 
 class PassBounds:

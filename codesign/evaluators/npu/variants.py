@@ -48,10 +48,10 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
 
 
 def _codes(designs: Columns, name: str) -> IntArray:
-    known = OPTION_PARAMETERS[name]
+    known_option_parameters = OPTION_PARAMETERS[name]
 
     def position(value: str) -> float:
-        check_known(name, value, known)
-        return float(known.index(value))
+        check_known(name, value, known_option_parameters)
+        return float(known_option_parameters.index(value))
 
     return designs[name].lookup(position).astype(np.int64)

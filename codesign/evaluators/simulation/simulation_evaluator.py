@@ -513,9 +513,9 @@ class SimulationEvaluator(PhaseMachine):
         _check_formats(designs)
         ((parallelism, stated, _, columns),) = variants(designs)
         analytical = self.analytical.of(parallelism, stated)
-        chosen = analytical.choose(columns)
-        simulator = Simulator(chosen.working, analytical.pass_, self.options)
-        return SimulatedMetrics(simulator, chosen)
+        chosen_choose = analytical.choose(columns)
+        simulator = Simulator(chosen_choose.working, analytical.pass_, self.options)
+        return SimulatedMetrics(simulator, chosen_choose)
 
 
 def _check_formats(designs: Columns) -> None:

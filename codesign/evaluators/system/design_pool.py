@@ -139,7 +139,7 @@ class DesignPool(Evaluator):
         return self.evaluator.known_violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = [item.name for item in self.metrics] if metrics is None else metrics
+        names = [metric.name for metric in self.metrics] if metrics is None else metrics
         of_machine = [name for name in names if name not in self._own_names]
         if "exchange_bytes" in names:
             of_machine.append("batch_size")
@@ -212,16 +212,16 @@ class DesignPool(Evaluator):
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
         n = len(next(iter(designs.values())))
-        known = dict(designs)
+        known_designs = dict(designs)
         for name in ("kv_format", "activation_format"):
             if name in undecided:
                 least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
-                known[name] = Column((least,), np.zeros(n, dtype=np.int64))
+                known_designs[name] = Column((least,), np.zeros(n, dtype=np.int64))
         batch = designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
         of_machine = [name for name in metrics if name not in self._own_names]
         return {
             **self.evaluator.best_case(designs, undecided, of_machine),
-            **self._own(known, metrics, batch),
+            **self._own(known_designs, metrics, batch),
         }
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:

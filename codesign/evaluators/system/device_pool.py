@@ -113,8 +113,13 @@ class DevicePool(Evaluator):
 
     def _violations(self, serving: PlatformServing) -> Mapping[str, FloatArray]:
         is_prefill = self._stage.phase == "prefill"
-        kept = serving.prefill_footprint if is_prefill else serving.decode_footprint
-        return {**limits(serving), "memory": excess(kept, serving.platform, serving.options)}
+        kept_prefill_footprint = (
+            serving.prefill_footprint if is_prefill else serving.decode_footprint
+        )
+        return {
+            **limits(serving),
+            "memory": excess(kept_prefill_footprint, serving.platform, serving.options),
+        }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])

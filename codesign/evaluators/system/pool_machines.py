@@ -102,9 +102,11 @@ def _check_parameters(
             f"evaluator {name!r} requires what pool {pool.name!r} lacks: "
             f"{', '.join(sorted(missing))}"
         )
-    known = required | machines.optional_parameters
-    if unread := [item for item in pool.parameters if item not in known]:
-        text = describe_unknown("parameter", unread[0], known)
+    known_optional_parameters = required | machines.optional_parameters
+    if unread := [
+        parameter for parameter in pool.parameters if parameter not in known_optional_parameters
+    ]:
+        text = describe_unknown("parameter", unread[0], known_optional_parameters)
         raise InputError(
             f"evaluator {name!r} does not use a parameter of pool {pool.name!r}: {text}"
         )

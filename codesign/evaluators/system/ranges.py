@@ -79,8 +79,8 @@ def _names(of_pools: Mapping[str, Mapping[str, Range]]) -> dict[tuple[str, str],
     distinct: dict[str, list[Range]] = {}
     for ranges in of_pools.values():
         for name, item in ranges.items():
-            known = distinct.setdefault(name, [])
-            known += [] if item in known else [item]
+            known_setdefault = distinct.setdefault(name, [])
+            known_setdefault += [] if item in known_setdefault else [item]
     return {
         (pool, name): name if len(distinct[name]) == 1 else f"{pool}_{name}"
         for pool, ranges in of_pools.items()

@@ -130,17 +130,24 @@ class SystemEvaluator(Evaluator):
         required = {f"{name}_{MACHINES}" for name in self._tasks}
         optional: set[str] = set()
         for name, machine in self.machines.items():
-            required |= {f"{name}_{item}" for item in machine.required_parameters}
-            optional |= {f"{name}_{item}" for item in machine.optional_parameters}
+            required |= {
+                f"{name}_{required_parameter}" for required_parameter in machine.required_parameters
+            }
+            optional |= {
+                f"{name}_{optional_parameter}" for optional_parameter in machine.optional_parameters
+            }
         for link in self._all_links:
-            required |= {f"{link.name}_{item}" for item in LINK_PARAMETERS}
-            optional |= {f"{link.name}_{item}" for item in OPTIONAL_LINK_PARAMETERS}
+            required |= {f"{link.name}_{link_parameter}" for link_parameter in LINK_PARAMETERS}
+            optional |= {
+                f"{link.name}_{optional_link_parameter}"
+                for optional_link_parameter in OPTIONAL_LINK_PARAMETERS
+            }
         self.required_parameters = frozenset(required)
         self.optional_parameters = frozenset(optional)
 
     def unreported(self, pool: str, metrics: Iterable[str]) -> list[str]:
         """Metrics of systems on which more decides than a pool's machines report."""
-        reported = {item.name for item in self.machines[pool].metrics}
+        reported = {metric.name for metric in self.machines[pool].metrics}
         return [
             name for name in metrics if not reported.issuperset(self._metrics_of_pool(pool, {name}))
         ]
@@ -193,7 +200,9 @@ class SystemEvaluator(Evaluator):
             TIME_METRIC[task.stage.phase]
             for name, task in self._tasks.items()
             if isinstance(machine := self.machines[name], DesignPool)
-            and machine.choosing_metrics([item.removeprefix(f"{name}_") for item in parameters])
+            and machine.choosing_metrics(
+                [parameter.removeprefix(f"{name}_") for parameter in parameters]
+            )
         )
 
     # --- ranges ------------------------------------------------------------------------------
@@ -246,7 +255,7 @@ class SystemEvaluator(Evaluator):
         """(n,) numbers of machines, and what the links are."""
         names = [f"{pool}_{MACHINES}" for pool in self._tasks]
         of_links = (*LINK_PARAMETERS, *OPTIONAL_LINK_PARAMETERS)
-        names += [f"{link.name}_{item}" for link in self._all_links for item in of_links]
+        names += [f"{link.name}_{of_link}" for link in self._all_links for of_link in of_links]
         return {name: designs[name].lookup(float) for name in names if name in designs}
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:

@@ -141,12 +141,12 @@ class UniformSystem(Evaluator):
     def shares(self, designs: Columns) -> dict[str, RoleShare]:
         """Work of the machines of ``n`` systems, by the name of the pool that has the role."""
         few, number = _distinct_machines(designs)
-        chosen = {name: self._best_software(name, few, number) for name in self.pools}
-        values = {name: metrics for name, (metrics, _) in chosen.items()}
+        chosen_pools = {name: self._best_software(name, few, number) for name in self.pools}
+        values = {name: metrics for name, (metrics, _) in chosen_pools.items()}
         machines = self._machines_by_role(designs[MACHINES].lookup(float), values)
         return {
             name: RoleShare(machines[name], metrics, software)
-            for name, (metrics, software) in chosen.items()
+            for name, (metrics, software) in chosen_pools.items()
         }
 
     def _best_software(

@@ -174,9 +174,12 @@ def derived_ranges(space: DesignSpace, rows: IntArray) -> list[DerivedRange]:
     values = space.derived(rows)
     return [
         DerivedRange(
-            item.name, item.unit, float(values[item.name].min()), float(values[item.name].max())
+            derived_quantity.name,
+            derived_quantity.unit,
+            float(values[derived_quantity.name].min()),
+            float(values[derived_quantity.name].max()),
         )
-        for item in space.derived_quantities
+        for derived_quantity in space.derived_quantities
     ]
 
 

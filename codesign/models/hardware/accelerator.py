@@ -185,12 +185,12 @@ class _Gathered:
         self._name = name
 
     def __get__(self, levels: _GatheredLevels, owner: type) -> FloatArray:
-        own = vars(levels)
+        own_vars = vars(levels)
         # Kinds are within the table; "clip" spares NumPy a copy.
         values: FloatArray = np.take(
-            own["_table"][_PROPERTIES.index(self._name)], own["_kinds"], mode="clip"
+            own_vars["_table"][_PROPERTIES.index(self._name)], own_vars["_kinds"], mode="clip"
         )
-        own[self._name] = values  # found before this object from now on
+        own_vars[self._name] = values  # found before this object from now on
         return values
 
 
@@ -246,9 +246,9 @@ class _GatheredLevels(MemoryLevels):
 def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatch:
     """The accelerators at these positions of the batch."""
     arrays = {
-        item.name: getattr(accelerators, item.name)[positions]
-        for item in fields(accelerators)
-        if item.name != "levels"
+        field.name: getattr(accelerators, field.name)[positions]
+        for field in fields(accelerators)
+        if field.name != "levels"
     }
     return AcceleratorBatch(levels=accelerators.levels.taken(positions), **arrays)
 
@@ -358,8 +358,8 @@ class _Bank:
 
     def is_of(self, family: Column) -> BoolArray:
         """(n,) whether the technology is of the family that each design names."""
-        own = self.technology.lookup(self.units.family_number_of, absent=-1.0)
-        return np.asarray(own == family.lookup(self.units.family_number, absent=-2.0))
+        own_lookup = self.technology.lookup(self.units.family_number_of, absent=-1.0)
+        return np.asarray(own_lookup == family.lookup(self.units.family_number, absent=-2.0))
 
 
 def build_accelerators(

@@ -71,7 +71,9 @@ def place_by_place(formula: Callable[..., FloatArray]) -> Callable[..., Places]:
 
     @wraps(formula)
     def on_tuples(*arguments: Floats | Places) -> Places:
-        at_places = [item if isinstance(item, tuple) else repeat(item) for item in arguments]
+        at_places = [
+            argument if isinstance(argument, tuple) else repeat(argument) for argument in arguments
+        ]
         return tuple(map(formula, *at_places))
 
     return on_tuples

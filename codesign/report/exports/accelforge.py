@@ -55,7 +55,7 @@ def architecture_of(machine: Machine) -> str:
     listed = [*reversed(machine.tiers), *([machine.on_chip] if machine.on_chip else [])]
     memories = [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
     flow = machine.dataflow or "ws"
-    kept = _STATIONARY[flow]
+    kept_stationary = _STATIONARY[flow]
     rows, columns = _REUSED[flow]
     vector = (
         "  - !Compute\n"
@@ -77,13 +77,13 @@ def architecture_of(machine: Machine) -> str:
     register = (
         "  - !Memory  # the stationary operand; its energy is part of the MAC's\n"
         "    name: Register\n"
-        f"    size: {kept}.bits_per_value if {kept} else 0\n"
+        f"    size: {kept_stationary}.bits_per_value if {kept_stationary} else 0\n"
         "    leak_power: 0\n"
         "    area: 0\n"
         "    actions:\n"
         "    - {name: read, energy: 0, throughput: inf}\n"
         "    - {name: write, energy: 0, throughput: inf}\n"
-        f"    tensors: {{keep: {kept}}}\n"
+        f"    tensors: {{keep: {kept_stationary}}}\n"
     )
     mac = (
         "  - !Compute\n"

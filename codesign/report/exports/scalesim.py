@@ -119,7 +119,8 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
     )
     name = path.stem
     listed = [
-        f"{item.name}_x{item.times:.6g}, {item.m}, {item.n}, {item.k},\n" for item in products
+        f"{product.name}_x{product.times:.6g}, {product.m}, {product.n}, {product.k},\n"
+        for product in products
     ]
     fields = [f"{item.name}_x{item.times:.6g}{',1' * _N_LAYOUT_FIELDS},\n" for item in products]
     texts = {

@@ -72,7 +72,7 @@ class Results:
         """The front that was found, in a notebook: the objectives of its designs."""
         metrics = [objective.metric for objective in self.problem.objectives]
         rows = (
-            [metric_text(float(self.metrics[item.name][position]), item) for item in metrics]
+            [metric_text(float(self.metrics[metric.name][position]), metric) for metric in metrics]
             for position in self.front().tolist()
         )
         title = f"{self.definition.name}: {self.front_words}"
@@ -133,13 +133,17 @@ class Results:
         """
         keys = self.problem.space.keys
         if self.front_run is None:
-            kept = self._posterior_front if self.shows_means else self.observations.front
+            kept_posterior_front = (
+                self._posterior_front if self.shows_means else self.observations.front
+            )
         else:
-            kept = np.flatnonzero(self.feasible)
+            kept_posterior_front = np.flatnonzero(self.feasible)
             on_front = keys(self.rows[self.run_index == self.front_run])
-            kept = kept[np.isin(keys(self.rows[kept]), on_front)]
-        _, first = np.unique(keys(self.rows[kept]), return_index=True)
-        distinct = kept[np.sort(first)]
+            kept_posterior_front = kept_posterior_front[
+                np.isin(keys(self.rows[kept_posterior_front]), on_front)
+            ]
+        _, first = np.unique(keys(self.rows[kept_posterior_front]), return_index=True)
+        distinct = kept_posterior_front[np.sort(first)]
         order = np.lexsort(self.objectives[distinct].T[::-1])
         return distinct[order]
 

@@ -271,7 +271,11 @@ class SearchSpace:
         described_numbers = (
             _Described.of(name, values) for name, values in self.describe(rows).items()
         )
-        return tuple(item for item in described_numbers if item is not None)
+        return tuple(
+            described_number
+            for described_number in described_numbers
+            if described_number is not None
+        )
 
     @property
     def has_features(self) -> bool:
@@ -284,20 +288,20 @@ class SearchSpace:
         The space's, then what :attr:`describe` gives, by its logarithm if it is positive,
         scaled from its range over a fixed sample of the space.
         """
-        own = self.space.features(rows)
+        own_features = self.space.features(rows)
         if self.describe is None or not self._described:
-            return own
+            return own_features
         numbers = self.describe(rows)
         return np.column_stack(
-            [own, *(item.scaled(numbers[item.name]) for item in self._described)]
+            [own_features, *(item.scaled(numbers[item.name]) for item in self._described)]
         )
 
     @cached_property
     def feature_groups(self) -> IntArray:
         """(f,) which features are alike: those of one category; each of the others by itself."""
-        own = self.space.feature_groups
-        first = int(own.max(initial=-1)) + 1
-        return np.concatenate([own, np.arange(first, first + len(self._described))])
+        own_feature_groups = self.space.feature_groups
+        first = int(own_feature_groups.max(initial=-1)) + 1
+        return np.concatenate([own_feature_groups, np.arange(first, first + len(self._described))])
 
     def distinct(self, rows: IntArray, seen: KeySet) -> IntArray:
         """(k, d) the rows whose keys are new, each once, in their order."""

@@ -225,8 +225,10 @@ def expected_hypervolume_improvement(
         for j, scale in enumerate(scales):
             corners = np.concatenate([lower[:, j], upper[:, j]])
             bounds, bound_of_corner = np.unique(corners, return_inverse=True)
-            known = None if least is None else least[part, j]
-            expected = scale.expected_shortfall(mean[part, j], deviation[part, j], bounds, known)
+            known_least = None if least is None else least[part, j]
+            expected = scale.expected_shortfall(
+                mean[part, j], deviation[part, j], bounds, known_least
+            )
             product *= (
                 expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
             )

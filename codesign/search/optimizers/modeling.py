@@ -169,10 +169,14 @@ class Modeling:
             rng: Chooses what to condition on if there is too much.
         """
         history = data.history
-        known = data.with_results(_MOST_CONDITIONED, rng)
-        objectives, violations = known.history.objectives, known.history.violations
+        known_with_results = data.with_results(_MOST_CONDITIONED, rng)
+        objectives, violations = (
+            known_with_results.history.objectives,
+            known_with_results.history.violations,
+        )
         learned = [
-            self._posterior(("objective", j), known, data) for j in range(objectives.shape[1])
+            self._posterior(("objective", j), known_with_results, data)
+            for j in range(objectives.shape[1])
         ]
         has_feasible = bool(history.feasible.any())
         bound = reference if is_reference_given and has_feasible else None
@@ -181,12 +185,12 @@ class Modeling:
             for j, column in enumerate(violations.T)
             if (column > 0).any() and not _is_bound(column, objectives, bound)
         ]
-        limits = [self._constraint(("limit", j), known, data) for j in limiting]
+        limits = [self._constraint(("limit", j), known_with_results, data) for j in limiting]
         failing = []
         if history.failed.any():
             some = data.thinned(_MOST_CONDITIONED, rng)
             failing.append(self._constraint(("failing", 0), some, data))
-        front = front_values(self._denoised(known, learned))
+        front = front_values(self._denoised(known_with_results, learned))
         lower, upper = improvement_boxes(front, reference)
         totals = np.zeros(len(violations))
         for limit, j in zip(limits, limiting, strict=True):
@@ -210,20 +214,23 @@ class Modeling:
         self, data: TrainingData, rng: np.random.Generator
     ) -> list[tuple[Scale, Posterior]]:
         """Scale and posterior of each objective."""
-        known = data.with_results(_MOST_CONDITIONED, rng)
+        known_with_results = data.with_results(_MOST_CONDITIONED, rng)
         pairs = (
-            self._posterior(("objective", j), known, data)
+            self._posterior(("objective", j), known_with_results, data)
             for j in range(data.history.objectives.shape[1])
         )
         return [(target.scale, posterior) for target, posterior in pairs]
 
     def estimate(self, data: TrainingData, rng: np.random.Generator) -> Estimate:
         """Posteriors about a cheaper evaluator's results, of which there are at least two."""
-        known = data.with_results(_MOST_CONDITIONED, rng)
-        m, c = known.history.objectives.shape[1], known.history.violations.shape[1]
+        known_with_results = data.with_results(_MOST_CONDITIONED, rng)
+        m, c = (
+            known_with_results.history.objectives.shape[1],
+            known_with_results.history.violations.shape[1],
+        )
         names: list[Name] = [("objective", j) for j in range(m)]
         names += [("limit", j) for j in range(c)]
-        pairs = [self._posterior(name, known, data) for name in names]
+        pairs = [self._posterior(name, known_with_results, data) for name in names]
         # What can be below -1 is no relative excess, and has no inverse.
         targets = [
             None if target.violations and target.violations.inverse is None else target

@@ -36,7 +36,7 @@ def mutants(space: DesignSpace, parents: IntArray, n: int, rng: np.random.Genera
     moved = np.clip(
         rows + _steps(rng.random((2, *rows.shape)), n_codes), first, first + n_codes - 1
     )
-    is_category = np.array([item.kind == "categorical" for item in space.parameters])
+    is_category = np.array([parameter.kind == "categorical" for parameter in space.parameters])
     moved = np.where(is_category | (rows < 0), anything, moved)
     return space.canonical(np.where(_changed(rng, n, n_codes > 1), moved, rows))
 

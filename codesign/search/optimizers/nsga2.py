@@ -60,7 +60,9 @@ class Nsga2(BaseOptimizer):
         self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
         parameters = self._space.space.parameters
         self._is_categorical = np.array([item.kind == "categorical" for item in parameters])
-        free = [item for item in parameters if len(item.values) > 1 or item.optional]
+        free = [
+            parameter for parameter in parameters if len(parameter.values) > 1 or parameter.optional
+        ]
         self._probability = min(self._options.mutations / max(len(free), 1), 1.0)
         self._population: Observations | None = None
         self._generation: list[Observations] = []

@@ -104,7 +104,7 @@ class Peer(BaseOptimizer):
             {
                 "method": self._options.method,
                 "levels": self._n_levels.tolist(),
-                "is_ordered": [item.kind != "categorical" for item in parameters],
+                "is_ordered": [parameter.kind != "categorical" for parameter in parameters],
                 "n_objectives": self._n_objectives,
                 "reference_point": None if reference is None else reference.tolist(),
                 "run_seed": self._seed,

@@ -60,13 +60,13 @@ class Predicted(LearningOptimizer):
         """(k, d) as the protocol promises."""
         waiting = self._space.no_rows if pending is None else pending
         evaluated = np.concatenate([self._memory.history().rows, waiting])
-        chosen = self._space.no_rows
+        chosen_no_rows = self._space.no_rows
         if self._space.predict is not None:
-            chosen = self._best(n, evaluated, self._attained(evaluated, waiting))
+            chosen_no_rows = self._best(n, evaluated, self._attained(evaluated, waiting))
         taken = KeySet()
-        taken.add(self._space.space.keys(np.concatenate([evaluated, chosen])))
-        rest = self._space.sample_unseen(self._rng(pending), max(n - len(chosen), 0), taken)
-        return np.concatenate([chosen, rest])
+        taken.add(self._space.space.keys(np.concatenate([evaluated, chosen_no_rows])))
+        rest = self._space.sample_unseen(self._rng(pending), max(n - len(chosen_no_rows), 0), taken)
+        return np.concatenate([chosen_no_rows, rest])
 
     @cached_property
     def _pool(self) -> _Pool:

@@ -56,9 +56,11 @@ class Translation:
         self._search = search
         parameters = search.space.parameters
         self.distributions = {
-            item.name: _distribution(len(item.values), item.optional, item.kind == "categorical")
-            for item in parameters
-            if len(item.values) > 1 or item.optional
+            parameter.name: _distribution(
+                len(parameter.values), parameter.optional, parameter.kind == "categorical"
+            )
+            for parameter in parameters
+            if len(parameter.values) > 1 or parameter.optional
         }
         self._fillers = np.array([len(item.values) // 2 for item in parameters])
         self._is_optional = np.array([item.optional for item in parameters])

@@ -60,7 +60,7 @@ def functions_of(*modules: ModuleType) -> tuple[Callable[..., Any], ...]:
         modules: With formulas of one another only, those of ``formula_operations.py`` apart.
     """
     names = {module.__name__ for module in modules}
-    known = [item for module in modules for item in vars(module).values() if isfunction(item)]
+    known = [var for module in modules for var in vars(module).values() if isfunction(var)]
     return tuple(dict.fromkeys(item for item in known if item.__module__ in names))
 
 
@@ -114,9 +114,11 @@ def _define_operations() -> None:
 
 
 def _fields_at(record: Any, values: Any, first: Any, step: Any) -> Callable[..., Any]:
-    own = record.instance_class
-    parts = [f"values[first + {place} * step]" for place in range(len(own._fields))]
-    return _function_of(["record", "values", "first", "step"], f"own({', '.join(parts)})", own=own)
+    own_instance_class = record.instance_class
+    parts = [f"values[first + {place} * step]" for place in range(len(own_instance_class._fields))]
+    return _function_of(
+        ["record", "values", "first", "step"], f"own({', '.join(parts)})", own=own_instance_class
+    )
 
 
 def _design_at(record: Any, i: Any, order: Any, places: Any) -> Callable[..., Any]:

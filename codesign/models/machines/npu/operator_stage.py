@@ -192,14 +192,14 @@ def _moved_bytes(
     )
     held, pinned = placed.held_bytes, placed.pinned
     spilled = 1.0 - smaller(held[0] / larger(inputs + outputs, 1.0), 1.0)
-    kept = operator.kv_read * design.kv_bytes + operator.state_read
+    kept_kv_read = operator.kv_read * design.kv_bytes + operator.state_read
     appended = operator.kv_written * design.kv_bytes + operator.state_written
     weights = shape.weights_read * weight_bytes
     return Moved(
         array_reads=near_reads,
         array_writes=near_writes,
         weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], held[2]),
-        kv_reads=batch * read_off_chip_bytes(kept, re_read, pinned[1], held[1]),
+        kv_reads=batch * read_off_chip_bytes(kept_kv_read, re_read, pinned[1], held[1]),
         kv_writes=appended * (batch * (1.0 - pinned[1])),
         activation_reads=inputs * re_read_inputs * spilled,
         activation_writes=outputs * spilled,

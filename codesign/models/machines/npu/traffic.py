@@ -82,9 +82,9 @@ def array_streams(
     """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
     design, batch = placed.design, placed.batch_size
     score_bytes = SCORE_BYTES * design.scores_on_chip
-    kept = operator.port_kv * design.kv_bytes + operator.state_read
-    kept = kept + operator.port_activations * design.activation_bytes
-    stationary = shape.weights_read * weight_bytes + kept * batch
+    kept_port_kv = operator.port_kv * design.kv_bytes + operator.state_read
+    kept_port_kv = kept_port_kv + operator.port_activations * design.activation_bytes
+    stationary = shape.weights_read * weight_bytes + kept_port_kv * batch
     streamed = operator.inputs * design.activation_bytes + operator.scores_in * score_bytes
     outputs = (operator.outputs + operator.port_outputs) * design.activation_bytes
     written = operator.port_kv_written * design.kv_bytes + operator.scores_out * score_bytes
@@ -112,8 +112,8 @@ def stationary_operand_bytes(
     operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> FloatArray:
     """Weights, and cached keys, values and states of all requests, each once."""
-    kept = operator.kv_read * placed.design.kv_bytes + operator.state_read
-    return shape.weights_read * weight_bytes + kept * placed.batch_size
+    kept_kv_read = operator.kv_read * placed.design.kv_bytes + operator.state_read
+    return shape.weights_read * weight_bytes + kept_kv_read * placed.batch_size
 
 
 def blocked_passes(

@@ -234,7 +234,7 @@ class _TransactionBuilder:
         if step < n:
             return []
         if above == 0:
-            return [(item, 0.0) for item in takers[step - n]]
+            return [(taker, 0.0) for taker in takers[step - n]]
         earlier = chain.hops[step - n]
         return [(earlier[position], 0.0)] if earlier else []
 
@@ -251,7 +251,7 @@ class _TransactionBuilder:
         """The array takes a step's operands, works, and puts the results on chip."""
         ready = [(item, 0.0) for item in landed]
         if step:
-            ready += [(item, 0.0) for item in takers[-1]]
+            ready += [(taker, 0.0) for taker in takers[-1]]
         if step > 1:
             # The array has registers for the operands of two steps.
             ready.append((works[-2], 0.0))
@@ -345,7 +345,7 @@ class _TransactionBuilder:
         schedule = self.schedule
         time = schedule.run()
         if self.is_transfer_only and self.landings:
-            last = max(schedule.ends[item] for item in self.landings)
+            last = max(schedule.ends[landing] for landing in self.landings)
             time = max(time, last + self.machine.latency_s[0])
         levels, is_write = np.array(self.levels), np.array(self.is_write)
         sizes = np.array(self.sizes)
@@ -360,7 +360,7 @@ class _TransactionBuilder:
             compute_s=float(durations[resources == ARRAY].sum()),
             active_cycles=self.active_cycles,
             on_chip_s=float(durations[resources == ON_CHIP].sum()),
-            off_chip_s=max((schedule.ends[item] for item in self.crossings), default=0.0),
+            off_chip_s=max((schedule.ends[crossing] for crossing in self.crossings), default=0.0),
             reads=bytes_at(~is_write & (levels >= 0)),
             writes=bytes_at(is_write & (levels >= 0)),
             off_chip_bytes=float(sizes[self.crossings].sum()) if self.crossings else 0.0,

@@ -168,7 +168,10 @@ def _prepared(
     else:
         raise InputError(f"evaluator: expected a name or an evaluator, got {evaluator!r}")
     record = {"evaluator": name, "workload": stated_inputs, "options": options or {}}
-    return PreparedEvaluator(_problem(where, built, name), record)
+    metric = built.metrics[0]
+    return PreparedEvaluator(
+        build_problem(where, built, [f"{metric.sense} {metric.name}"], (), name), record
+    )
 
 
 def prepare_campaign(campaign: Campaign | Results) -> PreparedEvaluator:
@@ -263,12 +266,6 @@ class PreparedEvaluator:
 
 def _limits_of(space: DesignSpace, row: IntArray) -> dict[str, float]:
     return {name: float(values[0]) for name, values in space.violations(row).items()}
-
-
-def _problem(space: DesignSpace, evaluator: Evaluator, name: str) -> Problem:
-    """The problem checks that space and evaluator fit; its objective is of no account here."""
-    metric = evaluator.metrics[0]
-    return build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
 
 
 def find_design(space: DesignSpace, design: str | Mapping[str, Any]) -> IntArray:

@@ -217,22 +217,6 @@ class _Check:
 
     def _tell(self, optimizer: Optimizer, rows: IntArray) -> Observations:
         """Evaluate designs and tell their results."""
-        results = self._evaluated(rows)
-        handed = results.part(np.arange(len(rows)))  # copies
-        optimizer.tell(*handed.tell_arguments)
-        self._require(
-            all(
-                np.array_equal(*pair, equal_nan=True)
-                for pair in zip(handed.tell_arguments, results.tell_arguments, strict=True)
-            ),
-            "tell leaves the arrays as they are that it was given",
-        )
-        # An optimizer that kept these arrays notices nothing if it copied them.
-        handed.objectives[:], handed.violations[:] = 1e3, 1e3
-        self._seen.add(self._search.space.keys(rows))
-        return results
-
-    def _evaluated(self, rows: IntArray) -> Observations:
         task, space = self._task, self._search.space
         points = space.to_unit(rows)
         targets = np.linspace(0.2, 0.9, task.n_objectives)
@@ -246,7 +230,20 @@ class _Check:
             violations[violations > 0] = np.inf
         failed = (space.keys(rows) * 7919 % 100) < 100 * task.share_failing
         objectives[failed], violations[failed] = np.nan, np.nan
-        return Observations(rows.copy(), objectives, violations)
+        results = Observations(rows.copy(), objectives, violations)
+        handed = results.part(np.arange(len(rows)))  # copies
+        optimizer.tell(*handed.tell_arguments)
+        self._require(
+            all(
+                np.array_equal(*pair, equal_nan=True)
+                for pair in zip(handed.tell_arguments, results.tell_arguments, strict=True)
+            ),
+            "tell leaves the arrays as they are that it was given",
+        )
+        # An optimizer that kept these arrays notices nothing if it copied them.
+        handed.objectives[:], handed.violations[:] = 1e3, 1e3
+        self._seen.add(self._search.space.keys(rows))
+        return results
 
     def _ask(self, optimizer: Optimizer, n: int) -> IntArray:
         """Ask twice and look at what comes."""

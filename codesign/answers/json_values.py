@@ -25,10 +25,6 @@ def plain_value(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return _plain_container(value)
-
-
-def _plain_container(value: Any) -> Any:
     if isinstance(value, Entry):
         return {
             field.alias or name: plain_value(getattr(value, name))

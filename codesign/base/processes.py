@@ -139,7 +139,12 @@ class WorkerProcess:
         if self._process.returncode is not None:
             return
         if grace_s:
-            self._terminate()
+            assert self._process.stdin is not None
+            with suppress(OSError, ValueError):
+                if CAN_SUPERVISE:
+                    os.write(self._process.stdin.fileno(), TERMINATE)
+                else:
+                    os.killpg(self._process.pid, signal.SIGTERM)
             self._await_end(grace_s)
         self.kill()
         self._await_end(_GIVE_UP_S)
@@ -158,14 +163,6 @@ class WorkerProcess:
         if not CAN_SUPERVISE:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _terminate(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError, ValueError):
-            if CAN_SUPERVISE:
-                os.write(self._process.stdin.fileno(), TERMINATE)
-            else:
-                os.killpg(self._process.pid, signal.SIGTERM)
 
     def _await_end(self, most_s: float = math.inf) -> None:
         deadline = time.monotonic() + most_s

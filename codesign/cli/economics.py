@@ -78,11 +78,28 @@ def economics(
     tried = Grid(**filled_keys(largest))
     check_numbers(alpha, instance, tried)
     check_figure("--figure", figure)
-    is_fitted = _is_fitted(offered, drafting, instance, rules)
+    roofline_flags = {
+        "--design": offered.design is not None,
+        "--speculate": bool(drafting.speculate),
+        "--continuous": rules.continuous,
+    }
+    stray = [name for name, is_set in roofline_flags.items() if is_set] + set_flags(instance)
+    if rules.profile == _FITTED and stray:
+        problem = "expected --profile epoch or plain with it; fitted searches whole instances"
+        raise InputError(f"{problem} of a device, without a draft", stray[0])
+    is_fitted = rules.profile == _FITTED or (rules.profile is None and not stray)
     options = _options(owner, rules, is_fitted)
     tokens = request_tokens(request)
     workload = _workload(model, request, tokens, drafting)
-    limits = _limits(times, request, tokens)
+    if request.users is not None and tokens is None and request.context_tokens is None:
+        # Without a cache to read any number of requests fits, and 16 devices serve 10,000 users.
+        raise InputError(
+            "expected --prompt-tokens and --generated-tokens, or --context-tokens, with it",
+            "--users",
+        )
+    if times.first_token is not None and tokens is None:
+        raise InputError("expected --prompt-tokens and --generated-tokens with it", "--first-token")
+    limits = times.seconds()
     if drafting.draft_kv_heads is not None:
         with mistakes_at("--draft-kv-heads"):
             options.shape(workload.draft, drafting.draft_kv_heads)
@@ -184,22 +201,6 @@ class _Study:
             ],
             energy_range=None if key is None else energy_range(key, 1.0),
         )
-
-
-def _is_fitted(
-    offered: OfferFlags, drafting: DraftFlags, instance: InstanceFlags, rules: RuleFlags
-) -> bool:
-    """Whether kernels take as long as those that were measured."""
-    roofline_flags = {
-        "--design": offered.design is not None,
-        "--speculate": bool(drafting.speculate),
-        "--continuous": rules.continuous,
-    }
-    stray = [name for name, is_set in roofline_flags.items() if is_set] + set_flags(instance)
-    if rules.profile == _FITTED and stray:
-        problem = "expected --profile epoch or plain with it; fitted searches whole instances"
-        raise InputError(f"{problem} of a device, without a draft", stray[0])
-    return rules.profile == _FITTED or (rules.profile is None and not stray)
 
 
 def _options(owner: OwnershipFlags, rules: RuleFlags, is_fitted: bool) -> EconomicsOptions:
@@ -310,21 +311,6 @@ def _point(serving: DeviceServing, devices: float, batch: float, continuous: boo
     return buildable_point(
         serving.decoding, serving.usd_per_hour, int(devices), int(batch), serving.context_tokens
     )
-
-
-def _limits(
-    times: LimitFlags, request: PromptFlags, tokens: RequestTokens | None
-) -> tuple[float | None, float | None]:
-    """Limits on the time to first token and per output token, in seconds."""
-    if request.users is not None and tokens is None and request.context_tokens is None:
-        # Without a cache to read any number of requests fits, and 16 devices serve 10,000 users.
-        raise InputError(
-            "expected --prompt-tokens and --generated-tokens, or --context-tokens, with it",
-            "--users",
-        )
-    if times.first_token is not None and tokens is None:
-        raise InputError("expected --prompt-tokens and --generated-tokens with it", "--first-token")
-    return times.seconds()
 
 
 def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:

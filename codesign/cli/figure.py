@@ -84,7 +84,11 @@ def figure(
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
         _draw_both(words[0], form or "pdf", output, folder, as_json)
         return
-    figure_name, name = _kind_and_name(words)
+    figure_names = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
+    check_known("figure", words[0], figure_names)
+    if len(words) > 2:
+        raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
+    figure_name, name = (words[0], words[1])
     ending = _ending(form, output)
     check_format(ending)
     _check_design(figure_name, design)
@@ -135,14 +139,6 @@ def _draw_both(
     ]
     campaign.list_files(written)
     report_files(FigureAnswer, as_json, [shown_path(path) for path in written])
-
-
-def _kind_and_name(words: list[str]) -> tuple[str, str]:
-    figure_names = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
-    check_known("figure", words[0], figure_names)
-    if len(words) > 2:
-        raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
-    return words[0], words[1]
 
 
 def _check_design(figure_name: str, design: str | None) -> None:

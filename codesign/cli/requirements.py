@@ -80,7 +80,11 @@ def requirements(
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import platform_tables
 
-    evaluator = _evaluator(request.workload(model), option, device)
+    workload = request.workload(model)
+    evaluators = [build(workload, option, name)[0] for name in device or (None,)]
+    for further in evaluators[1:]:
+        evaluators[0].devices.update(further.devices)
+    evaluator = evaluators[0]
     users = demand.users
     limits = _read_limits(evaluator, times, users is not None)
     demand.check()
@@ -160,16 +164,6 @@ def _demand(together: str, users: int | None, load: OfferedLoad | None) -> dict[
         share = f"{load.attainment:.0%} of them within both limits"
         return {"requests": f"{load.requests_per_s:g} a second at random, {share}"}
     return {"requests": together} if users is None else {"users": user_words(users)}
-
-
-def _evaluator(
-    workload: Mapping[str, Any], option: list[str] | None, devices: list[str] | None
-) -> PlatformEvaluator:
-    """The evaluator of the devices that are sized."""
-    evaluators = [build(workload, option, name)[0] for name in devices or (None,)]
-    for further in evaluators[1:]:
-        evaluators[0].devices.update(further.devices)
-    return evaluators[0]
 
 
 def _offered_load(

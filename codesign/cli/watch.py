@@ -68,7 +68,9 @@ class _Look:
         begin, campaign = time.monotonic(), self._campaign
         status = campaign.status()
         if not campaign.store_path.exists():
-            if _is_run(campaign):
+            from codesign.base.locks import is_held
+
+            if is_held(campaign.folder / "lock"):
                 return Frame(status, None, campaign.reading, paces_of(status, []))
             campaign.results()  # says that it has none
         results = self._results()
@@ -90,12 +92,6 @@ class _Look:
         with open_store(self._campaign.store_path) as store:
             first = self._first
             return read_results(store, first.definition, first.problem, first.exact)
-
-
-def _is_run(campaign: Campaign) -> bool:
-    from codesign.base.locks import is_held
-
-    return is_held(campaign.folder / "lock")
 
 
 def _live(look: _Look, interval: float) -> Frame:

@@ -71,7 +71,17 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     everyone = np.arange(length(designs))
     check_same("a later call must not change an earlier result", reference, first, everyone)
     admissible = _check_known_violations(evaluator, designs, reference)
-    _check_provenance(evaluator)
+    try:
+        texts = [
+            json.dumps(evaluator.provenance(), sort_keys=True, allow_nan=False) for _ in range(2)
+        ]
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"provenance must be plain JSON values: {error}.") from error
+    require(texts[0] == texts[1], "provenance must be the same at every call")
+    require(
+        json.loads(texts[0]) == evaluator.provenance(),
+        "provenance must read back from JSON as it is: text keys, lists, no tuples",
+    )
     check_optional(evaluator, designs, reference, taken(designs, admissible))
 
 
@@ -105,7 +115,22 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
         "metrics must be a tuple of at least one Metric",
     )
     for metric in evaluator.metrics:
-        _check_metric(metric)
+        require(isinstance(metric, Metric), f"metrics must hold Metric records, but has {metric!r}")
+        assert isinstance(metric, Metric)  # for the type checker
+        require(
+            metric.name.isidentifier(),
+            f"the name of a metric must work in expressions, but {metric.name!r} does not",
+        )
+        require(
+            metric.sense in get_args(Sense),
+            f"metric {metric.name!r} must have a sense of {get_args(Sense)}, got {metric.sense!r}",
+        )
+        try:
+            parse_unit(metric.unit)
+        except CodesignError as error:
+            raise AssertionError(
+                f"metric {metric.name!r} has no readable unit: {error}."
+            ) from error
     names = [metric.name for metric in evaluator.metrics]
     require(len(set(names)) == len(names), "metrics must not declare a name twice")
     required, optional = evaluator.required_parameters, evaluator.optional_parameters
@@ -122,23 +147,6 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
         f"the designs have the parameters {unknown}, which are not declared: declare every "
         "parameter that evaluate reads, and give the check no others",
     )
-
-
-def _check_metric(metric: object) -> None:
-    require(isinstance(metric, Metric), f"metrics must hold Metric records, but has {metric!r}")
-    assert isinstance(metric, Metric)  # for the type checker
-    require(
-        metric.name.isidentifier(),
-        f"the name of a metric must work in expressions, but {metric.name!r} does not",
-    )
-    require(
-        metric.sense in get_args(Sense),
-        f"metric {metric.name!r} must have a sense of {get_args(Sense)}, got {metric.sense!r}",
-    )
-    try:
-        parse_unit(metric.unit)
-    except CodesignError as error:
-        raise AssertionError(f"metric {metric.name!r} has no readable unit: {error}.") from error
 
 
 def _check_evaluation(evaluator: Evaluator, result: Evaluation, n: int) -> None:
@@ -225,19 +233,3 @@ def _check_known_violations(
     return everyone[
         np.all([values <= 0 for values in (*violations.values(), everyone * 0)], axis=0)
     ]
-
-
-def _check_provenance(evaluator: Evaluator) -> None:
-    try:
-        texts = [_to_json(evaluator.provenance()) for _ in range(2)]
-    except (TypeError, ValueError) as error:
-        raise AssertionError(f"provenance must be plain JSON values: {error}.") from error
-    require(texts[0] == texts[1], "provenance must be the same at every call")
-    require(
-        json.loads(texts[0]) == evaluator.provenance(),
-        "provenance must read back from JSON as it is: text keys, lists, no tuples",
-    )
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -53,7 +53,30 @@ def check_optional(
     is_noisy: object = evaluator.is_noisy
     require(isinstance(is_noisy, bool), f"is_noisy must be true or false, got {is_noisy!r}")
     if evaluator.offers("best_case"):
-        _check_bounds(evaluator, designs, reference)
+        undecided: object = evaluator.undecided_parameters
+        require(
+            isinstance(undecided, tuple) and len(set(undecided)) == len(undecided),
+            f"undecided_parameters must be a tuple of different names, got {undecided!r}",
+        )
+        unknown = sorted(
+            set(evaluator.undecided_parameters)
+            - evaluator.required_parameters
+            - evaluator.optional_parameters
+        )
+        require(not unknown, f"undecided_parameters names {unknown}, which are not declared")
+        order = [name for name in evaluator.undecided_parameters if name in designs]
+        rng = np.random.default_rng(0)
+        for level in range(len(order) + 1):
+            box = _UndecidedBox(evaluator, designs, reference, tuple(order[level:]))
+            whole_box = {name: _possible(designs[name]) for name in order[level:]}
+            box.check(whole_box)
+            box.check_alone(whole_box)
+            for _ in range(_N_BOXES if order[level:] else 0):
+                box.check(_around(designs, order[level:], rng))
+        for name in designs:
+            _check_interchangeable(evaluator, designs, reference, name)
+        if evaluator.offers("superseded"):
+            _check_superseded(evaluator, designs, reference)
 
 
 def _check_explanation(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
@@ -175,34 +198,6 @@ def _check_predictions(evaluator: Evaluator, names: Sequence[str], designs: Colu
 
 
 # Bounds
-
-
-def _check_bounds(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
-    """No design beats its best case, whatever is undecided; equal keys mean equal results."""
-    undecided: object = evaluator.undecided_parameters
-    require(
-        isinstance(undecided, tuple) and len(set(undecided)) == len(undecided),
-        f"undecided_parameters must be a tuple of different names, got {undecided!r}",
-    )
-    unknown = sorted(
-        set(evaluator.undecided_parameters)
-        - evaluator.required_parameters
-        - evaluator.optional_parameters
-    )
-    require(not unknown, f"undecided_parameters names {unknown}, which are not declared")
-    order = [name for name in evaluator.undecided_parameters if name in designs]
-    rng = np.random.default_rng(0)
-    for level in range(len(order) + 1):
-        box = _UndecidedBox(evaluator, designs, reference, tuple(order[level:]))
-        whole_box = {name: _possible(designs[name]) for name in order[level:]}
-        box.check(whole_box)
-        box.check_alone(whole_box)
-        for _ in range(_N_BOXES if order[level:] else 0):
-            box.check(_around(designs, order[level:], rng))
-    for name in designs:
-        _check_interchangeable(evaluator, designs, reference, name)
-    if evaluator.offers("superseded"):
-        _check_superseded(evaluator, designs, reference)
 
 
 def _possible(column: Column) -> tuple[Value, ...]:

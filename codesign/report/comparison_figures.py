@@ -139,7 +139,13 @@ def draw_runtimes(outcome: Outcome) -> Figure:
     axes.set_xlim(1, budget)
     axes.set_xscale("log")
     axes.set_ylim(0, 1)
-    _plain_log_ticks(axes.xaxis, budget)
+    axis = axes.xaxis
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    ticks = [base * 10**power for power in range(7) for base in (1, 2, 5)]
+    axis.set_ticks([tick for tick in ticks if tick <= budget])
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
     _mark_initial(axes, outcome)
     axes.set_xlabel("Evaluated designs")
     axes.set_ylabel("Share of targets reached")
@@ -212,30 +218,25 @@ def draw_balance(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM) -> Figure:
     for unused in grid[len(costs) :]:
         figure.delaxes(unused)
     for axes, cost_s in zip(grid, costs, strict=False):
-        _draw_times(axes, outcome, cost_s)
+        runs = [run for problem in outcome.ranked for run in problem.runs]
+        ends: dict[str, float] = dict.fromkeys(outcome.labels, 0.0)
+        for run in runs:
+            end = float(elapsed_seconds(run, np.array([cost_s]))[0, -1])
+            ends[run.optimizer] = max(ends[run.optimizer], end)
+        begin = outcome.definition.initial * cost_s
+        for number, label in enumerate(outcome.labels):
+            seconds = np.geomspace(begin, max(ends[label], begin), _TIMES)
+            shares = shares_over_time(outcome, label, cost_s, seconds)
+            axes.plot(seconds, shares, **_style(number, label))
+        axes.set_xscale("log")
+        axes.set_ylim(0, 1)
+        axes.set_title(f"an evaluation takes {duration(cost_s)}", fontsize="medium")
+        _mark_times(axes.xaxis, begin, max(ends.values()))
     figure.supxlabel("Wall time: evaluations × cost + measured suggestions", fontsize="medium")
     figure.supylabel("Mean share of the best hypervolume", fontsize="medium")
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2 if n_columns == 1 else 4)
     return figure
-
-
-def _draw_times(axes: Axes, outcome: Outcome, cost_s: float) -> None:
-    """One panel of the balance: each curve from the initial designs to its longest run's end."""
-    runs = [run for problem in outcome.ranked for run in problem.runs]
-    ends: dict[str, float] = dict.fromkeys(outcome.labels, 0.0)
-    for run in runs:
-        end = float(elapsed_seconds(run, np.array([cost_s]))[0, -1])
-        ends[run.optimizer] = max(ends[run.optimizer], end)
-    begin = outcome.definition.initial * cost_s
-    for number, label in enumerate(outcome.labels):
-        seconds = np.geomspace(begin, max(ends[label], begin), _TIMES)
-        shares = shares_over_time(outcome, label, cost_s, seconds)
-        axes.plot(seconds, shares, **_style(number, label))
-    axes.set_xscale("log")
-    axes.set_ylim(0, 1)
-    axes.set_title(f"an evaluation takes {duration(cost_s)}", fontsize="medium")
-    _mark_times(axes.xaxis, begin, max(ends.values()))
 
 
 def _mark_times(axis: Any, begin: float, end: float) -> None:
@@ -332,15 +333,6 @@ def _share_legend(figure: Figure, outcome: Outcome, title: str) -> None:
 
 def _evaluators(outcome: Outcome) -> str:
     return textwrap.fill(evaluators_line(outcome), _LETTERS)
-
-
-def _plain_log_ticks(axis: Any, most: int) -> None:
-    from matplotlib.ticker import NullFormatter, StrMethodFormatter
-
-    ticks = [base * 10**power for power in range(7) for base in (1, 2, 5)]
-    axis.set_ticks([tick for tick in ticks if tick <= most])
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _count(number: int, word: str) -> str:

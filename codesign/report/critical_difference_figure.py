@@ -48,7 +48,16 @@ def draw_critical_difference(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM)
     if nemenyi is None:
         raise ValueError("a single block has no critical difference")
     n_letters = letters_that_fit(width_mm)
-    title = textwrap.wrap(_title(outcome, ranking, nemenyi), n_letters, break_on_hyphens=False)
+    p = "" if ranking.friedman_p is None else f", Friedman p {p_text(ranking.friedman_p)}"
+    joined = "joined: not told apart" if nemenyi.is_rejected else "no difference is shown"
+    title = textwrap.wrap(
+        (
+            f"{outcome.definition.name}: mean rank over {len(ranking.blocks)} kinds of problems "
+            f"(1 is best){p}; {joined} (Nemenyi, {100 * ALPHA:g} %)"
+        ),
+        n_letters,
+        break_on_hyphens=False,
+    )
     names = ["\n".join(textwrap.wrap(label, int(_SIDE * n_letters))) for label in ranking.labels]
     distance = 0.2 + 0.8 * max(name.count("\n") + 1 for name in names)
     end = _bars_end(nemenyi) + distance * ((len(names) + 1) // 2) + 0.2
@@ -63,17 +72,12 @@ def draw_critical_difference(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM)
     step = -(-3 * (len(names) - 1) // int((1 - 2 * _SIDE) * n_letters))
     _draw_axis(axes, len(names), step, nemenyi.difference)
     _draw_names(axes, ranking, names, _bars_end(nemenyi), distance)
-    _draw_groups(axes, ranking, nemenyi)
+    rank_of = dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True))
+    for number, group in enumerate(nemenyi.groups):
+        y = 0.5 + _BAR_LINES * number
+        ends = [rank_of[group[0]] - 0.04, rank_of[group[-1]] + 0.04]
+        axes.plot(ends, [y, y], color="black", linewidth=3.5, solid_capstyle="butt", clip_on=False)
     return figure
-
-
-def _title(outcome: Outcome, ranking: Ranking, nemenyi: CriticalDifference) -> str:
-    p = "" if ranking.friedman_p is None else f", Friedman p {p_text(ranking.friedman_p)}"
-    joined = "joined: not told apart" if nemenyi.is_rejected else "no difference is shown"
-    return (
-        f"{outcome.definition.name}: mean rank over {len(ranking.blocks)} kinds of problems "
-        f"(1 is best){p}; {joined} (Nemenyi, {100 * ALPHA:g} %)"
-    )
 
 
 def _bars_end(nemenyi: CriticalDifference) -> float:
@@ -119,12 +123,3 @@ def _draw_names(
             names[column], (side, y), xytext=(-3 if side == 1.0 else 3, 0),
             textcoords="offset points", ha=alignment, va="center",
         )  # fmt: skip
-
-
-def _draw_groups(axes: Axes, ranking: Ranking, nemenyi: CriticalDifference) -> None:
-    """A bar below the line for each group."""
-    rank_of = dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True))
-    for number, group in enumerate(nemenyi.groups):
-        y = 0.5 + _BAR_LINES * number
-        ends = [rank_of[group[0]] - 0.04, rank_of[group[-1]] + 0.04]
-        axes.plot(ends, [y, y], color="black", linewidth=3.5, solid_capstyle="butt", clip_on=False)

@@ -278,7 +278,16 @@ class _Words:
                 ", some in folded designs only." if explanation.folded_values else "."
             )
             return
-        yield self._regret_words()
+        is_factor = self.explanation.measure.kind == "factor"
+        tolerance = self.explanation.tolerance
+        slack = f" by more than {100 * tolerance:g} %" if tolerance else ""
+        folded = " that is not folded and" if tolerance else " that is"
+        yield (
+            f"Regret of a design: the largest {'factor' if is_factor else 'share of its range'} by "
+            f"which a design of the front{folded} nowhere worse{slack} is better in some "
+            f"objective. Of each value the design with the least regret is shown"
+            f"{f', up to {100 * tolerance:g} %' if tolerance else ''}."
+        )
         even = []
         for absence in _not_told_by_parts(explanation.absences):
             if absence.miss is None:
@@ -290,18 +299,6 @@ class _Words:
         if even:
             lost = nothing_words(explanation.tolerance)
             yield f"On no design of the front, but they lose {lost}: {'; '.join(even)}."
-
-    def _regret_words(self) -> str:
-        is_factor = self.explanation.measure.kind == "factor"
-        tolerance = self.explanation.tolerance
-        slack = f" by more than {100 * tolerance:g} %" if tolerance else ""
-        folded = " that is not folded and" if tolerance else " that is"
-        return (
-            f"Regret of a design: the largest {'factor' if is_factor else 'share of its range'} by "
-            f"which a design of the front{folded} nowhere worse{slack} is better in some "
-            f"objective. Of each value the design with the least regret is shown"
-            f"{f', up to {100 * tolerance:g} %' if tolerance else ''}."
-        )
 
     def _setting(self, entry: FoldedValue | Absence) -> str:
         return f"{entry.choice.name} = {_show(self.explanation, entry.choice, entry.value)}"

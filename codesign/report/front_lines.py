@@ -69,7 +69,19 @@ def front_lines(
     room = width - sum(map(_width, columns, columns.values())) - longest
     words_width = max(longest + min(room, 0), _LEAST_WORDS)
     words = [_wrapped(text, words_width) for text in words]
-    for header, cells in _numbers(results, positions, _further(results, positions)).items():
+    objectives = set(results.problem.objective_names)
+    names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
+    for header, cells in _numbers(
+        results,
+        positions,
+        (
+            [
+                metric_of(name, results.problem.metrics)
+                for name in dict.fromkeys(names)
+                if name not in objectives and len(np.unique(results.metrics[name][positions])) > 1
+            ]
+        ),
+    ).items():
         room -= _width(header, cells)
         if room < 0:
             break
@@ -116,17 +128,6 @@ def _spread(places: IntArray, picks: Mapping[int, str]) -> IntArray:
         return places
     spaced = places[np.linspace(0, len(places) - 1, MOST_LINES).round().astype(np.int64)]
     return np.union1d(spaced, np.array(list(picks), dtype=np.int64))
-
-
-def _further(results: Results, positions: IntArray) -> list[Metric]:
-    """Differences between the designs besides the objectives; the usual ones first."""
-    objectives = set(results.problem.objective_names)
-    names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
-    return [
-        metric_of(name, results.problem.metrics)
-        for name in dict.fromkeys(names)
-        if name not in objectives and len(np.unique(results.metrics[name][positions])) > 1
-    ]
 
 
 def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> dict[str, list[str]]:

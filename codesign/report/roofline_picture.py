@@ -99,15 +99,28 @@ def roofline(
         for level in evaluated.levels
         if level["name"] in used and level.get("bandwidth_bytes_per_s")
     ]
+    drawn = {point["operator"] for point in points}
+    whole_s = one_pass["pass_s"] if one_pass else sum(item.get("time_s", 0.0) for item in operators)
+    rows = [
+        {"operator": operator["name"], "time_share": operator["time_s"] / whole_s}
+        for operator in operators
+        if operator["name"] not in drawn and operator.get("time_s", 0.0) > _OFF_ROOF * whole_s
+    ]
+    formats = [
+        str(evaluated.design.get(f"{operand}_format") or "") for operand in ("weight", "activation")
+    ]
+    formats_in_words = [name.split("*")[-1] for text in formats for name in text.split("+")]
     return {
-        "unit": _operation_unit(evaluated),
+        "unit": (
+            "OP" if all(name.startswith(("int", "mxint")) for name in formats_in_words) else "FLOP"
+        ),
         "peak_flop_per_s": peak,
         "usable_flop_per_s": _if_less(_fastest_flop_per_s(operators), peak),
         "vector_per_s": _vector_operations_per_s(evaluated),
         "ceilings": ceilings,
         "points": points,
         "named": _named(points),
-        "off_roof": _off_roof(operators, {point["operator"] for point in points}, one_pass),
+        "off_roof": sorted(rows, key=lambda row: -row["time_share"]),
         "shares_of": "pass" if one_pass else "time",
     }
 
@@ -122,31 +135,6 @@ def _named(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     for point in sorted(points, key=lambda point: point["flop_per_byte"]):
         farthest[point["operator"]] = point
     return sorted(farthest.values(), key=lambda point: -point["time_s"])[:_MOST_NAMED]
-
-
-def _off_roof(
-    operators: Sequence[Mapping[str, Any]], drawn: set[str], one_pass: Mapping[str, Any] | None
-) -> list[dict[str, Any]]:
-    """Operators that multiply no matrices, such as those of the vector unit by itself.
-
-    Their shares are of the pass, or of the operators one after the other if nobody knows it.
-    """
-    whole_s = one_pass["pass_s"] if one_pass else sum(item.get("time_s", 0.0) for item in operators)
-    rows = [
-        {"operator": operator["name"], "time_share": operator["time_s"] / whole_s}
-        for operator in operators
-        if operator["name"] not in drawn and operator.get("time_s", 0.0) > _OFF_ROOF * whole_s
-    ]
-    return sorted(rows, key=lambda row: -row["time_share"])
-
-
-def _operation_unit(evaluated: EvaluatedDesign) -> str:
-    """``OP`` where the array multiplies integers, whatever scales they share; else ``FLOP``."""
-    formats = [
-        str(evaluated.design.get(f"{operand}_format") or "") for operand in ("weight", "activation")
-    ]
-    formats_in_words = [name.split("*")[-1] for text in formats for name in text.split("+")]
-    return "OP" if all(name.startswith(("int", "mxint")) for name in formats_in_words) else "FLOP"
 
 
 def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:

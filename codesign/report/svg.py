@@ -326,7 +326,9 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
     low, high = min(axis.ends), max(axis.ends)
     if axis.is_log:
         return [(value, _tick_text(value, axis)) for value in _log_ticks(low, high, length)]
-    step = _nice_step((high - low) / max(1.0, length / (36.0 if is_upright else 74.0)))
+    least = (high - low) / max(1.0, length / (36.0 if is_upright else 74.0))
+    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
     values = [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
     factor, prefix = _prefix(max(abs(low), abs(high)), axis.unit)
@@ -347,16 +349,6 @@ def _prefix(largest: float, unit: str) -> tuple[float, str]:
         if largest >= factor and (unit != "s" or factor <= 1.0):
             return factor, prefix
     return 1.0, ""
-
-
-def _nice_step(least: float) -> float:
-    """The smallest step of 1, 2 or 5 times a power of ten that is not below a size.
-
-    >>> _nice_step(0.3), _nice_step(12.0)
-    (0.5, 20.0)
-    """
-    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
-    return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
 
 
 def _log_ticks(low: float, high: float, length: float) -> list[float]:

@@ -142,21 +142,17 @@ def read_metrics(
     problems, derived = ProblemList(), []
     for name, definition in definitions.items():
         with problems.caught(), mistakes_at(places.get(f"metrics.{name}")):
-            _check_name(name, known, taken)
+            if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:
+                expected = "a name of letters, digits and '_' that is no word of expressions"
+                raise InputError(f"expected {expected}, got {name!r}")
+            if name in {metric.name for metric in known}:
+                raise InputError(f"the evaluator has a metric {name!r}; expected another name")
+            if name in taken:
+                raise InputError(f"the space has a quantity {name!r}; expected another name")
         with problems.caught():
             derived.append(_read(name, definition, known, places))
     problems.raise_any()
     return tuple(derived)
-
-
-def _check_name(name: str, known: Sequence[Metric], taken: Collection[str]) -> None:
-    if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:
-        expected = "a name of letters, digits and '_' that is no word of expressions"
-        raise InputError(f"expected {expected}, got {name!r}")
-    if name in {metric.name for metric in known}:
-        raise InputError(f"the evaluator has a metric {name!r}; expected another name")
-    if name in taken:
-        raise InputError(f"the space has a quantity {name!r}; expected another name")
 
 
 def _read(

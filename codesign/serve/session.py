@@ -220,23 +220,22 @@ class Session:
             if not len(rows):
                 return None
             seen |= {neighbor.tobytes() for neighbor in rows}
-            excess = self._excess(rows)
+            problem = self._prepared.problem
+            observed = problem.evaluate(rows, problem.deciding_metrics)
+            objectives = np.maximum(observed.violations, 0.0).sum(axis=1)
+            of_space = [np.maximum(values, 0.0) for values in self._space.violations(rows).values()]
+            total = objectives + np.sum(of_space, axis=0) if of_space else objectives
+            excess = np.asarray(np.nan_to_num(total, nan=np.inf))
             valid = np.flatnonzero(excess <= 0)
-            order = np.argsort(_differences(row, rows), kind="stable")
+            changed = (rows != row).sum(axis=1)
+            order = np.argsort(
+                np.asarray(changed * 1000.0 + np.abs(rows - row).sum(axis=1)), kind="stable"
+            )
             if len(valid):
                 nearest = rows[next(i for i in order if excess[i] <= 0)]
                 return {"codes": nearest.tolist(), "text": self._changes(row[0], nearest)}
             frontier = rows[np.argsort(excess, kind="stable")[:_FOLLOWED]]
         return None
-
-    def _excess(self, rows: IntArray) -> FloatArray:
-        """(n,) by how much designs break limits, all together; infinite where one failed."""
-        problem = self._prepared.problem
-        observed = problem.evaluate(rows, problem.deciding_metrics)
-        objectives = np.maximum(observed.violations, 0.0).sum(axis=1)
-        of_space = [np.maximum(values, 0.0) for values in self._space.violations(rows).values()]
-        total = objectives + np.sum(of_space, axis=0) if of_space else objectives
-        return np.asarray(np.nan_to_num(total, nan=np.inf))
 
     def _changes(self, before: IntArray, after: IntArray) -> str:
         changes = [
@@ -363,12 +362,6 @@ def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -
 
 def _text(parameter: Parameter, code: int) -> str:
     return "none" if code < 0 else setting_words(parameter.name, parameter.values[code])[1]
-
-
-def _differences(row: IntArray, rows: IntArray) -> FloatArray:
-    """(n,) changed parameters, then steps: the sum of both, the first weighing most."""
-    changed = (rows != row).sum(axis=1)
-    return np.asarray(changed * 1000.0 + np.abs(rows - row).sum(axis=1))
 
 
 def _gains(axes: Sequence[Objective], objectives: FloatArray, better: FloatArray) -> str:

@@ -137,17 +137,13 @@ def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[ComponentAxi
     for column in columns:
         part = structure.columns_in_parts.get(column)
         if part is None:
-            yield _parameter_axis(structure, column)
+            can_be_absent = structure.has_absence[column] or column in structure.conditions
+            first = -1 if can_be_absent else 0
+            codes = np.arange(first, structure.n_levels[column], dtype=np.int64)
+            yield ComponentAxis(np.array([column]), codes[:, None])
         elif part.name not in done:
             done.add(part.name)
             yield from _part_axes(structure, part)
-
-
-def _parameter_axis(structure: Structure, column: int) -> ComponentAxis:
-    can_be_absent = structure.has_absence[column] or column in structure.conditions
-    first = -1 if can_be_absent else 0
-    codes = np.arange(first, structure.n_levels[column], dtype=np.int64)
-    return ComponentAxis(np.array([column]), codes[:, None])
 
 
 def _part_axes(structure: Structure, part: RepeatedPart) -> Iterator[ComponentAxis]:

@@ -90,12 +90,6 @@ class Component:
     def _file_order(self) -> tuple[ComponentAxis, ...]:
         return axes_of(self.structure, self.columns.tolist())
 
-    def _short_order(self) -> tuple[ComponentAxis, ...]:
-        axes = self._file_order()
-        rules = rules_of(self.structure, axes, self.constraints)
-        terms = Terms(self.structure, axes)
-        return regrouped(self.structure, axes, [terms.places(rule.node) for rule in rules])
-
     def _diagram_of(
         self, axes: Sequence[ComponentAxis], constraints: Sequence[SpaceConstraint], max_steps: int
     ) -> Diagram | None:
@@ -129,7 +123,13 @@ class Component:
         with suppress(TooManyStatesError):
             return self._count(self._file_order(), _STEPS_IN_FILE_ORDER)
         try:
-            return self._count(self._short_order(), MAX_STEPS)
+            axes = self._file_order()
+            rules = rules_of(self.structure, axes, self.constraints)
+            terms = Terms(self.structure, axes)
+            return self._count(
+                regrouped(self.structure, axes, [terms.places(rule.node) for rule in rules]),
+                MAX_STEPS,
+            )
         except TooManyStatesError as error:
             names = [self.structure.parameters[column].name for column in error.columns]
             raise InputError(

@@ -176,7 +176,22 @@ class _Parser:
 
     def _negation(self) -> Operand:
         if self._take("not") is None:
-            return self._comparison()
+            left = self._sum()
+            compared: list[Operand] = []
+            while True:
+                if operator := self._take("<=", ">=", "==", "!=", "<", ">"):
+                    right = self._sum()
+                    compared.append(self._compare(operator, left, right))
+                    left = right
+                elif self._is_membership():
+                    is_negated = self._take("not") is not None
+                    self._expect("in")
+                    compared.append(self._membership(left, self._primary(), is_negated))
+                else:
+                    break
+            if len(compared) < 2:
+                return compared[0] if compared else left
+            return condition_of(nodes.AllOf(tuple(part.node for part in compared)), *compared)
         operand = self._truth(self._nested(self._negation))
         return condition_of(nodes.Not(operand.node), operand)
 
@@ -189,24 +204,6 @@ class _Parser:
         if operand.kind == "word":
             self._unknown(operand)
         raise problem_at(f"expected a condition, got {operand.text!r}", operand.column)
-
-    def _comparison(self) -> Operand:
-        left = self._sum()
-        compared: list[Operand] = []
-        while True:
-            if operator := self._take("<=", ">=", "==", "!=", "<", ">"):
-                right = self._sum()
-                compared.append(self._compare(operator, left, right))
-                left = right
-            elif self._is_membership():
-                is_negated = self._take("not") is not None
-                self._expect("in")
-                compared.append(self._membership(left, self._primary(), is_negated))
-            else:
-                break
-        if len(compared) < 2:
-            return compared[0] if compared else left
-        return condition_of(nodes.AllOf(tuple(part.node for part in compared)), *compared)
 
     def _is_membership(self) -> bool:
         following = self.tokens[min(self.position + 1, len(self.tokens) - 1)]
@@ -244,18 +241,15 @@ class _Parser:
 
     def _same(self, left: Operand, right: Operand) -> Operand:
         if left.kind == "category" and right.kind == "category":
-            return self._same_value(left, right)
+            known, compared = self.scope.categories[left.key], self.scope.categories[right.key]
+            positions = [position_of(value, known.values) for value in compared.values]
+            codes = [-3 if position is None else position for position in positions]
+            return condition_of(nodes.SameValue(left.key, right.key, (*codes, -1)), left, right)
         if right.kind in ("category", "number"):
             left, right = right, left
         if left.kind not in ("category", "number"):
             self._unknown(left)
         return self._has_level(left, [self._literal(right)], right.column)
-
-    def _same_value(self, left: Operand, right: Operand) -> Operand:
-        known, compared = self.scope.categories[left.key], self.scope.categories[right.key]
-        positions = [position_of(value, known.values) for value in compared.values]
-        codes = [-3 if position is None else position for position in positions]
-        return condition_of(nodes.SameValue(left.key, right.key, (*codes, -1)), left, right)
 
     def _membership(self, left: Operand, choices: Operand, is_negated: bool) -> Operand:
         if choices.kind != "list":
@@ -297,7 +291,9 @@ class _Parser:
         if operand.kind == "word":
             return operand.value
         if operand.kind == "number" and operand.is_bare and isinstance(operand.node, Constant):
-            return _plain(operand.node.value)
+            return (
+                int(operand.node.value) if operand.node.value.is_integer() else operand.node.value
+            )
         if operand.kind == "list":
             numbers = [self._literal(item) for item in operand.items]
             integers = [number for number in numbers if isinstance(number, int)]
@@ -481,7 +477,3 @@ def _is_none(operand: Operand) -> bool:
 
 def _is_truth(category: Category) -> bool:
     return all(isinstance(value, bool) for value in (*category.values, *category.declared))
-
-
-def _plain(value: float) -> int | float:
-    return int(value) if value.is_integer() else value

@@ -50,24 +50,21 @@ def tokens_of(text: str) -> Iterator[Token]:
             raise problem_at(f"unexpected character {text[position]!r}{hint}", position + 1)
         position = match.end()
         if match.lastgroup == "number":
-            token, position = _number(match, text)
+            column = match.start() + 1
+            value, unit, end = float(match[0].replace("_", "")), None, match.end()
+            following = _UNIT.match(text, end)
+            if following is not None and following["unit"] not in KEYWORDS:
+                try:
+                    unit = parse_unit(following["unit"])
+                except InputError as error:
+                    raise problem_at(
+                        f"{error} after {match[0]}", following.start("unit") + 1
+                    ) from None
+                value, end = value * unit.scale, following.end()
+            if not math.isfinite(value):
+                raise problem_at(f"the number {match[0]} is too large", column)
+            token, position = (Token("number", text[match.start() : end], column, value, unit), end)
             yield token
         elif match.lastgroup != "space":
             yield Token(str(match.lastgroup), match[0], match.start() + 1)
     yield Token("end", "the end", len(text) + 1)
-
-
-def _number(match: re.Match[str], text: str) -> tuple[Token, int]:
-    """A number with the unit that follows it, and where the text goes on."""
-    column = match.start() + 1
-    value, unit, end = float(match[0].replace("_", "")), None, match.end()
-    following = _UNIT.match(text, end)
-    if following is not None and following["unit"] not in KEYWORDS:
-        try:
-            unit = parse_unit(following["unit"])
-        except InputError as error:
-            raise problem_at(f"{error} after {match[0]}", following.start("unit") + 1) from None
-        value, end = value * unit.scale, following.end()
-    if not math.isfinite(value):
-        raise problem_at(f"the number {match[0]} is too large", column)
-    return Token("number", text[match.start() : end], column, value, unit), end

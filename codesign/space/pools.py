@@ -307,7 +307,13 @@ class _Names:
 
     def __init__(self, pool: str, content: Mapping[str, Any]) -> None:
         self._pool = pool
-        self._own = _own_names(content)
+        names = {*content.get("parameters", {}), *content.get("derived", {})}
+        for part, repeated in content.get("repeated", {}).items():
+            names.add(part)
+            if isinstance(repeated, dict) and isinstance(repeated.get("maximum"), int):
+                for number in range(1, repeated["maximum"] + 1):
+                    names |= {f"{part}{number}_{short}" for short in repeated.get("parameters", {})}
+        self._own = names
 
     def full(self, name: str) -> str:
         """The name with the pool's in front."""
@@ -363,17 +369,6 @@ def _add_pool(
         data["constraints"].append(names.in_text(stated) if is_short else names.in_keys(stated))
     add("parameters", MACHINES, pool.record.machines | {"description": "Machines of the pool"})
     origins["parameters", names.full(MACHINES)] = (document, ("pools", pool.name, MACHINES))
-
-
-def _own_names(content: Mapping[str, Any]) -> set[str]:
-    """The names that expressions of a space may use for what is its own."""
-    names = {*content.get("parameters", {}), *content.get("derived", {})}
-    for part, repeated in content.get("repeated", {}).items():
-        names.add(part)
-        if isinstance(repeated, dict) and isinstance(repeated.get("maximum"), int):
-            for number in range(1, repeated["maximum"] + 1):
-                names |= {f"{part}{number}_{short}" for short in repeated.get("parameters", {})}
-    return names
 
 
 def _with_pool_designs(

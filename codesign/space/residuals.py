@@ -116,22 +116,19 @@ class Terms:
         places = self.places(node)
         if len(places) <= 1:
             with np.errstate(all="ignore"):
-                table = node.evaluate(self._batch(min(places, default=0)))
+                place = min(places, default=0)
+                if place not in self._batches:
+                    axis = self._axes[place]
+                    rows = np.full((len(axis), len(self._structure.parameters)), -1, dtype=np.int64)
+                    rows[:, axis.columns] = axis.choices
+                    self._batches[place] = self._structure.batch(rows)
+                table = node.evaluate(self._batches[place])
             length = len(self._axes[min(places)]) if places else 1
             return Term(node, places, (), np.broadcast_to(table, (length,)))
         if isinstance(node, Name):  # a derived quantity
             derived = self._structure.derived[node.key].expression.node
             node = Product(((False, derived), (False, Constant(node.scale))))
         return Term(node, places, tuple(self.term(operand) for operand in node.operands), None)
-
-    def _batch(self, place: int) -> RowBatch:
-        """Every way to make a choice, all others absent."""
-        if place not in self._batches:
-            axis = self._axes[place]
-            rows = np.full((len(axis), len(self._structure.parameters)), -1, dtype=np.int64)
-            rows[:, axis.columns] = axis.choices
-            self._batches[place] = self._structure.batch(rows)
-        return self._batches[place]
 
 
 def _signs(violation: FloatArray) -> FloatArray:

@@ -71,18 +71,16 @@ class StructureBuilder:
         """Read every parameter, the repeated ones once for each repetition."""
         for name, record in self.record.parameters.items():
             with self.problems.caught():
-                self._add(name, record, ("parameters", name))
+                path = ("parameters", name)
+                where = self.where(*path)
+                self._check_name(name, where)
+                self.drafts[name] = _Draft(self._parameter(name, record, path), path)
         for part, repeated in self.record.repeated.items():
             for number in range(1, repeated.maximum + 1):
                 with self.problems.caught():
                     self._add_repetition(part, number, repeated)
         self.problems = ProblemList(dict.fromkeys(self.problems))
         self.problems.raise_any()
-
-    def _add(self, name: str, record: ParameterRecord, path: KeyPath) -> None:
-        where = self.where(*path)
-        self._check_name(name, where)
-        self.drafts[name] = _Draft(self._parameter(name, record, path), path)
 
     def _check_name(self, name: str, where: str) -> None:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in KEYWORDS:
@@ -205,18 +203,6 @@ class StructureBuilder:
     def structure(self) -> Structure:
         """The whole structure; raises all problems of a stage together."""
         parameters = tuple(draft.parameter for draft in self.drafts.values())
-        self._name_everything(parameters)
-        parts = self._parts(parameters)
-        conditions = self._conditions(parameters)
-        self.problems.raise_any()
-        structure = Structure(parameters, parts, conditions, (), {}, (), self.symbols)
-        structure = replace(structure, steps=tuple(self._steps(structure)))
-        structure = replace(structure, derived=self._derived())
-        structure = replace(structure, constraints=self._constraints(structure))
-        self.problems.raise_any()
-        return structure
-
-    def _name_everything(self, parameters: Sequence[Parameter]) -> None:
         for column, parameter in enumerate(parameters):
             self.symbols.add_parameter(column, parameter)
             if not parameter.catalog:
@@ -243,6 +229,15 @@ class StructureBuilder:
                 {short: f"{part}{number}_{short}" for short in repeated.parameters}
                 for number in range(1, repeated.maximum + 1)
             ]
+        parts = self._parts(parameters)
+        conditions = self._conditions(parameters)
+        self.problems.raise_any()
+        structure = Structure(parameters, parts, conditions, (), {}, (), self.symbols)
+        structure = replace(structure, steps=tuple(self._steps(structure)))
+        structure = replace(structure, derived=self._derived())
+        structure = replace(structure, constraints=self._constraints(structure))
+        self.problems.raise_any()
+        return structure
 
     def _parse(self, text: str, where: str, aliases: Mapping[str, str] | None = None) -> Expression:
         return parse_expression(
@@ -259,28 +254,33 @@ class StructureBuilder:
         parts = []
         for name, repeated in self.record.repeated.items():
             with self.problems.caught():
-                parts.append(self._part(name, repeated, parameters))
+                position = {parameter.name: column for column, parameter in enumerate(parameters)}
+                repetitions = self.symbols.parts[name]
+                columns = np.array(
+                    [[position[full] for full in names.values()] for names in repetitions]
+                )
+                members = [
+                    (short, parameters[position[full]]) for short, full in repetitions[0].items()
+                ]
+                with mistakes_at(self.where("repeated", name)):
+                    contents = contents_of([len(parameter.values) for _, parameter in members])
+                rows = np.full((len(contents), len(parameters)), -1, dtype=np.int64)
+                rows[:, columns[0]] = contents
+                batch, keys = RowBatch(rows, self.symbols), []
+                for number, text in enumerate(repeated.order):
+                    where = self.where("repeated", name, "order", number)
+                    key = self._parse(text, where, repetitions[0])
+                    if not self._columns_of(key) <= set(columns[0].tolist()):
+                        raise InputError(
+                            "the order of a part may use its own parameters only", where
+                        )
+                    keys.append(np.broadcast_to(key.evaluate(batch), (len(rows),)))
+                parts.append(
+                    repeated_part(
+                        name, members, columns, repeated.minimum, tuple(repeated.order), keys
+                    )
+                )
         return tuple(parts)
-
-    def _part(
-        self, name: str, repeated: RepeatedRecord, parameters: Sequence[Parameter]
-    ) -> RepeatedPart:
-        position = {parameter.name: column for column, parameter in enumerate(parameters)}
-        repetitions = self.symbols.parts[name]
-        columns = np.array([[position[full] for full in names.values()] for names in repetitions])
-        members = [(short, parameters[position[full]]) for short, full in repetitions[0].items()]
-        with mistakes_at(self.where("repeated", name)):
-            contents = contents_of([len(parameter.values) for _, parameter in members])
-        rows = np.full((len(contents), len(parameters)), -1, dtype=np.int64)
-        rows[:, columns[0]] = contents
-        batch, keys = RowBatch(rows, self.symbols), []
-        for number, text in enumerate(repeated.order):
-            where = self.where("repeated", name, "order", number)
-            key = self._parse(text, where, repetitions[0])
-            if not self._columns_of(key) <= set(columns[0].tolist()):
-                raise InputError("the order of a part may use its own parameters only", where)
-            keys.append(np.broadcast_to(key.evaluate(batch), (len(rows),)))
-        return repeated_part(name, members, columns, repeated.minimum, tuple(repeated.order), keys)
 
     def _columns_of(self, expression: Expression) -> set[int]:
         tables = self.symbols.tables

@@ -173,13 +173,19 @@ class CommandEvaluator(Evaluator):
 
     def _design(self, design: Mapping[str, Any]) -> dict[str, float] | Failure:
         """The numbers of one design."""
-        folder, is_kept = _fresh_folder(), False
+        parent = os.environ.get(SCRATCH)
+        if parent is not None:
+            Path(parent).mkdir(parents=True, exist_ok=True)
+        folder, is_kept = Path(tempfile.mkdtemp(prefix="design-", dir=parent)), False
         try:
             self._prepare(folder, design)
             values = {**self._values, **design}
             command = [filled(argument, values) for argument in self._options.run]
             program_run = run_program(command, folder, self._options.environment)
-            _log(design, program_run)
+            _logger.info("design %s: exit code %d", json.dumps(design), program_run.code)
+            for name, text in (("stdout", program_run.stdout), ("stderr", program_run.stderr)):
+                if text.strip():
+                    _logger.info("%s: %s", name, text.rstrip()[-_MOST_LOGGED:])
             answer = self._answer(folder, program_run)
             keeps = {"none": False, "failed": isinstance(answer, Failure), "all": True}
             is_kept = keeps[self._options.keep]
@@ -259,21 +265,6 @@ def _columns_of(evaluator: Evaluator, designs: Columns) -> Columns:
     """The parameters that an evaluator uses."""
     used = evaluator.required_parameters | evaluator.optional_parameters
     return {name: column for name, column in designs.items() if name in used}
-
-
-def _fresh_folder() -> Path:
-    """For one design; nobody else has been in it."""
-    parent = os.environ.get(SCRATCH)
-    if parent is not None:
-        Path(parent).mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="design-", dir=parent))
-
-
-def _log(design: Mapping[str, Any], program_run: ProgramRun) -> None:
-    _logger.info("design %s: exit code %d", json.dumps(design), program_run.code)
-    for name, text in (("stdout", program_run.stdout), ("stderr", program_run.stderr)):
-        if text.strip():
-            _logger.info("%s: %s", name, text.rstrip()[-_MOST_LOGGED:])
 
 
 def _read(path: str) -> str:

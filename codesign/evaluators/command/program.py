@@ -72,7 +72,16 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
     Raises:
         JobError: There is no such program; that is no design's fault.
     """
-    variables = {**_inherited(), **environment}
+    variables = {
+        **(
+            {
+                name: value
+                for name, value in os.environ.items()
+                if name in INHERITED or name.startswith(_INHERITED_BEGINNINGS)
+            }
+        ),
+        **environment,
+    }
     if is_confined():
         command = confined(command, folder, environment)
     try:
@@ -97,14 +106,6 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
     # What it left running may have printed too much after it had ended by itself.
     is_cut = code == -signal.SIGKILL and any(stream.is_full for stream in streams)
     return ProgramRun(code, texts[0], texts[1], is_cut)
-
-
-def _inherited() -> dict[str, str]:
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in INHERITED or name.startswith(_INHERITED_BEGINNINGS)
-    }
 
 
 class _OutputReader:

@@ -137,9 +137,6 @@ class LifeCount(PlainCount):
         output_elements = table.output_elements_per_request + table.kv_written_elements_per_request
         return np.asarray(self.batch * output_elements * self.rows_share)
 
-    def _inputs(self) -> FloatArray:
-        return np.asarray(self.batch * self.table.input_elements_per_request * self.rows_share)
-
     def _queries(self) -> FloatArray:
         table = self.table
         return self.batch * table.products_per_request * table.m_per_request * table.k
@@ -181,7 +178,11 @@ class LifeCount(PlainCount):
         return super().constants() + np.where(self.roles == "rope", rotation, 0.0)
 
     def activations(self) -> tuple[FloatArray, FloatArray]:
-        read = self._factor("reads") * self._inputs() + self._factor("rereads") * self._outputs()
+        read = (
+            self._factor("reads")
+            * np.asarray(self.batch * self.table.input_elements_per_request * self.rows_share)
+            + self._factor("rereads") * self._outputs()
+        )
         written = self._factor("writes") * self._outputs()
         is_attention, fused = self.is_qk | self.is_pv, self.variant.fused
         read, written = np.where(is_attention, 0.0, read), np.where(self.is_qk, 0.0, written)

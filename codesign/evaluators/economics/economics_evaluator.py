@@ -103,7 +103,20 @@ class EconomicsEvaluator(Evaluator):
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, relative, and ``split``, devices left over or 1 if uneven; (n,) each."""
         batch = self._prepare(designs)
-        left_over = _left_over(designs, batch, self._target.n_layers)
+        fixed, load = batch.decoding.target.fixed, batch.load
+        left_over = np.zeros(len(designs["n_devices"]))
+        stage = load.n_devices
+        if fixed.pipeline is not None:
+            stages = np.nan_to_num(np.asarray(fixed.pipeline), nan=1.0)
+            left_over += np.maximum(stages - np.minimum(self._target.n_layers, load.batch), 0.0)
+            left_over += _remainder(load.n_devices, stages)
+            stage = load.n_devices / stages
+        if fixed.experts is not None:
+            most = batch.decoding.target.shape.n_experts
+            left_over += np.maximum(np.nan_to_num(np.asarray(fixed.experts), nan=1.0) - most, 0.0)
+        for degree in (fixed.experts, fixed.attention):
+            if degree is not None:
+                left_over += _remainder(stage, np.nan_to_num(np.asarray(degree), nan=1.0))
         if not self.options.continuous:
             is_uneven = ~are_buildable(batch.decoding, batch.load)
             left_over = np.where(is_uneven, np.maximum(left_over, 1.0), left_over)
@@ -176,8 +189,12 @@ class EconomicsEvaluator(Evaluator):
             experts=_numbers(designs, "expert_parallel", _count),
             attention=_numbers(designs, "attention_parallel", _count),
         )
+        absent = column_of([DEFAULT_FORMAT] * len(designs["n_devices"]))
         target = ForwardPass(
-            self._target, self._machine(designs, _weights(designs)), precision, fixed
+            self._target,
+            self._machine(designs, designs.get("weight_format", absent)),
+            precision,
+            fixed,
         )
         decoding = Decoding(target)
         load = Load(n_devices, batch, self.workload.context_tokens)
@@ -271,12 +288,6 @@ def _counts(designs: Columns, name: str) -> FloatArray:
     return designs[name].lookup(lambda value: _count(name, value))
 
 
-def _weights(designs: Columns) -> Column:
-    """The formats of the weights; codes below 0 where a design leaves it open."""
-    absent = column_of([DEFAULT_FORMAT] * len(designs["n_devices"]))
-    return designs.get("weight_format", absent)
-
-
 def _bits(designs: Columns, name: str) -> FloatArray:
     """(n,) bits of an element."""
     wide = bits_per_element(DEFAULT_FORMAT, "plain")
@@ -298,25 +309,6 @@ def _length(value: Value) -> float:
         words = ["none", "auto", *map(str, DRAFT_LENGTHS)]
         raise UnknownNameError("speculation", value, words, "speculation")
     return float(str(value))
-
-
-def _left_over(designs: Columns, batch: _PreparedDesigns, n_layers: float) -> FloatArray:
-    """Devices that a fixed split leaves over, or stages without a layer or a request."""
-    fixed, load = batch.decoding.target.fixed, batch.load
-    excess = np.zeros(len(designs["n_devices"]))
-    stage = load.n_devices
-    if fixed.pipeline is not None:
-        stages = np.nan_to_num(np.asarray(fixed.pipeline), nan=1.0)
-        excess += np.maximum(stages - np.minimum(n_layers, load.batch), 0.0)
-        excess += _remainder(load.n_devices, stages)
-        stage = load.n_devices / stages
-    if fixed.experts is not None:
-        most = batch.decoding.target.shape.n_experts
-        excess += np.maximum(np.nan_to_num(np.asarray(fixed.experts), nan=1.0) - most, 0.0)
-    for degree in (fixed.experts, fixed.attention):
-        if degree is not None:
-            excess += _remainder(stage, np.nan_to_num(np.asarray(degree), nan=1.0))
-    return excess
 
 
 def _remainder(devices: FloatArray, groups: FloatArray) -> FloatArray:

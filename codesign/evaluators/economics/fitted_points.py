@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of
+from codesign.base.columns import Column, Columns, FloatArray, IntArray, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.economics.frontier import Grid, Points, priced
 from codesign.evaluators.platform.parallelism_choices import columns_of, instances
@@ -20,7 +20,6 @@ from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
-from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.models.deployments.parallelism import divisors
 from codesign.models.hardware.device import Device
 from codesign.models.workload import LanguageModel, load_model
@@ -68,7 +67,8 @@ def fitted_points(
     others = {"device": device.key, **{f"{k}_format": v for k, v in vars(formats).items()}}
     owner, batch = _batches(degrees, grid.most_requests)
     serving = evaluator.serving(_columns(degrees[owner], others, batch))
-    fits = _are_within(serving)
+    within = [np.asarray(values) <= 0 for values in limits(serving).values()]
+    fits = np.asarray(np.all(within, axis=0), dtype=np.bool_)
     if not fits.any():
         raise InputError(
             f"{model} does not fit {int(grid.most_devices)} of {device.name} in any split that "
@@ -137,9 +137,3 @@ def _columns(
     columns: dict[str, Column] = dict(columns_of(degrees, others))
     columns["batch_size"] = column_of([int(number) for number in batch])
     return columns
-
-
-def _are_within(serving: PlatformServing) -> BoolArray:
-    """(k,) whether the memory suffices, links exist and everything divides."""
-    within = [np.asarray(values) <= 0 for values in limits(serving).values()]
-    return np.asarray(np.all(within, axis=0), dtype=np.bool_)

@@ -176,37 +176,24 @@ class ForwardPass:
             stage = self._stage(load, depth)
             works = [self._work(stage, queries) for queries in load.queries]
             for layout in range(len(LAYOUTS)):
-                if self._wants(layout):
+                stated_layout = self.fixed.layout
+                if stated_layout is None or bool(
+                    np.any(np.isnan(stated_layout) | (np.asarray(stated_layout) == layout + 1))
+                ):
                     candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
-                    self._try_layout(load, stage, works, candidate, layout, best)
+                    blocks = [
+                        self._with_rest(self._feedforward(stage, layout, work), work.rest)
+                        for work in works
+                    ]
+                    refused = self._refused(layout)
+                    for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
+                        attention = self._attention(stage, layout, shrink, load)
+                        for position, work in enumerate(works):
+                            time = self._total(attention.parts(work.tokens), blocks[position])
+                            if refused is not None:
+                                time = np.where(refused, np.inf, time)
+                            best.offer(position, time, candidate + shrink)
         return best
-
-    def _wants(self, layout: int) -> bool:
-        stated_layout = self.fixed.layout
-        return stated_layout is None or bool(
-            np.any(np.isnan(stated_layout) | (np.asarray(stated_layout) == layout + 1))
-        )
-
-    def _try_layout(
-        self,
-        load: Load,
-        stage: _Stage,
-        works: Sequence[_StepWork],
-        candidate: int,
-        layout: int,
-        best: _Best,
-    ) -> None:
-        blocks = [
-            self._with_rest(self._feedforward(stage, layout, work), work.rest) for work in works
-        ]
-        refused = self._refused(layout)
-        for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
-            attention = self._attention(stage, layout, shrink, load)
-            for position, work in enumerate(works):
-                time = self._total(attention.parts(work.tokens), blocks[position])
-                if refused is not None:
-                    time = np.where(refused, np.inf, time)
-                best.offer(position, time, candidate + shrink)
 
     def _refused(self, layout: int) -> BoolArray | None:
         """Designs that fix the other layout."""
@@ -234,18 +221,6 @@ class ForwardPass:
     def _work(self, stage: _Stage, queries: int) -> _StepWork:
         """The part of a pass that does not depend on how matrices are sliced."""
         tokens = stage.requests * queries
-        return _StepWork(tokens, self._experts_met(tokens), self._rest(stage, tokens))
-
-    def _stage(self, load: Load, depth: int) -> _Stage:
-        deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
-        stages = np.maximum(deepest, 1.0) ** (depth / (N_DEPTHS - 1))
-        if self.fixed.pipeline is not None:
-            stages = np.where(np.isnan(self.fixed.pipeline), stages, self.fixed.pipeline)
-        stages = np.minimum(stages, load.n_devices)
-        return _Stage(load.n_devices / stages, load.batch / stages, stages)
-
-    def _rest(self, stage: _Stage, tokens: FloatArray) -> Parts:
-        """Times of what a pass has besides layers: kernels, messages between stages, LM head."""
         shape, machine = self.shape, self.machine
         message = shape.hidden_size * self.precision.activation_bytes * tokens / stage.devices
         # Neighbors are on different nodes as soon as the instance has more than one.
@@ -257,7 +232,15 @@ class ForwardPass:
         weights = shape.unembedding_parameters * self.precision.weight_bytes
         read = weights / stage.devices / machine.bytes_per_s
         work = 2.0 * shape.unembedding_parameters / stage.devices / machine.flop_per_s
-        return Parts(network, read, work * tokens)
+        return _StepWork(tokens, self._experts_met(tokens), Parts(network, read, work * tokens))
+
+    def _stage(self, load: Load, depth: int) -> _Stage:
+        deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
+        stages = np.maximum(deepest, 1.0) ** (depth / (N_DEPTHS - 1))
+        if self.fixed.pipeline is not None:
+            stages = np.where(np.isnan(self.fixed.pipeline), stages, self.fixed.pipeline)
+        stages = np.minimum(stages, load.n_devices)
+        return _Stage(load.n_devices / stages, load.batch / stages, stages)
 
     def _groups(self, devices: FloatArray, layout: int) -> tuple[FloatArray, FloatArray]:
         """Ranks and nodes of the group that reduces one product."""
@@ -354,7 +337,12 @@ class ForwardPass:
         sends = self._reductions(devices, layout, width, shape.hidden_size)
         network = _network(sends, routed)
         if shape.is_mixture:
-            network = network + 2.0 * self._all_to_all_s(stage, load.tokens, targets)
+            fabric = self.machine.fabric
+            group = collective(targets, fabric.nodes(targets), fabric, ONE_WAY)
+            activation_bytes = (
+                self.shape.hidden_size * self.precision.activation_bytes * targets / stage.devices
+            )
+            network = network + 2.0 * group.time_s(activation_bytes * load.tokens)
         up = self._activation_read(devices, shape.feedforward_width, shape.hidden_size)
         down = self._activation_read(devices, shape.hidden_size, shape.feedforward_width)
         met = load.experts_met * shape.routed_parameters + shape.shared_parameters
@@ -370,15 +358,6 @@ class ForwardPass:
         if not self.shape.is_mixture:
             return 1.0
         return 1.0 - np.asarray((1.0 - 1.0 / self.shape.sparsity) ** tokens)
-
-    def _all_to_all_s(self, stage: _Stage, tokens: FloatArray, targets: FloatArray) -> FloatArray:
-        """Dispatch of tokens to their experts' groups, every device sending its part of them."""
-        fabric = self.machine.fabric
-        group = collective(targets, fabric.nodes(targets), fabric, ONE_WAY)
-        activation_bytes = (
-            self.shape.hidden_size * self.precision.activation_bytes * targets / stage.devices
-        )
-        return group.time_s(activation_bytes * tokens)
 
     def _split(self, load: Load, candidate: int, position: int) -> Split:
         """The split for which a candidate's number stands."""

@@ -140,28 +140,22 @@ def device_machine(
     device = load_device(name, "--device")
     paper = paper_devices().get(device.key) if profile == "epoch" else None
     if paper is not None:
-        return _of_paper(device, weight_format, paper, choices)
+        multiplied, notes = multiplied_format(device, weight_format)
+        peak = paper.peak_16_bit if multiplied in SAME_RATE["bf16"] else paper.peak_8_bit
+        return SustainedDevice(
+            name=device.name,
+            flop_per_s=peak * (choices.compute_cap or paper.compute_cap),
+            bytes_per_s=paper.bandwidth * (choices.bandwidth_cap or paper.bandwidth_cap),
+            capacity_bytes=paper.capacity,
+            fabric=Fabric(
+                _halved(choices.link_bytes_per_s, paper.link_bandwidth),
+                _halved(choices.network_bytes_per_s, paper.network_bandwidth),
+                choices.node_size or paper.node_size,
+            ),
+            peak_flop_per_s=peak,
+            notes=notes,
+        )
     return _of_file(device, weight_format, profile, choices)
-
-
-def _of_paper(
-    device: Device, weight_format: str, paper: PaperDevice, choices: MachineChoices
-) -> SustainedDevice:
-    multiplied, notes = multiplied_format(device, weight_format)
-    peak = paper.peak_16_bit if multiplied in SAME_RATE["bf16"] else paper.peak_8_bit
-    return SustainedDevice(
-        name=device.name,
-        flop_per_s=peak * (choices.compute_cap or paper.compute_cap),
-        bytes_per_s=paper.bandwidth * (choices.bandwidth_cap or paper.bandwidth_cap),
-        capacity_bytes=paper.capacity,
-        fabric=Fabric(
-            _halved(choices.link_bytes_per_s, paper.link_bandwidth),
-            _halved(choices.network_bytes_per_s, paper.network_bandwidth),
-            choices.node_size or paper.node_size,
-        ),
-        peak_flop_per_s=peak,
-        notes=notes,
-    )
 
 
 def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray | float:

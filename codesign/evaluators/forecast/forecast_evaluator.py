@@ -70,18 +70,14 @@ class ForecastEvaluator(Evaluator):
     def __init__(self, workload: ForecastRequest, options: ForecastOptions | None = None) -> None:
         self.workload = workload
         self.options = options or ForecastOptions()
-        self._check_chunk()
-        self._forecasts: dict[tuple[Value, ...], Forecast] = {}
-        default = self.forecast({})
-        named = dict.fromkeys(default.prefill.names + default.decode.names)
-        self.options.efficiencies.check(tuple(named))
-
-    def _check_chunk(self) -> None:
-        """Chunks that designs choose are cut at the prompt's end instead."""
         chunk, prompt = self.options.chunk_tokens, self.workload.tokens.prompt_tokens
         if chunk is not None and chunk > prompt:
             problem = f"expected at most the prompt of {prompt:,} tokens, got {chunk:,}"
             raise InputError(problem, "chunk_tokens")
+        self._forecasts: dict[tuple[Value, ...], Forecast] = {}
+        default = self.forecast({})
+        named = dict.fromkeys(default.prefill.names + default.decode.names)
+        self.options.efficiencies.check(tuple(named))
 
     @property
     def profile(self) -> str:
@@ -205,10 +201,12 @@ class ForecastEvaluator(Evaluator):
             InputError: A value outside its range.
         """
         compute, memory = (self._share(designs, name) for name in _SHARES)
+        values = self._column(designs, _LATENCY, self.options.dispatch_latency_s)
+        _require((values >= 0) & np.isfinite(values), values, _LATENCY, "a finite number from 0")
         return ForecastMachine(
             self._positive(designs, "peak_ops_per_s") * compute,
             self._positive(designs, "bandwidth_bytes_per_s") * memory,
-            self._latency(designs),
+            values,
             self.options.efficiencies,
         )
 
@@ -225,11 +223,6 @@ class ForecastEvaluator(Evaluator):
     def _share(self, designs: Columns, name: str) -> FloatArray:
         values = self._column(designs, name, 1.0)
         _require((values > 0) & (values <= 1), values, name, "more than 0 and at most 1")
-        return values
-
-    def _latency(self, designs: Columns) -> FloatArray:
-        values = self._column(designs, _LATENCY, self.options.dispatch_latency_s)
-        _require((values >= 0) & np.isfinite(values), values, _LATENCY, "a finite number from 0")
         return values
 
 

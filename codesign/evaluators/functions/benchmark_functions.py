@@ -140,7 +140,12 @@ class BenchmarkFunctions(Evaluator):
         names = chosen_metrics(metrics, metric_names)
         levels = self._levels(designs)
         with np.errstate(divide="ignore", invalid="ignore"):  # where it is not defined: bad output
-            objectives, limits = self._function.compute(self._variables(levels), self.options.m)
+            n_variables = self._function.n_variables or levels.shape[1]
+            low, high = self._function.box(n_variables)
+            shares = levels[:, :n_variables] / self._most_levels(n_variables)
+            objectives, limits = self._function.compute(
+                np.asarray(low + (high - low) * shares), self.options.m
+            )
         values = dict(zip(metric_names, self._disturbed(objectives, levels), strict=True))
         violations = {f"limit{i}": limit for i, limit in enumerate(limits, start=1)}
         return Evaluation(
@@ -189,13 +194,6 @@ class BenchmarkFunctions(Evaluator):
         for position, names in self._function.names.items():
             most[position] = len(names) - 1.0
         return most
-
-    def _variables(self, levels: IntArray) -> FloatArray:
-        """(n, d) the variables of the function, those that it does not use left out."""
-        n_variables = self._function.n_variables or levels.shape[1]
-        low, high = self._function.box(n_variables)
-        shares = levels[:, :n_variables] / self._most_levels(n_variables)
-        return np.asarray(low + (high - low) * shares)
 
     def _disturbed(self, objectives: Sequence[FloatArray], levels: IntArray) -> list[FloatArray]:
         if not self.options.noise:

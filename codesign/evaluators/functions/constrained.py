@@ -30,13 +30,6 @@ def osy(x: FloatArray, m: int) -> Values:
     return [first, (x**2).sum(axis=1)], limits
 
 
-def _distance_1(x: FloatArray, m: int) -> FloatArray:
-    """g1 of the suite: its optimum moves with the variable."""
-    d = x.shape[1]
-    shifted = x[:, m - 1 :] ** (d - m) - 0.5 - np.arange(m - 1, d) / (2 * d)
-    return np.asarray(1.0 + (1.0 - np.exp(-10.0 * shifted**2)).sum(axis=1))
-
-
 def _distance_3(x: FloatArray, m: int) -> FloatArray:
     """g3 of the suite: each variable's optimum depends on the one before."""
     chain = x[:, m - 1 :] + (x[:, m - 2 : -1] - 0.5) ** 2 - 1.0
@@ -45,7 +38,9 @@ def _distance_3(x: FloatArray, m: int) -> FloatArray:
 
 def mw1(x: FloatArray, m: int) -> Values:
     """The front is cut into pieces by a sine to the eighth power."""
-    g, first = _distance_1(x, m), x[:, 0]
+    d = x.shape[1]
+    shifted = x[:, m - 1 :] ** (d - m) - 0.5 - np.arange(m - 1, d) / (2 * d)
+    g, first = np.asarray(1.0 + (1.0 - np.exp(-10.0 * shifted**2)).sum(axis=1)), x[:, 0]
     second = g * (1.0 - 0.85 * first / g)
     wave = 0.5 * np.sin(2.0 * np.pi * np.sqrt(2.0) * (second - first)) ** 8
     return [first, second], [first + second - 1.0 - wave]

@@ -25,8 +25,8 @@ _YIELD_PA = np.array([340e6, 270e6, 800e6])
 """Typical values of structural steel, aluminium 6061-T6 and a titanium alloy [Gere2013]_."""
 
 
-def _area_and_inertia(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(n,) square metres, and fourth powers of a metre about the axis of bending."""
+def cantilever(x: FloatArray, m: int) -> Values:
+    """Mass and deflection, within the yield stress; a wall thicker than its section fills it."""
     family, _, height, wall, width, flange = x.T[:6]
     inner = np.maximum(height - 2.0 * wall, 0.0)
     inner_width, web = np.maximum(width - 2.0 * wall, 0.0), np.maximum(width - wall, 0.0)
@@ -44,12 +44,7 @@ def _area_and_inertia(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         (width * height**3 - web * clear**3) / 12.0,
     ]
     selection = family.astype(np.int64), np.arange(len(x))
-    return np.stack(areas)[selection], np.stack(inertias)[selection]
-
-
-def cantilever(x: FloatArray, m: int) -> Values:
-    """Mass and deflection, within the yield stress; a wall thicker than its section fills it."""
-    area, inertia = _area_and_inertia(x)
+    area, inertia = (np.stack(areas)[selection], np.stack(inertias)[selection])
     material = x[:, 1].astype(np.int64)
     mass = _DENSITY_KG_PER_M3[material] * area * _LENGTH_M
     deflection = _FORCE_N * _LENGTH_M**3 / (3.0 * _MODULUS_PA[material] * inertia)

@@ -33,7 +33,6 @@ from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.npu.silicon_bounds import SiliconBounds
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
-from codesign.models.deployments import ModelPart
 from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import inverse
@@ -98,7 +97,24 @@ class BestCase:
         partial = PartialDesigns(designs, undecided)
         hardware = build_accelerators(partial.with_most_lanes(), self._preparation.units)
         case, arrays = self._case(partial, hardware)
-        limits = _hardware_metrics(hardware, case, self._part)
+        part = self._part
+        levels, many = hardware.levels, part.n_devices
+        room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
+        kept_kv_elements_per_request = (
+            part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
+        )
+        bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
+        limits = {
+            "tdp_watts": case.tdp_watts,
+            "held_requests": requests_that_fit(room, kept_kv_elements_per_request, part.n_batches),
+            "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
+            "batch_size": case.largest_batch * part.n_batches,
+            "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
+            "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
+            "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
+            "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * many,
+            "offchip_bandwidth_bytes_per_s": np.asarray(bandwidth * many),
+        }
         costs = {*COST_METRICS, *PARTS_OF_COST}
         if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
             limits |= self._timed_metrics(case, arrays, longest_pass_s)
@@ -125,8 +141,10 @@ class BestCase:
         )
         array, arrays = self._arrays(partial, hardware)
         smallest, largest = self._batch_range(partial, hardware, least, most)
+        levels = hardware.levels
+        order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
         case = BestInputs(
-            hardware=_fastest_first(hardware),
+            hardware=(hardware if order is None else in_order(hardware, order)),
             tdp_watts=sum(watts.values(), start=np.zeros(partial.n)) * self._part.n_devices,
             array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, full["array"]),
             weight_bytes=least["weight_format"],
@@ -326,32 +344,3 @@ def _batches(case: BestInputs, fixed: FloatArray | None) -> list[float]:
     between = known[(known >= least) & (known <= most)]
     ends = [case.smallest_batch, case.largest_batch]
     return [float(b) for b in np.unique(np.concatenate([between, *map(np.unique, ends)]))]
-
-
-def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
-    levels = hardware.levels
-    order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-    return hardware if order is None else in_order(hardware, order)
-
-
-def _hardware_metrics(
-    hardware: AcceleratorBatch, case: BestInputs, part: ModelPart
-) -> dict[str, FloatArray]:
-    """Metrics of the hardware alone, summed as the designs list their tiers."""
-    levels, many = hardware.levels, part.n_devices
-    room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
-    kept_kv_elements_per_request = (
-        part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
-    )
-    bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
-    return {
-        "tdp_watts": case.tdp_watts,
-        "held_requests": requests_that_fit(room, kept_kv_elements_per_request, part.n_batches),
-        "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
-        "batch_size": case.largest_batch * part.n_batches,
-        "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
-        "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
-        "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
-        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * many,
-        "offchip_bandwidth_bytes_per_s": np.asarray(bandwidth * many),
-    }

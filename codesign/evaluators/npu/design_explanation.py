@@ -35,7 +35,17 @@ def explain(
     """The full account of a batch of one design; ``absent`` has why metrics have no value."""
     designs, options = design.chosen.designs.columns, design.options
     present = np.flatnonzero(design.working.accelerators.levels.exists[:, 0]).tolist()
-    balance, at_power_limit = _balance(options, design), _power_note(design)
+    together = {
+        "overlapped": "they overlap, so the longer counts",
+        "serial": "they add up",
+    }[options.vector or "overlapped"]
+    balance, at_power_limit = (
+        (
+            f"one pass takes {design.pass_s[0]:.4g} s: matrix array and memory "
+            f"{design.matrix_s[0]:.4g} s, vector unit {design.vector_s[0]:.4g} s; {together}"
+        ),
+        _power_note(design),
+    )
     return Explanation(
         metrics={name: float(getattr(design, name)[0]) for name in metrics},
         violations={
@@ -334,18 +344,6 @@ def _power(design: DesignMetrics, present: list[int]) -> list[PowerRow]:
     ]
 
 
-def _balance(options: NpuOptions, design: DesignMetrics) -> str:
-    """Balance of the two sides of a pass."""
-    together = {
-        "overlapped": "they overlap, so the longer counts",
-        "serial": "they add up",
-    }[options.vector or "overlapped"]
-    return (
-        f"one pass takes {design.pass_s[0]:.4g} s: matrix array and memory "
-        f"{design.matrix_s[0]:.4g} s, vector unit {design.vector_s[0]:.4g} s; {together}"
-    )
-
-
 def _deployment(design: DesignMetrics) -> list[str]:
     """Over how many devices the model is spread, and what they exchange."""
     part, options = design.part, design.options
@@ -396,22 +394,6 @@ def _sharing(design: DesignMetrics) -> str:
     )
 
 
-def _batch(design: DesignMetrics) -> str:
-    """Rule of the batch size, and the requests that would fit."""
-    prepared, size, part = design.working, design.batch_size[0], design.part
-    room = float(design.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0])
-    fits = ""
-    if prepared.kv_request_bytes[0]:
-        many = max(room, 0.0) / prepared.kv_request_bytes[0] * part.n_batches
-        fits = f"; the memory holds the weights and {many:.4g} requests"
-    rule = design.workload.batch or design.options.batch
-    words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
-    if BATCH_SIZE in prepared.columns:
-        words = "stated by the design"
-    each = f", {design.stage_requests[0]:g} in each of {part.n_batches} groups of requests"
-    return f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"
-
-
 _SCORE_PATHS = {
     "local": "scores and vector operands pass a buffer between array and vector unit, which holds "
     "two tiles of BLEN rows by MLEN keys; K and V stream once for each tile of rows",
@@ -435,12 +417,23 @@ def notes(design: DesignMetrics) -> list[str]:
     options, workload = design.options, design.workload
     organization = ORGANIZATIONS[int(design.working.organization[0])]
     topology = "staged" if design.working.preparation.modelling.is_staged else "parallel"
+    prepared, size, part = design.working, design.batch_size[0], design.part
+    room = float(design.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0])
+    fits = ""
+    if prepared.kv_request_bytes[0]:
+        many = max(room, 0.0) / prepared.kv_request_bytes[0] * part.n_batches
+        fits = f"; the memory holds the weights and {many:.4g} requests"
+    rule = design.workload.batch or design.options.batch
+    words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
+    if BATCH_SIZE in prepared.columns:
+        words = "stated by the design"
+    each = f", {design.stage_requests[0]:g} in each of {part.n_batches} groups of requests"
     sentences = [
         f"profile {options.profile}: {options.blocking} blocking, vector work {options.vector}, "
         f"softmax {options.softmax}, {options.offchip_efficiency:.0%} of the off-chip peak "
         f"usable, {topology} memory, {organization} array",
         _sharing(design),
-        _batch(design),
+        (f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"),
         _work(options),
         _SCORE_PATHS[SCORE_PATHS[int(design.working.accelerators.score_path[0])]],
         "the energies of operators leave out background power",

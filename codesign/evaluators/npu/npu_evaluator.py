@@ -180,7 +180,14 @@ class NpuEvaluator(PhaseMachine):
         self.preparation = Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )
-        longest_pass_s = self._longest_pass_s()
+        limits, tokens = self._limits, float(self.workload.tokens_of_phase)
+        step_s, user_tokens_per_s, phase_s = (limits.get(name) for name in _LATENCIES)
+        longest = (
+            np.inf if step_s is None else step_s * tokens,
+            tokens / max(user_tokens_per_s or 0.0, 1e-300),
+            np.inf if phase_s is None else phase_s,
+        )
+        longest_pass_s = min(longest) / (float(self.pass_.table.n_passes) * self.part.n_stages)
         self._choice = BatchAndOrderChoice(self.pass_, self.preparation, longest_pass_s)
         self._best_case = BestCase(self.pass_, self.preparation)
 
@@ -232,17 +239,6 @@ class NpuEvaluator(PhaseMachine):
         is_stated = preparation.batch_policy == "capacity" or (fixed is not None and len(fixed) < 2)
         is_chosen = self.workload.phase == "decode" and BATCH_SIZE not in parameters
         return frozenset(_LATENCIES if is_chosen and not is_stated else ())
-
-    def _longest_pass_s(self) -> float:
-        """Longest pass of a stage within the limits; a prefill takes as long for any batch."""
-        limits, tokens = self._limits, float(self.workload.tokens_of_phase)
-        step_s, user_tokens_per_s, phase_s = (limits.get(name) for name in _LATENCIES)
-        longest = (
-            np.inf if step_s is None else step_s * tokens,
-            tokens / max(user_tokens_per_s or 0.0, 1e-300),
-            np.inf if phase_s is None else phase_s,
-        )
-        return min(longest) / (float(self.pass_.table.n_passes) * self.part.n_stages)
 
     @property
     def profile(self) -> str:

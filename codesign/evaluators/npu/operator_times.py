@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import NpuOptions
-from codesign.evaluators.npu.prepared_designs import ArrayKind, ArrayShape, PreparedDesigns
+from codesign.evaluators.npu.prepared_designs import ArrayShape, PreparedDesigns
 from codesign.models.hardware.accelerator import AcceleratorBatch
 from codesign.models.hardware.array import (
     DATAFLOWS,
@@ -179,14 +179,12 @@ class Pass:
         if wanted != self._last[0]:
             for array, size in wanted:
                 if (array, size) not in self._shapes:
-                    self._shapes[array, size] = self._fields(array, size)
+                    shapes = self.shapes_of(*(np.array([[value]]) for value in (*array, size)))
+                    self._shapes[array, size] = np.asarray(
+                        np.stack(np.broadcast_arrays(*shapes))[:, 0]
+                    )
             self._last = wanted, np.stack([self._shapes[item] for item in wanted], axis=1)
         return self._last[1]
-
-    def _fields(self, array: ArrayKind, size: float) -> FloatArray:
-        """(9, o) the fields of ``Shape`` of one array with one batch size."""
-        shapes = self.shapes_of(*(np.array([[value]]) for value in (*array, size)))
-        return np.asarray(np.stack(np.broadcast_arrays(*shapes))[:, 0])
 
     def least_work(self, wanted: tuple[ArrayShape, ...]) -> LeastWork:
         """(u,) what passes of arrays with batch sizes need at least, wherever data live."""

@@ -159,7 +159,13 @@ class PassBounds:
         """Least time, energy and dynamic energy of a pass with so many requests in it and held."""
         hardware = case.hardware
         levels = hardware.levels
-        totals = self._totals_of(case, arrays, in_pass)
+        present = np.unique(case.array)
+        table = np.zeros((len(arrays), len(_Totals._fields)))
+        for number in present.tolist():
+            array = arrays[number]
+            of_flows = [self._summed(array, flow, in_pass) for flow in array.dataflows.tolist()]
+            table[number] = np.min(of_flows, axis=0)
+        totals = _Totals(*table[case.array].T)
         weights, kv, written = self._off_chip_bytes(case, totals, held)
         moved = weights + kv + written
         near_reads, near_writes = self._near_bytes(case, totals)
@@ -280,16 +286,6 @@ class PassBounds:
         by_weights = weights / np.maximum(resident_weights, 1.0)
         by_kv = kv / np.maximum(resident_kv, 1.0)
         return np.where(resident_kv > 0, np.minimum(by_weights, by_kv), by_weights)
-
-    def _totals_of(self, case: BestInputs, arrays: list[ArrayChoice], batch: float) -> _Totals:
-        """The sums of each design's array; (n,) in every field."""
-        present = np.unique(case.array)
-        table = np.zeros((len(arrays), len(_Totals._fields)))
-        for number in present.tolist():
-            array = arrays[number]
-            of_flows = [self._summed(array, flow, batch) for flow in array.dataflows.tolist()]
-            table[number] = np.min(of_flows, axis=0)
-        return _Totals(*table[case.array].T)
 
     def _summed(self, array: ArrayChoice, dataflow: int, batch: float) -> _Totals:
         key = (array.depth, array.width, array.organization, dataflow, array.is_local, batch)

@@ -88,9 +88,11 @@ class SiliconBounds(SiliconMetrics):
     @property
     def footprint_mm2(self) -> FloatArray:
         """(n,) base dies of one device, at most; each of them fits the reticle."""
-        return np.asarray(np.fmax.reduce([_footprint(cut) + mask for _, cut, mask in self._cuts]))
-
-
-def _footprint(unit: PricedAccelerators) -> FloatArray:
-    """(n,) area of the base dies, where they do not fit as if they did."""
-    return np.asarray(unit.stacks.n_dies * np.fmin(unit.stacks.base_mm2, RETICLE_MM2))
+        return np.asarray(
+            np.fmax.reduce(
+                [
+                    np.asarray(cut.stacks.n_dies * np.fmin(cut.stacks.base_mm2, RETICLE_MM2)) + mask
+                    for _, cut, mask in self._cuts
+                ]
+            )
+        )

@@ -21,13 +21,35 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
         names: Metrics to report.
     """
     metrics = {name: float(getattr(serving, name)[0]) for name in names}
+    options, request = serving.options, serving.request
+    chips = serving.platform.measured_names
+    chip = str(chips.values[chips.codes[0]])
+    notes = serving.rules.notes(serving.device_key, serving.platform.products, chip)
+    notes.append(
+        "Collectives hide behind operators where they can."
+        if options.overlap
+        else "Collectives and operators follow one another."
+    )
+    if serving.decode_pass.host_s[0] > 0:
+        notes.append(_host_note(serving))
+    if serving.platform.products.has_block_scales[0]:
+        notes.append(
+            "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
+            "blocks."
+        )
+    notes += rent_words(serving.device_key, options.device_usd_per_hour)
+    if request.mixed:
+        notes.append(
+            f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
+            "batch; the batch is taken as given, whatever the rate at which requests come."
+        )
     return Explanation(
         metrics=metrics,
         violations={name: float(values[0]) for name, values in limits(serving).items()},
         operators=list(_operators(serving)),
         levels=list(_levels(serving)),
         power=_power(serving),
-        notes=_notes(serving),
+        notes=notes,
         ranges=serving.rules.metric_ranges(serving.device_key, metrics) | _prices(serving, metrics),
     )
 
@@ -114,32 +136,6 @@ def _power(serving: PlatformServing) -> list[PowerRow]:
         return []
     n = float(serving.n_devices[0])
     return [{"name": "devices", "count": n, "each_watts": watts, "tdp_watts": n * watts}]
-
-
-def _notes(serving: PlatformServing) -> list[str]:
-    options, request = serving.options, serving.request
-    chips = serving.platform.measured_names
-    chip = str(chips.values[chips.codes[0]])
-    notes = serving.rules.notes(serving.device_key, serving.platform.products, chip)
-    notes.append(
-        "Collectives hide behind operators where they can."
-        if options.overlap
-        else "Collectives and operators follow one another."
-    )
-    if serving.decode_pass.host_s[0] > 0:
-        notes.append(_host_note(serving))
-    if serving.platform.products.has_block_scales[0]:
-        notes.append(
-            "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
-            "blocks."
-        )
-    notes += rent_words(serving.device_key, options.device_usd_per_hour)
-    if request.mixed:
-        notes.append(
-            f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
-            "batch; the batch is taken as given, whatever the rate at which requests come."
-        )
-    return notes
 
 
 def _host_note(serving: PlatformServing) -> str:

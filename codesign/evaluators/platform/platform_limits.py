@@ -24,6 +24,11 @@ def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
     """(n,) violations by name; ``<= 0`` is within."""
     model = serving.model
     experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
+    platform = serving.platform
+    used = platform.stage_devices * platform.pp
+    has_links = ~np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s))
+    has_network = ~np.isnan(np.asarray(platform.network.bandwidth_bytes_per_s))
+    is_joined = ((used <= 1) | has_links) & ((used <= platform.node_size) | has_network)
     violations = {
         "memory": np.maximum(
             excess(serving.prefill_footprint, serving.platform, serving.options),
@@ -31,7 +36,7 @@ def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
         ),
         "experts": _uneven(float(experts), serving.platform.ep),
         **_even_splits(serving),
-        "links": _links(serving),
+        "links": np.where(is_joined, 0.0, 1.0),
     }
     unchecked = serving.rules.unchecked_limits
     return {name: values for name, values in violations.items() if name not in unchecked}
@@ -61,16 +66,6 @@ def _even_splits(serving: PlatformServing) -> dict[str, FloatArray]:
         "layers": np.where(platform.pp > model.num_hidden_layers, _INDIVISIBLE, 0.0),
         "batch": _uneven(platform.batch, np.ones_like(platform.batch)),
     }
-
-
-def _links(serving: PlatformServing) -> FloatArray:
-    """Whether the device has the links, and the network, that its groups need."""
-    platform = serving.platform
-    used = platform.stage_devices * platform.pp
-    has_links = ~np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s))
-    has_network = ~np.isnan(np.asarray(platform.network.bandwidth_bytes_per_s))
-    is_joined = ((used <= 1) | has_links) & ((used <= platform.node_size) | has_network)
-    return np.where(is_joined, 0.0, 1.0)
 
 
 def describe_limits(serving: PlatformServing, besides: str = "") -> list[Mistake]:

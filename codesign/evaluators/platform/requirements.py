@@ -239,7 +239,16 @@ def _row(
     """
     first, step = times_s
     within = (first <= limits.time_to_first_token_s) & (step <= limits.time_per_output_token_s)
-    bounds = _least(choices.serving, needed)
+    platform, options = choices.serving.platform, choices.serving.options
+    rates = (
+        needed.flop_per_s
+        / (platform.products.peak_flop_per_s[0] * (options.compute_efficiency or 1.0)),
+        needed.bandwidth_bytes_per_s
+        / (platform.fast_bandwidth[0] * (options.memory_efficiency or 1.0)),
+        needed.capacity_bytes / platform.fast_capacity[0],
+    )
+    n_devices = [max(int(np.ceil(float(rate) - 1e-12)), 1) for rate in rates]
+    bounds = (n_devices[0], n_devices[1], n_devices[2])
     row: dict[str, Any] = {
         "device": device.key,
         "announced": device.is_announced,
@@ -263,20 +272,6 @@ def _row(
         "time_per_output_token_s": float(step[best]),
         "memory_used_per_device_bytes": float(choices.serving.memory_used_per_device_bytes[best]),
     }
-
-
-def _least(serving: PlatformServing, needed: Requirements) -> tuple[int, int, int]:
-    """Devices that each requirement alone asks for."""
-    platform, options = serving.platform, serving.options
-    rates = (
-        needed.flop_per_s
-        / (platform.products.peak_flop_per_s[0] * (options.compute_efficiency or 1.0)),
-        needed.bandwidth_bytes_per_s
-        / (platform.fast_bandwidth[0] * (options.memory_efficiency or 1.0)),
-        needed.capacity_bytes / platform.fast_capacity[0],
-    )
-    n_devices = [max(int(np.ceil(float(rate) - 1e-12)), 1) for rate in rates]
-    return n_devices[0], n_devices[1], n_devices[2]
 
 
 def _why_not(first: Any, step: Any, limits: LatencyLimits) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, column_of, design_columns
+from codesign.base.columns import FloatArray, column_of, design_columns
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
@@ -108,7 +108,13 @@ def scale(
     """
     factors_of_axis = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
     values = factors_of_axis * _base(evaluator, design, axis)
-    result = evaluator.evaluate(_columns(design, axis, values))
+    varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
+    columns = {
+        name: column_of([value] * len(values))
+        for name, value in design.items()
+        if name != axis.parameter
+    }
+    result = evaluator.evaluate({**columns, axis.parameter: column_of(list(varied))})
     return Scaling(axis, factors_of_axis, values, result.metrics, result.violations)
 
 
@@ -124,13 +130,3 @@ def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Scaling
         "link_latency": link.latency_s,
     }
     return float(np.asarray(numbers[axis.field])[0])
-
-
-def _columns(design: Mapping[str, Any], axis: ScalingAxis, values: FloatArray) -> Columns:
-    varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
-    columns = {
-        name: column_of([value] * len(values))
-        for name, value in design.items()
-        if name != axis.parameter
-    }
-    return {**columns, axis.parameter: column_of(list(varied))}

@@ -38,7 +38,16 @@ def pool_machine(
     _check_formats(pool, name)
     with mistakes_at(_place(pool, options)):
         if name != DEVICES:
-            return _designs(name, pool, task, workload, options)
+            choice = options.machine
+            if choice is None or name == "npu":
+                machines = design_pool("npu", NpuEvaluator, options.npu, task, workload)
+            else:
+                factory = machine_class(name)
+                own = to_record(Document("", choice.options, {}), factory.Options)
+                machines = design_pool(name, factory, own, task, workload)
+            if choice is not None:
+                _check_parameters(pool, name, machines)
+            return machines
         if options.machine is not None:
             _check_parameters(pool, DEVICES, PlatformEvaluator)
     if task.layers != "all":
@@ -71,25 +80,6 @@ def _place(pool: PoolDescription, options: MachineOptions) -> str | None:
         return None
     is_shared = isinstance(options, SystemOptions)
     return "evaluator: machine" if is_shared else f"evaluator: pools: {pool.name}: machine"
-
-
-def _designs(
-    name: str,
-    pool: PoolDescription,
-    task: PoolTask,
-    workload: SystemWorkload,
-    options: MachineOptions,
-) -> DesignPool:
-    choice = options.machine
-    if choice is None or name == "npu":
-        machines = design_pool("npu", NpuEvaluator, options.npu, task, workload)
-    else:
-        factory = machine_class(name)
-        own = to_record(Document("", choice.options, {}), factory.Options)
-        machines = design_pool(name, factory, own, task, workload)
-    if choice is not None:
-        _check_parameters(pool, name, machines)
-    return machines
 
 
 def _check_parameters(

@@ -76,7 +76,14 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
     Raises:
         InputError: A phase of the workload has no pool, or too many, or a pool has no work.
     """
-    stages = _stages(workload)
+    prompt, generated = workload.tokens.prompt_tokens, workload.tokens.generated_tokens
+    early = min(max(round(generated * workload.early_share), 1), generated - 1)
+    stages = {
+        "prefill": StageRequest("prefill", "prefill", prompt, generated),
+        "decode": StageRequest("decode", "decode", prompt, generated),
+        "early": StageRequest("early", "decode", prompt, early),
+        "late": StageRequest("late", "decode", prompt + early, generated - early),
+    }
     by_role = {pool.role: pool.name for pool in pools}
     tasks: dict[str, PoolTask] = {}
     for phase in workload.phases:
@@ -98,14 +105,3 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
     if any(task.stage.generated_tokens < 1 for task in tasks.values()):
         raise InputError("early and late need at least two generated tokens")
     return tasks
-
-
-def _stages(workload: SystemWorkload) -> dict[StageName, StageRequest]:
-    prompt, generated = workload.tokens.prompt_tokens, workload.tokens.generated_tokens
-    early = min(max(round(generated * workload.early_share), 1), generated - 1)
-    return {
-        "prefill": StageRequest("prefill", "prefill", prompt, generated),
-        "decode": StageRequest("decode", "decode", prompt, generated),
-        "early": StageRequest("early", "decode", prompt, early),
-        "late": StageRequest("late", "decode", prompt + early, generated - early),
-    }

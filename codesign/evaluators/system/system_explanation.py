@@ -14,7 +14,7 @@ from codesign.base.metrics import SYSTEM_METRICS
 from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import WIDE_FORMAT
-from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
+from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -84,7 +84,24 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
     clock_s = 0.0
     for position, stage in enumerate(flow.stages):
         end_s = clock_s + _first(stage.stage_s)
-        rows += [_pool_row(flow, pool, clock_s, end_s) for pool in stage.pools]
+        rows += [
+            (
+                {
+                    "name": pool.name,
+                    "kind": pool.stage.phase,
+                    "machines": int(pool.machines[0]),
+                    "start_s": clock_s,
+                    "end_s": end_s,
+                    "step_s": _first(pool.step_s),
+                    "batch_size": _first(pool.metrics["batch_size"]),
+                    "requests_per_s": _first(pool.requests_per_s),
+                    "utilization": _first(flow.utilization(pool.name)),
+                    "joules_per_request": _first(pool.joules_per_request(flow.requests_per_s)),
+                    "bytes": 0.0,
+                }
+            )
+            for pool in stage.pools
+        ]
         if stage.exchange is not None:
             rows.append(_exchange_row(flow, stage.exchange, clock_s, end_s))
         clock_s = end_s
@@ -93,22 +110,6 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
             clock_s = rows[-1]["end_s"]
     slowest = max(rows, key=lambda row: row["utilization"])
     return [{**row, "sets_rate": row is slowest} for row in rows]
-
-
-def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float, end_s: float) -> dict[str, Any]:
-    return {
-        "name": pool.name,
-        "kind": pool.stage.phase,
-        "machines": int(pool.machines[0]),
-        "start_s": start_s,
-        "end_s": end_s,
-        "step_s": _first(pool.step_s),
-        "batch_size": _first(pool.metrics["batch_size"]),
-        "requests_per_s": _first(pool.requests_per_s),
-        "utilization": _first(flow.utilization(pool.name)),
-        "joules_per_request": _first(pool.joules_per_request(flow.requests_per_s)),
-        "bytes": 0.0,
-    }
 
 
 def _exchange_row(

@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray
 from codesign.insight.comparison.kinds import by_kind
 from codesign.insight.comparison.outcome import Outcome
 
@@ -104,20 +104,12 @@ def resampled_means(
             of_kind = kind[drawing]
             drawn_problems = first_problem[of_kind] + rng.integers(n_problems[of_kind])
             weight = 1.0 / (n_problems[of_kind] * len(values))
-            means = _seed_means(problems, drawn_problems, rng)
+            means = np.empty((len(drawn_problems), *problems[0].shape[1:]))
+            for number in np.unique(drawn_problems).tolist():
+                rows = np.flatnonzero(drawn_problems == number)
+                n_seeds = len(problems[number])
+                # How often each seed is drawn says as much as the draws.
+                counts = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=len(rows))
+                means[rows] = np.tensordot(counts / n_seeds, problems[number], axes=1)
             total[drawing] += means * weight.reshape(-1, *(1 for _ in means.shape[1:]))
     return total
-
-
-def _seed_means(
-    problems: Sequence[FloatArray], drawn_problems: IntArray, rng: np.random.Generator
-) -> FloatArray:
-    """(draws, ...) mean over drawn seeds of each chosen problem."""
-    means = np.empty((len(drawn_problems), *problems[0].shape[1:]))
-    for number in np.unique(drawn_problems).tolist():
-        rows = np.flatnonzero(drawn_problems == number)
-        n_seeds = len(problems[number])
-        # How often each seed is drawn says as much as the draws.
-        counts = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=len(rows))
-        means[rows] = np.tensordot(counts / n_seeds, problems[number], axes=1)
-    return means

@@ -132,7 +132,13 @@ class Comparison:
             is_done = campaign.status().state in _ENDED
             if not is_done:
                 tell(f"[{number + 1}/{len(self.campaigns)}] {campaign.definition.name}")
-            self._write_file(number)
+            data = self._resolved.data[number]
+            path = self._file(data["name"])
+            source = self._resolved.problems[number].path.name
+            maker = self.definition.name
+            text = f"# Made from {source} by the comparison {maker}; written anew at every run.\n"
+            text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
+            write_text(path, text)
             try:
                 # What is complete is only compared with the definition.
                 watcher = progress(campaign) if progress and not is_done else None
@@ -144,7 +150,9 @@ class Comparison:
                     f"'{self._command}' goes on from there"
                 ) from None
             except JobError as error:
-                failures += [f"{campaign.definition.name}: {line}" for line in _lines(error)]
+                failures += [
+                    f"{campaign.definition.name}: {line}" for line in str(error).splitlines()
+                ]
         if failures:
             hint = f"'{self._command}' tries again, with --partial it reports the others"
             raise JobError("\n".join([*failures, hint]))
@@ -199,16 +207,6 @@ class Comparison:
         """The campaign file of a problem."""
         return self.folder / f"{name}.yaml"
 
-    def _write_file(self, number: int) -> None:
-        """Write a problem's campaign file, which workers read; JSON is YAML without its traps."""
-        data = self._resolved.data[number]
-        path = self._file(data["name"])
-        source = self._resolved.problems[number].path.name
-        maker = self.definition.name
-        text = f"# Made from {source} by the comparison {maker}; written anew at every run.\n"
-        text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
-        write_text(path, text)
-
     def _check_finished(self, statuses: Sequence[CampaignStatus]) -> None:
         runs = [run for status in statuses for run in status.runs]
         missing = sum(run.state not in _ENDED for run in runs)
@@ -240,7 +238,10 @@ class Comparison:
         best = truth.hypervolume(reference)
         picked = greedy_subset(truth.objectives, reference, definition.n_chosen)
         if best <= 0:
-            raise InputError(beyond_words(results, truth.objectives), self._place(compared))
+            document = read_document(self._resolved.problems[compared.number].path)
+            raise InputError(
+                beyond_words(results, truth.objectives), document.where("reference_point")
+            )
         far = far_words(results, best)
         run_numbers = [i for i, run in enumerate(results.runs) if run.seed in compared.seeds]
         timings = compared.campaign.timings()
@@ -272,11 +273,6 @@ class Comparison:
             compared.label: compared.hint_use if gives_hints else "none" for compared in configured
         }
 
-    def _place(self, compared: Finished) -> str:
-        """Place of the reference point in the campaign file of a problem."""
-        document = read_document(self._resolved.problems[compared.number].path)
-        return document.where("reference_point")
-
     def _truth(self, compared: Finished, workers: int, tell: Tell) -> Truth:
         results, name = compared.results, compared.campaign.definition.name
         if not is_enumerable(results.problem, self.definition.exact_up_to):
@@ -286,7 +282,3 @@ class Comparison:
         return exact_truth(
             results.problem, file, self._fronts, workers, lambda line: tell(f"{name}: {line}")
         )
-
-
-def _lines(error: JobError) -> list[str]:
-    return str(error).splitlines()

@@ -121,7 +121,15 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
         load_definition(resources.find("runs", name, document.where("problems", i)))
         for i, name in enumerate(definition.problems)
     ]
-    search = _search_of(document, definition)
+    search = {
+        "optimizers": document.data["optimizers"],
+        "hints": definition.hints,
+        "initial": definition.initial,
+        "budget": definition.budget,
+        "seeds": list(definition.seeds),
+        "batch": definition.batch,
+        "workers": definition.workers,
+    }
     data = tuple(
         {**read_document(problem.path).data, "name": problem.definition.name, **search}
         for problem in loaded
@@ -151,19 +159,6 @@ def _kinds_of(
         stated.get(compared.definition.name, kind)
         for compared, kind in zip(problems, derived, strict=True)
     )
-
-
-def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str, Any]:
-    """The settings of the search as the file writes them, defaults made explicit."""
-    return {
-        "optimizers": document.data["optimizers"],
-        "hints": definition.hints,
-        "initial": definition.initial,
-        "budget": definition.budget,
-        "seeds": list(definition.seeds),
-        "batch": definition.batch,
-        "workers": definition.workers,
-    }
 
 
 def _problems_of(document: Document, definition: ComparisonDefinition, path: Path) -> Iterator[str]:

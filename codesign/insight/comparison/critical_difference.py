@@ -51,15 +51,10 @@ def critical_difference(ranking: Ranking) -> CriticalDifference | None:
     labels = tuple(ranking.labels[column] for column in order)
     if not is_rejected:
         return CriticalDifference(difference, False, (labels,))
-    groups = _groups(np.sort(ranking.mean_ranks).tolist(), difference)
-    return CriticalDifference(difference, True, tuple(labels[a:b] for a, b in groups))
-
-
-def _groups(ranks: list[float], difference: float) -> list[tuple[int, int]]:
-    """Starts and ends of the largest runs of ascending ranks that span less than a difference."""
+    ranks = np.sort(ranking.mean_ranks).tolist()
     groups: list[tuple[int, int]] = []
     for start, low in enumerate(ranks):
         end = sum(rank - low < difference for rank in ranks)
         if end - start > 1 and (not groups or end > groups[-1][1]):
             groups.append((start, end))
-    return groups
+    return CriticalDifference(difference, True, tuple(labels[a:b] for a, b in groups))

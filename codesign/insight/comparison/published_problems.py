@@ -103,7 +103,12 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
             if names and name not in names:
                 continue
             definition = load_definition(CAMPAIGN + name)
-            latest = _latest(name)
+            versions = [
+                problem_records.read_record(path)
+                for path in FOLDER.glob(f"{name}.v*.json")
+                if path.name.removeprefix(f"{name}.v").removesuffix(".json").isdigit()
+            ]
+            latest = max(versions, key=lambda record: record.version, default=None)
             key = problem_records.definition_digest(definition.problem, definition.reference_point)
             if latest and latest.definition_sha256 == key:
                 yield f"{latest.label}: published"
@@ -113,15 +118,6 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
             for ending, content in ((".csv", text), (".json", problem_records.record_text(record))):
                 write_text(FOLDER / f"{record.label}{ending}", content)
             yield f"{record.label}: {record.front_points:,} points, {record.hypervolume!r}"
-
-
-def _latest(name: str) -> ProblemRecord | None:
-    versions = [
-        problem_records.read_record(path)
-        for path in FOLDER.glob(f"{name}.v*.json")
-        if path.name.removeprefix(f"{name}.v").removesuffix(".json").isdigit()
-    ]
-    return max(versions, key=lambda record: record.version, default=None)
 
 
 def differences(record: ProblemRecord, folder: Path) -> list[str]:

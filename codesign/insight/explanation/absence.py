@@ -137,7 +137,12 @@ class Absences:
         absences = []
         for choice, value in absent_values:
             slices = [part_at[column, value] for column in self._places(choice, value)]
-            shared = self._points_shared(slices)
+            shared = np.zeros(len(self._front), dtype=bool)
+            for space_slice in slices:
+                if space_slice.front is not None:
+                    theirs = space_slice.front.objectives[:, None, :]
+                    same = np.isclose(theirs, self._front.objectives[None], rtol=_SAME, atol=0.0)
+                    shared |= same.all(axis=2).any(axis=0)
             if shared.any():
                 sharing.setdefault(choice.name, {})[value] = shared
             else:
@@ -165,47 +170,41 @@ class Absences:
             front = replace(front, rows=recoded(front.rows, space, problem.space))
         return _Part(variation, space.size, front)
 
-    def _points_shared(self, slices: Sequence[_Part]) -> BoolArray:
-        """(p,) points of the front that designs of these parts have."""
-        shared = np.zeros(len(self._front), dtype=bool)
-        for space_slice in slices:
-            if space_slice.front is not None:
-                theirs = space_slice.front.objectives[:, None, :]
-                same = np.isclose(theirs, self._front.objectives[None], rtol=_SAME, atol=0.0)
-                shared |= same.all(axis=2).any(axis=0)
-        return shared
-
     def _absence(self, choice: FrontChoice, value: Value, slices: Sequence[_Part]) -> Absence:
         n_designs = sum(space_slice.n_designs for space_slice in slices)
         feasible = [space_slice.front for space_slice in slices if space_slice.front is not None]
         if feasible:
-            return Absence(choice, value, n_designs, self._nearest(feasible))
+            measure = self._measure
+            points = np.concatenate([front.objectives for front in feasible])
+            regret = measure.regret(points)
+            nearest = measure.nearest(points)
+            owner = np.repeat(np.arange(len(feasible)), [len(front) for front in feasible])
+            theirs = feasible[int(owner[nearest])]
+            position = nearest - int(np.flatnonzero(owner == owner[nearest])[0])
+            objectives = points[nearest]
+            point, row, dominator = self._most_similar(
+                objectives, theirs.rows[theirs.point == position]
+            )
+            return Absence(
+                choice,
+                value,
+                n_designs,
+                (
+                    Miss(
+                        row=row,
+                        objectives=objectives,
+                        regret=float(regret[nearest]),
+                        alone=measure.alone(objectives[None, :])[0],
+                        point=point,
+                        dominator=dominator,
+                        better=measure.between(objectives, self._front.objectives[point]),
+                    )
+                ),
+            )
         problem = self._fronts.problem
         rows = [_some(problem, space_slice.variation.of(problem).space) for space_slice in slices]
         broken = broken_limits(problem, np.concatenate(rows))
         return Absence(choice, value, n_designs, None, tuple(broken), sum(map(len, rows)))
-
-    def _nearest(self, fronts: Sequence[ExactFront]) -> Miss:
-        measure = self._measure
-        points = np.concatenate([front.objectives for front in fronts])
-        regret = measure.regret(points)
-        nearest = measure.nearest(points)
-        owner = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
-        theirs = fronts[int(owner[nearest])]
-        position = nearest - int(np.flatnonzero(owner == owner[nearest])[0])
-        objectives = points[nearest]
-        point, row, dominator = self._most_similar(
-            objectives, theirs.rows[theirs.point == position]
-        )
-        return Miss(
-            row=row,
-            objectives=objectives,
-            regret=float(regret[nearest]),
-            alone=measure.alone(objectives[None, :])[0],
-            point=point,
-            dominator=dominator,
-            better=measure.between(objectives, self._front.objectives[point]),
-        )
 
     def _most_similar(
         self, objectives: FloatArray, rows: IntArray

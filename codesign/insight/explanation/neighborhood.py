@@ -66,7 +66,16 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
     if len(moved) > MOST_NEIGHBORS:
         moved = moved[np.linspace(0, len(moved) - 1, MOST_NEIGHBORS).round().astype(np.int64)]
     names = list(dict.fromkeys([*problem.deciding_metrics, *metrics]))
-    observed = _observed(problem, moved, names)
+    batches: list[Observations] = []
+    n_of_part = _FEW
+    with LoopProgress("designs around the front", len(moved)) as loop:
+        while not batches or loop.done < len(moved):
+            began_s = time.monotonic()
+            batch = moved[loop.done : loop.done + n_of_part]
+            batches.append(problem.evaluate(batch, names))
+            loop.done += len(batch)
+            n_of_part *= 2 if time.monotonic() - began_s < _SOON_S else 1
+    observed = Observations.joined(batches)
     return Neighborhood(
         rows=moved,
         metrics=observed.metrics,
@@ -76,20 +85,6 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
         | problem.known_violations(moved)
         | observed.violations_by_name,
     )
-
-
-def _observed(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Observations:
-    """Designs in parts, which are the same as all at once, so that simulations show progress."""
-    batches: list[Observations] = []
-    n_of_part = _FEW
-    with LoopProgress("designs around the front", len(rows)) as loop:
-        while not batches or loop.done < len(rows):
-            began_s = time.monotonic()
-            batch = rows[loop.done : loop.done + n_of_part]
-            batches.append(problem.evaluate(batch, metrics))
-            loop.done += len(batch)
-            n_of_part *= 2 if time.monotonic() - began_s < _SOON_S else 1
-    return Observations.joined(batches)
 
 
 @dataclass(frozen=True)

@@ -193,9 +193,11 @@ class _Pricing:
         """(p, m) the front with a looser limit, or without it."""
         if self._moves_designs(limit):
             return _points(self.fronts.of(limit.moved(step), label))
-        improvement = WantedPart(
-            f"new of {limit} {step}", partial(_always, self._beaten(limit)), False
-        )
+        column = self._column(limit)
+        points = self.front.objectives.copy()
+        if column is not None:
+            points[:, column] = -_FAR
+        improvement = WantedPart(f"new of {limit} {step}", partial(_always, points), False)
         variation = replace(limit.moved(step), is_only_new=True)
         fresh = self.fronts.of(variation, label, improvement)
         if fresh is None:
@@ -209,17 +211,6 @@ class _Pricing:
         if limit.source != "campaign" or not evaluator.offers("within_limits"):
             return False
         return evaluator.kept_limits is None or limit.quantity in evaluator.kept_limits
-
-    def _beaten(self, limit: Limit) -> FloatArray:
-        """(p, m) points; what they dominate is beaten by the front, if it breaks the limit.
-
-        What breaks a limit on an objective is worse in that objective than all of the front.
-        """
-        column = self._column(limit)
-        points = self.front.objectives.copy()
-        if column is not None:
-            points[:, column] = -_FAR
-        return points
 
     def _column(self, limit: Limit) -> int | None:
         """The objective that the limit bounds from its bad side."""

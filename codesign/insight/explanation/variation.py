@@ -237,9 +237,22 @@ class Fronts:
         self.progress.begin(label, varied.space.size)
         try:
             if self._executor is None:
-                front = self._enumerated(varied, variation, varied_part)
+                rebuild: Callable[[], Problem] | None = None
+                if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
+                    rebuild = partial(_rebuilt, self.rebuild, variation)
+                front = _front(varied, self.folder, varied_part, self.workers, rebuild)
             else:
-                front = self._run_in_process(self._executor, variation, varied_part)
+                base = pickle.dumps((self.rebuild, Path.cwd()))
+                task = self._executor.submit(_search, base, variation, self.folder, varied_part)
+                try:
+                    result: ExactFront | Refusal | None = task.result()
+                except TaskLostError as error:
+                    raise JobError(f"{error}; run again to go on") from error
+                if result is None:
+                    raise InfeasibleError("no design is feasible")
+                if isinstance(result, Refusal):
+                    raise result.error()
+                front = result
             return front if len(front) else None
         except InfeasibleError:
             return None
@@ -278,29 +291,6 @@ class Fronts:
             return list(threads.map(function, arguments))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-
-    def _enumerated(
-        self, varied: Problem, variation: Variation, varied_part: WantedPart | None
-    ) -> ExactFront:
-        rebuild: Callable[[], Problem] | None = None
-        if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
-            rebuild = partial(_rebuilt, self.rebuild, variation)
-        return _front(varied, self.folder, varied_part, self.workers, rebuild)
-
-    def _run_in_process(
-        self, executor: LocalExecutor, variation: Variation, varied_part: WantedPart | None
-    ) -> ExactFront:
-        base = pickle.dumps((self.rebuild, Path.cwd()))
-        task = executor.submit(_search, base, variation, self.folder, varied_part)
-        try:
-            result: ExactFront | Refusal | None = task.result()
-        except TaskLostError as error:
-            raise JobError(f"{error}; run again to go on") from error
-        if result is None:
-            raise InfeasibleError("no design is feasible")
-        if isinstance(result, Refusal):
-            raise result.error()
-        return result
 
 
 def _front(

@@ -84,7 +84,21 @@ def cheapest_unit(
     for unit, usd in units:
         is_better = (usd < best_usd) | (np.isnan(best_usd) & ~np.isnan(usd))
         if is_better.any():
-            best, best_usd = _chosen(is_better, unit, best), np.where(is_better, usd, best_usd)
+            stacks = (
+                np.where(is_better, *pair) for pair in zip(unit.stacks, best.stacks, strict=True)
+            )
+            best, best_usd = (
+                (
+                    PricedAccelerators(
+                        Stacks(*stacks),
+                        np.where(is_better, unit.package_usd, best.package_usd),
+                        best.memory_usd,
+                        best.assembly_usd,
+                        np.where(is_better, unit.lost_usd, best.lost_usd),
+                    )
+                ),
+                np.where(is_better, usd, best_usd),
+            )
     return best
 
 
@@ -178,17 +192,3 @@ def assembled(
     good_share = kept_share * where(needs_interposer, 1.0 - constants.interposer_loss, 1.0)
     decided = where(is_priced, at_stake, made_usd) / good_share
     return package_usd, at_stake / good_share - at_stake, decided
-
-
-def _chosen(
-    is_first: BoolArray, first: PricedAccelerators, second: PricedAccelerators
-) -> PricedAccelerators:
-    """One of two units of each design: the first where a mask says so."""
-    stacks = (np.where(is_first, *pair) for pair in zip(first.stacks, second.stacks, strict=True))
-    return PricedAccelerators(
-        Stacks(*stacks),
-        np.where(is_first, first.package_usd, second.package_usd),
-        second.memory_usd,
-        second.assembly_usd,
-        np.where(is_first, first.lost_usd, second.lost_usd),
-    )

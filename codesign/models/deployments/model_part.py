@@ -93,10 +93,14 @@ def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
     cut = cut_operators(table, model, parallelism.tensor)
     cut = spread_experts(cut, model, parallelism.expert)
     held = _layer_share(model, parallelism.pipeline) * parallelism.pipeline
+    stored = cut.stored_weight_elements * cut.count
+    groups = np.array(cut.groups)
+    ends = [float(stored[groups == end].sum()) for end in ("embedding", "lm_head")]
+    in_layers = float(stored[cut.is_in_layers].sum()) * _layer_share(model, parallelism.pipeline)
     return ModelPart(
         parallelism,
         _stage(cut, model, parallelism.pipeline),
-        _held_weights(cut, model, parallelism),
+        (in_layers + (max(ends) if parallelism.pipeline > 1 else sum(ends))),
         float(stored_kv_elements(cut, request.total_tokens).sum()) * held,
         float(stored_state_bytes(cut, request.total_tokens).sum()) * held,
         messages,
@@ -175,15 +179,6 @@ def _stage(table: OperatorTable, model: LanguageModel, n_stages: int) -> Operato
     table = table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
     share = np.where(table.is_in_layers, _layer_share(model, n_stages), 1.0)
     return replace(table, count=table.count * share)
-
-
-def _held_weights(cut: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> float:
-    """Elements that the device stores that has most: its layers, and the larger of the ends."""
-    stored = cut.stored_weight_elements * cut.count
-    groups = np.array(cut.groups)
-    ends = [float(stored[groups == end].sum()) for end in ("embedding", "lm_head")]
-    in_layers = float(stored[cut.is_in_layers].sum()) * _layer_share(model, parallelism.pipeline)
-    return in_layers + (max(ends) if parallelism.pipeline > 1 else sum(ends))
 
 
 def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:

@@ -387,12 +387,34 @@ def build_accelerators(
     n_macs = designs["pe_array"].lookup(lambda dims: dims[0] * dims[1])
     buffer_bytes = np.where(score_path == _LOCAL, SCORE_BUFFER_BYTES_PER_MAC * n_macs, 0.0)
     buffer_watts = buffer_bytes * units.value("sram", "background_power") if n else buffer_bytes
+    banks = _on_chip_banks(designs, units, n)
+    on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
+    tables = [
+        _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
+            [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
+        ))
+    ]  # fmt: skip
+    uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
+    for tier in range(1, n_tiers_of(designs) + 1):
+        if f"tier{tier}_technology" in designs:
+            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
+            tables.append(_by_kind(units, parts, lambda name, count, family: _tier(
+                _Bank(name, count, units), family
+            )))  # fmt: skip
+        else:
+            nothing = np.zeros((len(_PROPERTIES), 1))
+            tables.append((nothing, np.zeros(n, dtype=np.int64)))
+
+    begins = np.cumsum([0, *(table.shape[1] for table, _ in tables)])
+    kinds = [number + begin for begin, (_, number) in zip(begins, tables, strict=False)]
     return AcceleratorBatch(
         array_depth=designs["pe_array"].lookup(lambda dims: dims[0]),
         array_width=designs["pe_array"].lookup(lambda dims: dims[1]),
         vector_length=_number(designs, "vector_length", 0.0),
         clock_hz=_number(designs, "clock_hz", DEFAULT_CLOCK_HZ),
-        levels=_levels(designs, units, n),
+        levels=_GatheredLevels(
+            np.concatenate([table for table, _ in tables], axis=1), np.stack(kinds)
+        ),
         stated_tdp_watts=_number(designs, "stated_tdp_watts", 0.0),
         planar_sram_bytes=planar_sram_bytes + buffer_bytes,
         layer_bytes=np.where(n_layers > 0, layer.per_unit("capacity"), 0.0),
@@ -437,31 +459,6 @@ def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, 
         _Bank(planar, designs["sram_dies"], units),
         _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units),
     )
-
-
-def _levels(designs: Columns, units: UnitTables, n: int) -> _GatheredLevels:
-    """Every level of every design, worked out once per combination of technologies and counts."""
-    banks = _on_chip_banks(designs, units, n)
-    on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
-    tables = [
-        _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
-            [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
-        ))
-    ]  # fmt: skip
-    uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
-    for tier in range(1, n_tiers_of(designs) + 1):
-        if f"tier{tier}_technology" in designs:
-            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
-            tables.append(_by_kind(units, parts, lambda name, count, family: _tier(
-                _Bank(name, count, units), family
-            )))  # fmt: skip
-        else:
-            nothing = np.zeros((len(_PROPERTIES), 1))
-            tables.append((nothing, np.zeros(n, dtype=np.int64)))
-
-    begins = np.cumsum([0, *(table.shape[1] for table, _ in tables)])
-    kinds = [number + begin for begin, (_, number) in zip(begins, tables, strict=False)]
-    return _GatheredLevels(np.concatenate([table for table, _ in tables], axis=1), np.stack(kinds))
 
 
 _PROPERTIES = tuple(field.name for field in fields(MemoryLevels))

@@ -140,7 +140,19 @@ class Decoder:
         queries = self._heads(prefix, "q", normed, observe, shape.num_attention_heads)
         keys = self._heads(prefix, "k", normed, observe, shape.num_key_value_heads)
         values = self._heads(prefix, "v", normed, observe, shape.num_key_value_heads)
-        cosine, sine = self._positions(normed.shape[1])
+        length = normed.shape[1]
+        half = torch.arange(0, self.shape.head_dim, 2, device=self.device, dtype=torch.float32)
+        frequencies = self.shape.rope_theta ** (-half / self.shape.head_dim)
+        if self.shape.rope_scaling is not None:
+            scaling = self.shape.rope_scaling
+            factor = scaling["factor"]
+            low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+            turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
+            share = ((turns - low) / (high - low)).clip(0, 1)
+            frequencies = frequencies * (share + (1 - share) / factor)
+        positions = torch.arange(length, device=self.device, dtype=torch.float32)
+        angles = torch.outer(positions, frequencies).repeat(1, 2)
+        cosine, sine = (angles.cos(), angles.sin())
         queries, keys = _turned(queries, cosine, sine), _turned(keys, cosine, sine)
         if in_flight.rotation_of_heads is not None:
             queries = queries @ in_flight.rotation_of_heads
@@ -171,16 +183,6 @@ class Decoder:
         norm = f"{prefix}self_attn.{letter}_norm.weight"
         return self._normed(heads, norm) if norm in self.weights else heads
 
-    def _positions(self, length: int) -> tuple[Tensor, Tensor]:
-        """(s, head_dim) cosines and sines of the positions."""
-        half = torch.arange(0, self.shape.head_dim, 2, device=self.device, dtype=torch.float32)
-        frequencies = self.shape.rope_theta ** (-half / self.shape.head_dim)
-        if self.shape.rope_scaling is not None:
-            frequencies = _scaled_frequencies(frequencies, self.shape.rope_scaling)
-        positions = torch.arange(length, device=self.device, dtype=torch.float32)
-        angles = torch.outer(positions, frequencies).repeat(1, 2)
-        return angles.cos(), angles.sin()
-
 
 def layer_prefix(layer: int) -> str:
     """Prefix of the names of a layer's weights."""
@@ -190,12 +192,3 @@ def layer_prefix(layer: int) -> str:
 def _turned(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = heads.chunk(2, dim=-1)
     return heads * cosine + torch.cat([-second, first], dim=-1) * sine
-
-
-def _scaled_frequencies(frequencies: Tensor, scaling: Mapping[str, float]) -> Tensor:
-    """Llama 3.1: long wavelengths are divided by a factor, with a smooth passage between."""
-    factor = scaling["factor"]
-    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
-    turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
-    share = ((turns - low) / (high - low)).clip(0, 1)
-    return frequencies * (share + (1 - share) / factor)

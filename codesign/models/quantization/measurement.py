@@ -126,7 +126,7 @@ def _compare(
     is_rotated = trial.in_flight.rotation_of_inner is not reference.in_flight.rotation_of_inner
     for layer in range(reference.shape.num_hidden_layers):
         states = reference.after_layer(layer, states[0]), trial.after_layer(layer, states[1])
-        pair = [_lengths(state) if is_rotated else state for state in states]
+        pair = [state.square().sum(-1).sqrt() if is_rotated else state for state in states]
         energy[layer] += float(pair[0].square().sum())
         error[layer] += float((pair[1] - pair[0]).square().sum())
     exact = functional.log_softmax(reference.head(states[0])[0], dim=-1)
@@ -136,7 +136,3 @@ def _compare(
     agreement = (exact.argmax(-1) == stored.argmax(-1)).float().mean()
     losses = [functional.nll_loss(item[:-1], targets) for item in (exact, stored)]
     return [float(losses[0]), float(losses[1]), float(divergence), float(agreement)]
-
-
-def _lengths(state: Tensor) -> Tensor:
-    return state.square().sum(-1).sqrt()

@@ -166,7 +166,11 @@ def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
             for bits, cost, chosen in front
             for name in names
         ]
-        front = _thinned(_not_beaten(extended))
+        kept: list[tuple[float, float, tuple[str, ...]]] = []
+        for choice in sorted(extended):
+            if not kept or choice[1] < kept[-1][1]:
+                kept.append(choice)
+        front = _thinned(kept)
     return [
         Mixture(
             {item.product: name for item, name in zip(measured, chosen, strict=True)},
@@ -175,16 +179,6 @@ def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
         )
         for bits, cost, chosen in front
     ]
-
-
-def _not_beaten(
-    choices: list[tuple[float, float, tuple[str, ...]]],
-) -> list[tuple[float, float, tuple[str, ...]]]:
-    kept: list[tuple[float, float, tuple[str, ...]]] = []
-    for choice in sorted(choices):
-        if not kept or choice[1] < kept[-1][1]:
-            kept.append(choice)
-    return kept
 
 
 def _thinned(

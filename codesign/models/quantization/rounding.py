@@ -52,7 +52,16 @@ def quantize_with_own_library(values: Any, element: ElementType, block_format: B
     """
     blocks = _split(values, block_format.block_size or values.shape[-1])
     with np.errstate(over="ignore", invalid="ignore"):  # of what becomes NaN, or saturates
-        return _joined(_stored(blocks, element, block_format), values)
+        largest = _largest(abs(blocks))
+        scale = block_format.scale
+        if isinstance(scale, SharedExponent):
+            stored = _scaled_by_power(blocks, largest, element, scale)
+        else:
+            tensor_scale = _tensor_scale(blocks, element) if block_format.has_tensor_scale else None
+            factor = _factor(largest, element, scale, tensor_scale)
+            divisor = _where(factor > 0, factor, np.inf)
+            stored = rounded(blocks / divisor, element) * factor
+        return _joined(_where(largest < np.inf, stored, np.nan), values)
 
 
 def relative_noise(values: Any, block_format: BlockFormat) -> float:
@@ -61,18 +70,6 @@ def relative_noise(values: Any, block_format: BlockFormat) -> float:
     error = quantize(values, block_format) - values
     energy = float((values * values).sum())
     return float((error * error).sum()) / energy if energy else 0.0
-
-
-def _stored(blocks: Any, element: ElementType, block_format: BlockFormat) -> Any:
-    """(..., size) blocks as their elements and scales have them."""
-    largest = _largest(abs(blocks))
-    scale = block_format.scale
-    if isinstance(scale, SharedExponent):
-        stored = _scaled_by_power(blocks, largest, element, scale)
-    else:
-        tensor_scale = _tensor_scale(blocks, element) if block_format.has_tensor_scale else None
-        stored = _scaled_by_number(blocks, largest, element, scale, tensor_scale)
-    return _where(largest < np.inf, stored, np.nan)
 
 
 def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: SharedExponent) -> Any:
@@ -92,15 +89,6 @@ def _exponents(largest: Any, element: ElementType, scale: SharedExponent) -> Any
         first, second = _halves(-_true_exponent(largest))
         exponents = exponents + (largest * first * second > bound) * 1
     return exponents.clip(-scale.limit, scale.limit)
-
-
-def _scaled_by_number(
-    blocks: Any, largest: Any, element: ElementType, scale: ElementType, tensor_scale: Any
-) -> Any:
-    """Scales that are numbers: the largest element meets the largest number of the type."""
-    factor = _factor(largest, element, scale, tensor_scale)
-    divisor = _where(factor > 0, factor, np.inf)
-    return rounded(blocks / divisor, element) * factor
 
 
 def _factor(largest: Any, element: ElementType, scale: ElementType, tensor_scale: Any) -> Any:

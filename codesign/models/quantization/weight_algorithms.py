@@ -94,19 +94,13 @@ def clipped(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tenso
         best = torch.full_like(largest[:, 0], torch.inf)
         for share in _CLIP_SHARES:
             cut = block.clamp(-share * largest, share * largest)
-            trial = _rounded_block(cut, block_format, tensor_scale)
+            assert block_format.element is not None
+            scale = block_scales(cut.contiguous(), block_format, tensor_scale)[..., 0]
+            divisor = torch.where(scale > 0, scale, torch.inf)
+            trial: Tensor = rounded(cut / divisor, block_format.element) * scale
             change = trial - block
             cost = (change @ within * change).sum(1) + 2 * (change * of_others).sum(1)
             is_better = cost < best
             best = torch.where(is_better, cost, best)
             stored[:, columns] = torch.where(is_better[:, None], trial, stored[:, columns])
-    return stored
-
-
-def _rounded_block(block: Tensor, block_format: BlockFormat, tensor_scale: Tensor | None) -> Tensor:
-    """(out, size) one block of each row, by its own scales."""
-    assert block_format.element is not None
-    scale = block_scales(block.contiguous(), block_format, tensor_scale)[..., 0]
-    divisor = torch.where(scale > 0, scale, torch.inf)
-    stored: Tensor = rounded(block / divisor, block_format.element) * scale
     return stored

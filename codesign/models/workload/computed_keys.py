@@ -471,7 +471,9 @@ def nemotron_nas_keys(config: Config) -> dict[str, Any]:
         kv_heads.append(heads // group if group else 0)
         width = 0
         if not (mlp.get("no_op") or mlp.get("replace_with_linear")):
-            width = mlp.get("intermediate_size") or _deci_width(mlp["ffn_mult"], hidden)
+            width = mlp.get("intermediate_size") or (
+                -(-int(2 * mlp["ffn_mult"] * hidden / 3) // 256) * 256
+            )
         matrices = bool(attention.get("replace_with_linear")) + bool(mlp.get("replace_with_linear"))
         widths.append(width + matrices * hidden // 3)
     return {
@@ -482,11 +484,6 @@ def nemotron_nas_keys(config: Config) -> dict[str, Any]:
         "intermediate_size_by_layer": widths,
         "mlp_layer_types": ["dense" if width else "none" for width in widths],
     }
-
-
-def _deci_width(multiple: float, hidden: int) -> int:
-    """Width of an MLP: two thirds of a multiple of the model's, up to the next 256."""
-    return -(-int(2 * multiple * hidden / 3) // 256) * 256
 
 
 def deci_keys(config: Config) -> dict[str, Any]:

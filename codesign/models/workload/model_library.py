@@ -118,6 +118,14 @@ def _read_json(path: Path) -> Document:
 def summary(model: LanguageModel) -> dict[str, Any]:
     """The summary that ``codesign list models`` shows, as plain values."""
     kv = kv_elements_per_token(model)
+    softmax = _softmax_kind(model)
+    names = {
+        "full_attention": softmax,
+        "sliding_attention": "sliding",
+        "linear_attention": _LINEAR_NAMES[model.linear_kind],
+    }
+    kinds = [layer_type for layer_type in model.layers_by_type if layer_type in names]
+    is_softmax = kinds in (["full_attention"], ["sliding_attention"])
     return {
         "name": model.name,
         "parameters": parameter_count(model),
@@ -126,7 +134,9 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "layers": model.num_hidden_layers,
         "layers_by_attention": dict(model.layers_by_type),
         "hidden_size": model.hidden_size,
-        "attention": _attention_kind(model),
+        "attention": (
+            softmax if is_softmax else "+".join(names[layer_type] for layer_type in kinds)
+        ),
         "query_heads": model.num_attention_heads if model.n_attention_layers else 0,
         "kv_heads": _kv_heads(model),
         "experts": model.n_routed_experts or 0,
@@ -153,19 +163,6 @@ def _kv_heads(model: LanguageModel) -> int:
 
 _LINEAR_NAMES = {"gated_delta": "linear", "lightning": "lightning", "mamba": "Mamba",
                  "mamba2": "Mamba 2", "convolution": "convolution"}  # fmt: skip
-
-
-def _attention_kind(model: LanguageModel) -> str:
-    """Such as ``GQA``, or ``GQA+linear`` where layers differ; what has no attention is left out."""
-    softmax = _softmax_kind(model)
-    names = {
-        "full_attention": softmax,
-        "sliding_attention": "sliding",
-        "linear_attention": _LINEAR_NAMES[model.linear_kind],
-    }
-    kinds = [layer_type for layer_type in model.layers_by_type if layer_type in names]
-    is_softmax = kinds in (["full_attention"], ["sliding_attention"])
-    return softmax if is_softmax else "+".join(names[layer_type] for layer_type in kinds)
 
 
 def _softmax_kind(model: LanguageModel) -> str:

@@ -108,7 +108,28 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
         lacking = "an on-chip memory" if machine.on_chip is None else "a dataflow"
         raise InputError(f"SCALE-Sim needs {lacking}, the design has none", chosen.title)
     products = products_of(chosen.evaluated, chosen.title)
-    notes = _notes(machine, products)
+    bits = max(machine.operand_bits)
+    folds = sum(
+        math.ceil(p.k / machine.array_rows) * math.ceil(p.n / machine.array_columns) * p.m
+        for p in products
+    )
+    notes = [
+        *flat_memory_notes(machine),
+        *format_notes(machine, bits),
+        "a layer NAME_xT stands for T equal products of one pass; the simulator runs it once. "
+        "Sizes that are means (tokens per expert, context of a decode step) are rounded up",
+        "SCALE-Sim models a systolic grid; norms, softmax and everything else of the vector unit "
+        "are left out, and so is energy",
+        "its three buffers get a third of the on-chip memory each, which codesign does not split",
+        f"bandwidth: elements of {bits} bits per cycle of {machine.clock_hz:.6g} Hz, all off-chip "
+        "tiers together",
+        "banks, request buffers and address offsets are SCALE-Sim's own defaults",
+    ]
+    if folds > _LONG_RUN_CYCLES:
+        notes.append(
+            f"at least {folds:.2g} cycles to simulate: at some 5,000 cycles a second that takes "
+            "hours; shorten the workload or keep a few layers"
+        )
     head = commented(
         [
             f"{chosen.title}: {chosen.words}",
@@ -178,29 +199,3 @@ def products_of(evaluated: EvaluatedDesign, title: str) -> list[ScaleSimProduct]
         for i, name in enumerate(table.names)
         if table.m_per_request[i] > 0 and table.k[i] > 0
     ]
-
-
-def _notes(machine: Machine, products: list[ScaleSimProduct]) -> list[str]:
-    bits = max(machine.operand_bits)
-    folds = sum(
-        math.ceil(p.k / machine.array_rows) * math.ceil(p.n / machine.array_columns) * p.m
-        for p in products
-    )
-    notes = [
-        *flat_memory_notes(machine),
-        *format_notes(machine, bits),
-        "a layer NAME_xT stands for T equal products of one pass; the simulator runs it once. "
-        "Sizes that are means (tokens per expert, context of a decode step) are rounded up",
-        "SCALE-Sim models a systolic grid; norms, softmax and everything else of the vector unit "
-        "are left out, and so is energy",
-        "its three buffers get a third of the on-chip memory each, which codesign does not split",
-        f"bandwidth: elements of {bits} bits per cycle of {machine.clock_hz:.6g} Hz, all off-chip "
-        "tiers together",
-        "banks, request buffers and address offsets are SCALE-Sim's own defaults",
-    ]
-    if folds > _LONG_RUN_CYCLES:
-        notes.append(
-            f"at least {folds:.2g} cycles to simulate: at some 5,000 cycles a second that takes "
-            "hours; shorten the workload or keep a few layers"
-        )
-    return notes

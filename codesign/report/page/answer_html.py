@@ -81,31 +81,6 @@ def _metric(results: Results, name: str) -> Metric:
     return metric_of(name, results.problem.metrics)
 
 
-def _figures(results: Results, document: Mapping[str, Any], pick: Mapping[str, Any]) -> list[str]:
-    """Metrics of a recommended design with their intervals, the objectives first."""
-    position = pick["position"]
-    ends = pick.get("ranges", {}).get("intervals", {})
-    names = [
-        name for name in document["figures"]
-        if format_metric(float(results.metrics[name][position]), _metric(results, name)) != "–"
-    ][:_MOST_FIGURES]  # fmt: skip
-    cells = []
-    for name in names:
-        metric, value = _metric(results, name), float(results.metrics[name][position])
-        low, high = ends.get(name, (value, value))
-        interval = ""
-        if abs(high - low) > 0.005 * abs(value):
-            interval = (
-                f' <span class="quiet">{escape(_interval(sorted((low, high)), metric))}</span>'
-            )
-        style = ' class="main-figure"' if name in results.problem.objective_names else ""
-        cells.append(
-            f"<div{style}><dt>{escape(metric_title(metric))}</dt>"
-            f"<dd>{escape(format_metric(value, metric, 3))}{interval}</dd></div>"
-        )
-    return cells
-
-
 def _interval(ends: Sequence[float], metric: Metric) -> str:
     """Both ends of an interval, with one unit where they have the same."""
     texts = [format_metric(end, metric, 3) for end in ends]
@@ -231,11 +206,31 @@ def answer_html(
     )
     reason = first["reason"][:1].upper() + first["reason"][1:]
     heading = reason if first["key"] == "best" else f"{title}: {first['reason']}"
+    position = first["position"]
+    ends = first.get("ranges", {}).get("intervals", {})
+    names = [
+        name for name in document["figures"]
+        if format_metric(float(results.metrics[name][position]), _metric(results, name)) != "–"
+    ][:_MOST_FIGURES]  # fmt: skip
+    cells = []
+    for name in names:
+        metric, value = _metric(results, name), float(results.metrics[name][position])
+        low, high = ends.get(name, (value, value))
+        interval = ""
+        if abs(high - low) > 0.005 * abs(value):
+            interval = (
+                f' <span class="quiet">{escape(_interval(sorted((low, high)), metric))}</span>'
+            )
+        style = ' class="main-figure"' if name in results.problem.objective_names else ""
+        cells.append(
+            f"<div{style}><dt>{escape(metric_title(metric))}</dt>"
+            f"<dd>{escape(format_metric(value, metric, 3))}{interval}</dd></div>"
+        )
     return (
         f'<article class="recommendation" style="--pick: var(--{hue})">'
         f'<h2>{escape(heading)}</h2><p class="words">{escape(first["words"])} '
         f'<a href="#design" data-take="{first["id"]}">#{first["id"] + 1}, details</a></p>'
-        f'<dl class="figures">{"".join(_figures(results, document, first))}</dl>'
+        f'<dl class="figures">{"".join(cells)}</dl>'
         f"{_warnings(results, first)}"
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
         + (f"<h3>How sure</h3><ul>{sure}</ul>" if sure else "")

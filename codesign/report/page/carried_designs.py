@@ -118,6 +118,7 @@ def design_document(
     observed = results.run_index[positions].tolist()
     metrics = _metric_values(results, positions, marked)
     declared = results.problem.metrics
+    feasible = marked.feasible.tolist() if marked else []
     return {
         "n": len(positions),
         "n_front": carried.n_front,
@@ -135,7 +136,8 @@ def design_document(
         },
         "found_by": [_finder(results, run) for run in observed] + ["–"] * k,
         "evaluation": (results.step[positions] + 1).tolist() + [None] * k,
-        "notes": _standing(results, carried) + _named_standing(marked),
+        "notes": _standing(results, carried)
+        + (["" if is_feasible else "It breaks a limit." for is_feasible in feasible]),
     }
 
 
@@ -164,11 +166,6 @@ def _standing(results: Results, carried: Carried) -> list[str]:
             else f"It is dominated by {listed}{more} of the front." if len(better) else ""
         )  # fmt: skip
     return notes
-
-
-def _named_standing(marked: MarkedDesigns | None) -> list[str]:
-    feasible = marked.feasible.tolist() if marked else []
-    return ["" if is_feasible else "It breaks a limit." for is_feasible in feasible]
 
 
 def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:

@@ -63,14 +63,7 @@ def question_text(results: Results) -> str:
     else:
         word = "highest" if problem.objectives[0].sense == "maximize" else "lowest"
         question = f"Which design has the {word} {titles[0]}"
-    work = _work_words(definition.workload)
-    phrases = [question, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
-    return "".join(phrases) + "?"
-
-
-def _work_words(workload: Mapping[str, Any]) -> str:
-    """``Llama-3.3-70B prefill (OSWorld)``."""
-    settings = dict(workload)
+    settings = dict(definition.workload)
     model, trace, phase = (settings.pop(key, "") for key in ("model", "trace", "phase"))
     subject = " ".join(filter(None, [_model_title(str(model)), str(phase)]))
     rest = [_trace_title(str(trace))] if trace else []
@@ -81,7 +74,9 @@ def _work_words(workload: Mapping[str, Any]) -> str:
         for key, setting in settings.items()
     ]
     listed = ", ".join(rest)
-    return f"{subject} ({listed})" if subject and listed else subject or listed
+    work = f"{subject} ({listed})" if subject and listed else subject or listed
+    phrases = [question, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
+    return "".join(phrases) + "?"
 
 
 _MODEL_WORDS = {"gpt": "GPT", "deepseek": "DeepSeek", "llada": "LLaDA"}

@@ -205,6 +205,12 @@ def _page_html(
         "" if blocks["prices"] or limits["sliders"] or limits["hint"] else " hidden"
     )
     state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
+    texts = []
+    if limits["sliders"]:
+        texts.append(
+            "The sliders tighten one or two limits at a time. The answers are exact. How sure a "
+            "choice is, is known without tighter limits only."
+        )
     replacements = blocks | hidden | {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
@@ -217,7 +223,7 @@ def _page_html(
         "picks": picks_html(page_results, answer, designs),
         "front_wide": draw(front_chart(picture, False), WIDE),
         "front_narrow": draw(front_chart(picture, True), NARROW),
-        "limits_hint": escape(_limits_hint(limits)),
+        "limits_hint": escape(" ".join(filter(None, [*texts, limits["hint"]]))),
         "filter_example": escape(f"{answer['cost'].partition('_')[0]}<500"),
         "counts": facts.pairs_html(facts.counts(results, carried, picture.folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
@@ -242,17 +248,6 @@ def _drawn_twice(wide: Any, narrow: Any) -> str:
         f'<div class="wide">{draw(wide, 1.4 * WIDE)}</div>'
         f'<div class="narrow">{draw(narrow, NARROW)}</div>'
     )
-
-
-def _limits_hint(limits: Mapping[str, Any]) -> str:
-    """The scope within which the sliders' answers are exact."""
-    texts = []
-    if limits["sliders"]:
-        texts.append(
-            "The sliders tighten one or two limits at a time. The answers are exact. How sure a "
-            "choice is, is known without tighter limits only."
-        )
-    return " ".join(filter(None, [*texts, limits["hint"]]))
 
 
 def _static(name: str) -> str:

@@ -103,11 +103,17 @@ def recommendation_document(
         }
         for pick in picks
     ]
+    names, cost = results.problem.objective_names, cost_column(results.problem.objectives)
     document: dict[str, Any] = {
         "picks": documents,
         "figures": metrics,
         "tolerance": folded.tolerance,
-        **_cost_and_speed(results.problem),
+        **(
+            {
+                "cost": names[cost],
+                "speed": next((name for k, name in enumerate(names) if k != cost), names[cost]),
+            }
+        ),
     }
     if judge is None or not picks:
         return document
@@ -124,15 +130,6 @@ def recommendation_document(
         **_missing_values(results, folded, order, near),
         "prices": _prices(results, folded, picks, near),
         "n_looked_at": len(near.rows),
-    }
-
-
-def _cost_and_speed(problem: Problem) -> dict[str, str]:
-    """Objectives by which designs are called cheaper, and faster."""
-    names, cost = problem.objective_names, cost_column(problem.objectives)
-    return {
-        "cost": names[cost],
-        "speed": next((name for k, name in enumerate(names) if k != cost), names[cost]),
     }
 
 
@@ -265,6 +262,11 @@ def _missing_values(
     rows, places = _front_designs(results, folded)
     choices = folded_choices(results.problem, rows, places, folded.kept)
     counts = [] if results.exact is None else results.exact.counts.tolist()
+    problem, positions = results.problem, folded.positions[order]
+    points = results.objectives[positions]
+    measure = Measure.of(points, problem.senses, folded.tolerance)
+    designs = problem.space.decode(near.rows)
+    misses = near_misses(problem, near, results.rows[positions], measure, rows)
     return {
         "folded_values": [
             {
@@ -274,44 +276,36 @@ def _missing_values(
             }
             for choice in choices
         ],
-        "misses": _misses(results, folded, order, near, rows),
+        "misses": (
+            [
+                {
+                    "parameter": setting_words(miss.parameter, miss.value)[0],
+                    "value": setting_words(miss.parameter, miss.value)[1] or "none",
+                    "id": int(order[miss.dominator]),
+                    "shares": {
+                        name: float(near.metrics[name][miss.place])
+                        / float(results.metrics[name][positions[miss.dominator]])
+                        - 1.0
+                        for name in problem.objective_names
+                        if results.metrics[name][
+                            positions[miss.dominator]
+                        ]  # nothing is a share of 0
+                    },
+                    "words": "; ".join(
+                        f"{name} {old} → {new}"
+                        for name, old, new in changed_settings(
+                            problem.space,
+                            problem.space.decode(results.rows[positions[[miss.dominator]]])[0],
+                            designs[miss.place],
+                        )
+                    ),
+                }
+                for miss in misses[:_MOST_MISSES]
+            ]
+        ),
         "n_front_designs": len(rows),
         "n_unlisted": max(sum(counts) - len(rows), 0),
     }
-
-
-def _misses(
-    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood, front_rows: IntArray
-) -> list[dict[str, Any]]:
-    """Values on no design of the whole front, each in the design that comes nearest to it."""
-    problem, positions = results.problem, folded.positions[order]
-    points = results.objectives[positions]
-    measure = Measure.of(points, problem.senses, folded.tolerance)
-    designs = problem.space.decode(near.rows)
-    misses = near_misses(problem, near, results.rows[positions], measure, front_rows)
-    return [
-        {
-            "parameter": setting_words(miss.parameter, miss.value)[0],
-            "value": setting_words(miss.parameter, miss.value)[1] or "none",
-            "id": int(order[miss.dominator]),
-            "shares": {
-                name: float(near.metrics[name][miss.place])
-                / float(results.metrics[name][positions[miss.dominator]])
-                - 1.0
-                for name in problem.objective_names
-                if results.metrics[name][positions[miss.dominator]]  # nothing is a share of 0
-            },
-            "words": "; ".join(
-                f"{name} {old} → {new}"
-                for name, old, new in changed_settings(
-                    problem.space,
-                    problem.space.decode(results.rows[positions[[miss.dominator]]])[0],
-                    designs[miss.place],
-                )
-            ),
-        }
-        for miss in misses[:_MOST_MISSES]
-    ]
 
 
 def _prices(

@@ -251,7 +251,13 @@ class _Flight:
             if airborne.batch is not None:
                 continue
             try:
-                observations = self._observed(future, airborne.proposal)
+                proposal = airborne.proposal
+                problem, number = self._plan.resolved.problem, proposal.number
+                observations = self._farm.observed(
+                    problem, future, proposal.row, self._losses, number
+                )
+                if observations is None:
+                    self._waiting.appendleft(proposal)
             except CodesignError as refusal:  # what ended well beside it is stored first
                 error = refusal
                 continue
@@ -271,16 +277,6 @@ class _Flight:
         ask_s = self._ask_seconds.pop(number, 0.0)
         seconds = time.perf_counter() - airborne.since
         return self._search.recorded(observations, number, ask_s, seconds, n_untold)
-
-    def _observed(
-        self, future: Future[Observations | Refusal], proposal: PendingDesign
-    ) -> Observations | None:
-        """Observation of a design; None if it was lost and is to be tried again."""
-        problem, number = self._plan.resolved.problem, proposal.number
-        observed = self._farm.observed(problem, future, proposal.row, self._losses, number)
-        if observed is None:
-            self._waiting.appendleft(proposal)
-        return observed
 
     def _end_if_idle(self) -> None:
         if not self._airborne:

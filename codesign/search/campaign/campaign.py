@@ -44,7 +44,7 @@ from codesign.search.campaign.status import (
     results_folder,
     status_of_store,
 )
-from codesign.search.campaign.store import BatchTiming, Store
+from codesign.search.campaign.store import BatchTiming
 from codesign.search.campaign.store_file import STORE, create_store, open_store
 from codesign.search.campaign.stored_inputs import stored_problem
 from codesign.search.enumeration import (
@@ -463,7 +463,16 @@ class Campaign:
         with open_store(self.store_path, writing=True) as store:
             if changes:
                 store.accept(changes, self._inputs.as_stored())
-            self._execute(store, progress, job)
+            counts = store.counts()
+            pending = [index for index, count in enumerate(counts) if count.ended is None]
+            recorder = Recorder(store, self.definition.budget, progress)
+            reference = minimized(self.problem, store.meta["reference_point"])
+            total = self.definition.budget * len(counts)
+            progress.start(total, sum(count.done for count in counts))
+            try:
+                job.do(store.layout, reference, pending, recorder)
+            finally:
+                progress.finish()
 
     def _create(self, job: Job, progress: Progress, retry_failed: bool) -> None:
         reference = make_reference(self._resolved, job, retry_failed, progress)
@@ -484,18 +493,6 @@ class Campaign:
         }
         create_store(self.store_path, meta, self.runs, sample_batch(reference))
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
-
-    def _execute(self, store: Store, progress: Progress, job: Job) -> None:
-        counts = store.counts()
-        pending = [index for index, count in enumerate(counts) if count.ended is None]
-        recorder = Recorder(store, self.definition.budget, progress)
-        reference = minimized(self.problem, store.meta["reference_point"])
-        total = self.definition.budget * len(counts)
-        progress.start(total, sum(count.done for count in counts))
-        try:
-            job.do(store.layout, reference, pending, recorder)
-        finally:
-            progress.finish()
 
     def _n_workers(self, workers: int | None) -> int:
         wanted = workers or self.definition.workers

@@ -465,14 +465,12 @@ def _reference_point(
     for objective in problem.objectives:
         name = objective.metric.name
         with problems.caught(), mistakes_at(document.where("reference_point", name)):
-            point[name] = _bound(definition.reference_point, name, objective.metric.unit)
+            if name not in definition.reference_point:
+                raise InputError("the key is required")
+            value = definition.reference_point[name]
+            point[name] = parse_quantity(
+                value,
+                objective.metric.unit if isinstance(value, str) and objective.metric.unit else "",
+            )
     problems.raise_any()
     return point
-
-
-def _bound(point: Mapping[str, Any], name: str, unit: str) -> float:
-    """A number in the metric's own unit, which its name says, or a quantity."""
-    if name not in point:
-        raise InputError("the key is required")
-    value = point[name]
-    return parse_quantity(value, unit if isinstance(value, str) and unit else "")

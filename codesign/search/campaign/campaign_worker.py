@@ -22,7 +22,9 @@ def main(connection: Connection) -> None:
             assignment: Assignment = connection.recv()
             try:
                 plan = plan or _plan(setup, stack)
-                _serve(connection, plan, assignment)
+                for batch in run_batches(plan, assignment.run, assignment.history):
+                    connection.send(batch)
+                    connection.recv()
             except CodesignError as error:
                 connection.send(Ended(assignment.run, Refusal.of(error)))
             else:
@@ -35,9 +37,3 @@ def _plan(setup: WorkerSetup, stack: ExitStack) -> Plan:
         raise InputError("changed while the campaign was being started", str(setup.path))
     evaluate = stack.enter_context(evaluation(resolved, setup.folder))
     return Plan(resolved, setup.layout, setup.reference, evaluate)
-
-
-def _serve(connection: Connection, plan: Plan, assignment: Assignment) -> None:
-    for batch in run_batches(plan, assignment.run, assignment.history):
-        connection.send(batch)
-        connection.recv()

@@ -100,7 +100,11 @@ class CurrentInputs:
             raise self.error
         items = self._differences(store)
         changes = [str(item) for item in items]
-        fixed = [str(item) for item in items if not _may_change(item)]
+        fixed = [
+            str(item)
+            for item in items
+            if not any(item.path[: len(key)] == key for key in _MAY_CHANGE)
+        ]
         if (self.definition.runs, self.problem.metric_names) != (
             store.runs,
             store.layout.metrics,
@@ -152,10 +156,6 @@ class CurrentInputs:
             _logger.warning("%s was begun with other versions: %s", name, line)
         if store.inputs.get("code", self._code()) != self._code():
             _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
-
-
-def _may_change(item: Difference) -> bool:
-    return any(item.path[: len(key)] == key for key in _MAY_CHANGE)
 
 
 def _is_unused_entry(item: Difference) -> bool:

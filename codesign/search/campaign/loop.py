@@ -109,7 +109,16 @@ class Search:
         self._seen: set[int] = set()
         self._done, self._n_batches, self._n_screened = 0, 0, 0
         self._first_screened: Observations | None = None
-        self._replay(history)
+        observations = history.observations
+        self._seen.update(self._problem.space.keys(observations.rows).tolist())
+        self._tracker.add_all(observations.objectives, observations.feasible)
+        rows, objectives, violations, failed = observations.tell_arguments
+        bounds = np.flatnonzero(np.diff(history.batch, prepend=-1, append=-1))
+        for start, end in pairwise(bounds.tolist()):
+            part = slice(start, end)
+            self._optimizer.tell(rows[part], objectives[part], violations[part], failed[part])
+        self._done = len(observations)
+        self._n_batches = int(history.batch.max(initial=-1)) + 1
 
     def batches(self) -> Iterator[ObservationBatch]:
         """Ask, evaluate, tell."""
@@ -305,19 +314,6 @@ class Search:
         """Tell the optimizer what is durable."""
         self._optimizer.tell(*batch.observations.tell_arguments)
         self._done += len(batch)
-
-    def _replay(self, history: StoredObservations) -> None:
-        """Tell the stored observations in the batches in which they were made."""
-        observations = history.observations
-        self._seen.update(self._problem.space.keys(observations.rows).tolist())
-        self._tracker.add_all(observations.objectives, observations.feasible)
-        rows, objectives, violations, failed = observations.tell_arguments
-        bounds = np.flatnonzero(np.diff(history.batch, prepend=-1, append=-1))
-        for start, end in pairwise(bounds.tolist()):
-            part = slice(start, end)
-            self._optimizer.tell(rows[part], objectives[part], violations[part], failed[part])
-        self._done = len(observations)
-        self._n_batches = int(history.batch.max(initial=-1)) + 1
 
 
 def search_space(

@@ -18,7 +18,6 @@ from codesign.base.schema import Document, to_record
 from codesign.base.units import parse_quantity
 from codesign.evaluators.command.command_options import CheaperModel
 from codesign.search.campaign.execution_settings import Duration
-from codesign.search.derived_metrics import MetricDefinition
 from codesign.search.optimizers.base import ScreeningTerms
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
@@ -97,19 +96,16 @@ def screening_problem(
         [constraint.expression.renamed(names) for constraint in target.constraints],
         screening.name,
         where,
-        _metrics_of(target, names),
+        (
+            {
+                item.metric.name: item.definition.model_copy(
+                    update={"value": item.expression.renamed(names)}
+                )
+                for item in target.derived
+                if item.metric.name in target.deciding_metrics
+            }
+        ),
     )
-
-
-def _metrics_of(target: Problem, names: Mapping[str, str]) -> dict[str, MetricDefinition]:
-    """The derived metrics that decide, computed from metrics of other names."""
-    return {
-        item.metric.name: item.definition.model_copy(
-            update={"value": item.expression.renamed(names)}
-        )
-        for item in target.derived
-        if item.metric.name in target.deciding_metrics
-    }
 
 
 def _metric_problems(

@@ -100,7 +100,8 @@ def list_campaigns(folder: str | Path | None = None) -> list[CampaignStatus]:
 
 def _listed_store(name: str, folder: Path) -> CampaignStatus:
     try:
-        return _status_of(name, folder)
+        with open_store(folder / STORE) as store:
+            return status_of_store(store, name, folder)
     except CodesignError as error:
         return CampaignStatus(name, folder, "stopped", 0, (), str(error))
 
@@ -115,11 +116,6 @@ def _listed_definition(path: Path, root: Path) -> CampaignStatus:
         return _listed_store(name, root / name)
     runs = tuple(RunStatus(run, "not started") for run in definition.runs)
     return CampaignStatus(name, root / name, "not started", definition.budget, runs)
-
-
-def _status_of(name: str, folder: Path) -> CampaignStatus:
-    with open_store(folder / STORE) as store:
-        return status_of_store(store, name, folder)
 
 
 def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:

@@ -133,7 +133,17 @@ class Store:
         self.path, self.notice, self._version = path, notice, version
         self._connection = connection
         with explained(path):
-            self.meta: dict[str, Any] = _read_meta(path, connection, version)
+            try:
+                meta = {
+                    key: json.loads(value)
+                    for key, value in connection.execute("SELECT key, value FROM meta")
+                }
+            except ValueError as error:
+                raise DamagedStoreError(path, "its description is not JSON") from error
+            for table in ("meta", "runs") if version == SCHEMA_VERSION else ():
+                if changed_rows(connection, table):
+                    raise DamagedStoreError(path, f"a row of {table} is not what was written")
+            self.meta: dict[str, Any] = meta
             self.runs: tuple[Run, ...] = tuple(
                 Run(optimizer, seed)
                 for optimizer, seed in connection.execute(
@@ -157,21 +167,22 @@ class Store:
         with explained(self.path), transaction(self._connection):
             for batch in batches:
                 self._connection.executemany(INSERT, records(batch, self.layout))
-                timing = self._timing_with(batch)
+                stored = self._connection.execute(
+                    "SELECT ask_seconds, evaluate_seconds FROM timings WHERE run = ? AND batch = ?",
+                    (batch.run, batch.batch),
+                ).fetchone()
+                ask_seconds, evaluate_seconds = stored or (0.0, 0.0)
+                ask_seconds += batch.ask_seconds
+                timing = (
+                    batch.run,
+                    batch.batch,
+                    ask_seconds,
+                    evaluate_seconds + batch.evaluate_seconds,
+                )
                 self._connection.execute(
                     "INSERT OR REPLACE INTO timings VALUES (?, ?, ?, ?, ?)",
                     (*timing, row_checksum(timing)),
                 )
-
-    def _timing_with(self, batch: ObservationBatch) -> tuple[int, int, float, float]:
-        """The sums of a batch that becomes durable design by design."""
-        stored = self._connection.execute(
-            "SELECT ask_seconds, evaluate_seconds FROM timings WHERE run = ? AND batch = ?",
-            (batch.run, batch.batch),
-        ).fetchone()
-        ask_seconds, evaluate_seconds = stored or (0.0, 0.0)
-        ask_seconds += batch.ask_seconds
-        return batch.run, batch.batch, ask_seconds, evaluate_seconds + batch.evaluate_seconds
 
     def propose(self, proposals: Sequence[PendingDesign]) -> None:
         """Make proposals durable, all or none, before they are evaluated.
@@ -470,20 +481,6 @@ class Store:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-
-
-def _read_meta(path: Path, connection: sqlite3.Connection, version: int) -> dict[str, Any]:
-    try:
-        meta = {
-            key: json.loads(value)
-            for key, value in connection.execute("SELECT key, value FROM meta")
-        }
-    except ValueError as error:
-        raise DamagedStoreError(path, "its description is not JSON") from error
-    for table in ("meta", "runs") if version == SCHEMA_VERSION else ():
-        if changed_rows(connection, table):
-            raise DamagedStoreError(path, f"a row of {table} is not what was written")
-    return meta
 
 
 def _read_layout(path: Path, meta: Mapping[str, Any]) -> Layout:

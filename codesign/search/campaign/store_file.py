@@ -84,7 +84,11 @@ def create_store(
         if any(journal.exists() for journal in _journals(new)):  # not all is in the file
             raise OSError(errno.EIO, "its journal cannot be folded into it")
         new.replace(path)
-        _flush_folder(path.parent)
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -113,14 +117,21 @@ def open_store(path: Path, writing: bool = False, is_ours: bool = False) -> Iter
             with explained(path):
                 version = _version_of(connection, path)
                 if writing:
-                    _check_intact(connection, path)
+                    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                    if verdict != "ok":
+                        raise DamagedStoreError(path, verdict.splitlines()[-1])
+                    for table in ("meta", "runs", "observations", "timings"):
+                        connection.execute(f"SELECT * FROM {table} LIMIT 0")
             try:  # at once: Ctrl-C may come while the journal is chosen
                 if writing:
                     with explained(path):
                         prepare_writer(connection, path)
                         connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_OF_JOURNAL}")
                         if version != SCHEMA_VERSION:
-                            version = _upgraded(connection)
+                            connection.execute("BEGIN IMMEDIATE")
+                            upgrade(connection)
+                            connection.execute("COMMIT")
+                            version = SCHEMA_VERSION
                 yield Store(path, connection, version, notice)
             finally:
                 if writing:
@@ -169,13 +180,6 @@ def _uri(path: Path, options: str) -> str:
     return f"file:{quote(str(path.resolve()))}?{options}"
 
 
-def _upgraded(connection: sqlite3.Connection) -> int:
-    connection.execute("BEGIN IMMEDIATE")
-    upgrade(connection)
-    connection.execute("COMMIT")
-    return SCHEMA_VERSION
-
-
 def _version_of(connection: sqlite3.Connection, path: Path) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -190,22 +194,5 @@ def _version_of(connection: sqlite3.Connection, path: Path) -> int:
     return int(version)
 
 
-def _check_intact(connection: sqlite3.Connection, path: Path) -> None:
-    """Before anything is written, to leave a damaged file exactly as it is."""
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise DamagedStoreError(path, verdict.splitlines()[-1])
-    for table in ("meta", "runs", "observations", "timings"):
-        connection.execute(f"SELECT * FROM {table} LIMIT 0")
-
-
 def _journals(path: Path) -> tuple[Path, ...]:
     return tuple(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

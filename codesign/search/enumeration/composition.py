@@ -72,7 +72,36 @@ def compose_front(
         JobError: The front's systems evaluate to other numbers than those composed.
     """
     evaluator = _checked(problem)
-    shared = _shared_rows(problem)
+    space = problem.space
+    columns = set(_shared_columns(space).tolist())
+    names = {space.names[column] for column in columns}
+    for item in problem.constraints:
+        stray = sorted(item.expression.names & set(space.names) - names) if item.is_known else []
+        if stray:
+            raise InputError(
+                f"constraint {item.text!r} names {stray[0]}, a parameter of a machine: state it in "
+                "the space of its pool",
+                item.where,
+            )
+    parts = [part for part in space.components if set(part.columns.tolist()) <= columns]
+    size = math.prod(part.size for part in parts)
+    if size * math.prod(pool.space.size for pool in space.pools.values()) != space.size:
+        raise InputError(
+            f"a constraint of space {space.name} joins designs of its pools: state it in the space "
+            "of one pool, or as a limit on a metric",
+            _joining_place(space),
+        )
+    if size > _MOST_SHARED:
+        raise InputError(f"{size:,} settings of machines and links are too many to list")
+    shared = np.full((size, len(space.names)), -1, dtype=np.int64)
+    digits = np.unravel_index(np.arange(size), [part.size for part in parts]) if parts else []
+    for part, digit in zip(parts, digits, strict=True):
+        shared[:, part.columns] = part.rows[digit]
+    known = [item for item in problem.constraints if item.is_known]
+    values = space.values(shared)
+    for item in known:
+        shared = shared[np.broadcast_to(item.expression.violation(values) <= 0, len(shared))]
+        values = space.values(shared)
     pools = []
     for name in evaluator.pool_evaluators():
         rebuild_pool = None if rebuild is None else partial(_rebuilt_pool, rebuild, name)
@@ -82,7 +111,13 @@ def compose_front(
     if not len(archive):
         raise UnattainableError(*nearest_miss(problem, pools, composition))
     front = _front_of(problem, archive, pools, shared, n_evaluated)
-    _check(problem, front)
+    evaluated = problem.evaluate(front.representatives(), problem.deciding_metrics)
+    if not evaluated.feasible.all() or not (evaluated.objectives == front.objectives).all():
+        worst = int(np.argmax(np.abs(evaluated.objectives - front.objectives).max(axis=1)))
+        raise JobError(
+            f"evaluator {problem.evaluator_name!r} composes other metrics than it evaluates: "
+            f"{front.objectives[worst]} and {evaluated.objectives[worst]}"
+        )
     return front
 
 
@@ -151,12 +186,6 @@ def _deciding_metrics(problem: Problem, evaluator: Evaluator) -> list[str]:
     return list(problem.sources_of(deciding))
 
 
-def _open_limits(problem: Problem, evaluator: Evaluator) -> list[Constraint]:
-    """Limits on metrics of systems that pools which keep their own may break."""
-    limits = [item for item in problem.constraints if item.is_limit]
-    return [item for item in limits if not item.expression.names <= evaluator.kept_by_pools]
-
-
 def _rebuilt_pool(rebuild: Rebuild, name: str) -> Problem:
     return pool_problem(rebuild(), name)
 
@@ -195,45 +224,6 @@ def _shared_columns(space: DesignSpace) -> IntArray:
     return np.array([column for column, name in enumerate(space.names) if name not in own])
 
 
-def _shared_rows(problem: Problem) -> IntArray:
-    """(s, d) rows with every setting of what belongs to no machine; the rest is -1.
-
-    Raises:
-        InputError: A constraint joins machines with it or with one another.
-    """
-    space = problem.space
-    columns = set(_shared_columns(space).tolist())
-    names = {space.names[column] for column in columns}
-    for item in problem.constraints:
-        stray = sorted(item.expression.names & set(space.names) - names) if item.is_known else []
-        if stray:
-            raise InputError(
-                f"constraint {item.text!r} names {stray[0]}, a parameter of a machine: state it in "
-                "the space of its pool",
-                item.where,
-            )
-    parts = [part for part in space.components if set(part.columns.tolist()) <= columns]
-    size = math.prod(part.size for part in parts)
-    if size * math.prod(pool.space.size for pool in space.pools.values()) != space.size:
-        raise InputError(
-            f"a constraint of space {space.name} joins designs of its pools: state it in the space "
-            "of one pool, or as a limit on a metric",
-            _joining_place(space),
-        )
-    if size > _MOST_SHARED:
-        raise InputError(f"{size:,} settings of machines and links are too many to list")
-    rows = np.full((size, len(space.names)), -1, dtype=np.int64)
-    digits = np.unravel_index(np.arange(size), [part.size for part in parts]) if parts else []
-    for part, digit in zip(parts, digits, strict=True):
-        rows[:, part.columns] = part.rows[digit]
-    known = [item for item in problem.constraints if item.is_known]
-    values = space.values(rows)
-    for item in known:
-        rows = rows[np.broadcast_to(item.expression.violation(values) <= 0, len(rows))]
-        values = space.values(rows)
-    return rows
-
-
 def _joining_place(space: DesignSpace) -> str:
     """Place of the first constraint that names several pools."""
     for rule in space.constraints:
@@ -242,14 +232,6 @@ def _joining_place(space: DesignSpace) -> str:
         if len(named) > 1:
             return rule.where
     return space.where()
-
-
-def _shared_values(problem: Problem, rows: IntArray) -> dict[str, FloatArray]:
-    columns = problem.space.columns(rows)
-    return {
-        problem.space.names[column]: columns[problem.space.names[column]].lookup(float)
-        for column in _shared_columns(problem.space).tolist()
-    }
 
 
 # --- search ----------------------------------------------------------------------------------
@@ -261,7 +243,11 @@ class SystemSearch:
     def __init__(self, problem: Problem, pools: Sequence[PoolFront], shared: IntArray) -> None:
         self._problem = problem
         self._pools = pools
-        self._shared = _shared_values(problem, shared)
+        columns = problem.space.columns(shared)
+        self._shared = {
+            problem.space.names[column]: columns[problem.space.names[column]].lookup(float)
+            for column in _shared_columns(problem.space).tolist()
+        }
         self._n_shared = len(shared)
         self._depth = max(pool.depth for pool in pools)
         self._ideals = [
@@ -270,7 +256,10 @@ class SystemSearch:
         ]
         self._starts = [boundaries(len(pool.values), pool.depth) for pool in pools]
         self._evaluator = _checked(problem)
-        self._limits = _open_limits(problem, self._evaluator)
+        limits = [item for item in problem.constraints if item.is_limit]
+        self._limits = [
+            item for item in limits if not item.expression.names <= self._evaluator.kept_by_pools
+        ]
         self._archive = Archive(len(problem.objectives))
         self._incumbents = np.empty((0, len(problem.objectives)))
         self._n_evaluated = 0
@@ -295,7 +284,12 @@ class SystemSearch:
 
     def search(self) -> tuple[Archive, int]:
         """The front, and how many systems were evaluated."""
-        self._incumbents = self._first_systems()
+        known = np.empty((0, len(self._problem.objectives)))
+        for part, values in self._first_chunks():
+            objectives, feasible = self.evaluate(part, values)
+            known = np.concatenate([known, objectives[feasible]])
+            known = known[non_dominated(known)]
+        self._incumbents = known[np.lexsort(known.T[::-1])]
         shared = np.arange(self._n_shared)
         self._descend(0, shared, [np.zeros(len(shared), dtype=np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
@@ -357,15 +351,6 @@ class SystemSearch:
         settings = {name: numbers[shared] for name, numbers in self._shared.items()}
         composed = self._evaluator.compose(natural, settings, self._problem.sources_of(names))
         return self._problem.with_derived(dict(composed))
-
-    def _first_systems(self) -> FloatArray:
-        """Objectives of feasible systems, none of which dominates another."""
-        known = np.empty((0, len(self._problem.objectives)))
-        for part, values in self._first_chunks():
-            objectives, feasible = self.evaluate(part, values)
-            known = np.concatenate([known, objectives[feasible]])
-            known = known[non_dominated(known)]
-        return known[np.lexsort(known.T[::-1])]
 
     def evaluate(
         self, shared: IntArray, values: Sequence[FloatArray]
@@ -454,14 +439,3 @@ def _front_of(
         n_excluded=size - n_evaluated,
         n_failed=0,
     )
-
-
-def _check(problem: Problem, front: ExactFront) -> None:
-    """Evaluate the front's systems as any design is evaluated."""
-    evaluated = problem.evaluate(front.representatives(), problem.deciding_metrics)
-    if not evaluated.feasible.all() or not (evaluated.objectives == front.objectives).all():
-        worst = int(np.argmax(np.abs(evaluated.objectives - front.objectives).max(axis=1)))
-        raise JobError(
-            f"evaluator {problem.evaluator_name!r} composes other metrics than it evaluates: "
-            f"{front.objectives[worst]} and {evaluated.objectives[worst]}"
-        )

@@ -116,7 +116,29 @@ def enumerate_front(
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     _check_complete(state.archive.points, known)
-    return _finished(problem, state, wanted is None)
+    is_whole = wanted is None
+    archive, tally = state.archive, state.tally
+    if not len(archive) and is_whole:
+        raise InfeasibleError(
+            f"no design of space {problem.space.name!r} is feasible: all "
+            f"{problem.space.size:,} were considered"
+            + (f", {tally.failed:,} of them failed" if tally.failed else "")
+            + _blame(problem)
+        )
+    decomposition = Decomposition(problem)
+    groups = [decomposition.members(group) for group in archive.members]
+    nobody = np.empty(0, dtype=np.int64)
+    return ExactFront(
+        objectives=archive.points,
+        counts=archive.counts,
+        rows=design_rows(problem.space, np.concatenate([nobody, *groups])),
+        point=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
+        n_designs=problem.space.size,
+        n_evaluated=tally.evaluated,
+        n_repeated=tally.repeated,
+        n_excluded=tally.excluded,
+        n_failed=tally.failed,
+    )
 
 
 def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
@@ -218,31 +240,6 @@ def _on_executor(
 
 def _stopped(reason: str) -> JobError:
     return JobError(" ".join(f"{reason}; run again to go on".split()))
-
-
-def _finished(problem: Problem, state: State, is_whole: bool) -> ExactFront:
-    archive, tally = state.archive, state.tally
-    if not len(archive) and is_whole:
-        raise InfeasibleError(
-            f"no design of space {problem.space.name!r} is feasible: all "
-            f"{problem.space.size:,} were considered"
-            + (f", {tally.failed:,} of them failed" if tally.failed else "")
-            + _blame(problem)
-        )
-    decomposition = Decomposition(problem)
-    groups = [decomposition.members(group) for group in archive.members]
-    nobody = np.empty(0, dtype=np.int64)
-    return ExactFront(
-        objectives=archive.points,
-        counts=archive.counts,
-        rows=design_rows(problem.space, np.concatenate([nobody, *groups])),
-        point=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
-        n_designs=problem.space.size,
-        n_evaluated=tally.evaluated,
-        n_repeated=tally.repeated,
-        n_excluded=tally.excluded,
-        n_failed=tally.failed,
-    )
 
 
 def _blame(problem: Problem) -> str:

@@ -166,7 +166,9 @@ def dominated_by(
     if points.shape[1] <= 2:
         return _dominated_by_staircase(front, points)
     if points.shape[1] == 3:
-        layered = _layered_column(front)
+        n_values = [len(np.unique(column)) for column in front.T]
+        column = int(np.argmin(n_values))
+        layered = column if n_values[column] <= _MOST_LAYERS else None
         if layered is not None:
             return _dominated_by_layers(front, points, layered)
     if table is not None:
@@ -191,13 +193,6 @@ def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
     is_as_good = second[last] <= points[:, -1]
     is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
     return np.asarray((before >= 0) & is_as_good & is_better)
-
-
-def _layered_column(front: FloatArray) -> int | None:
-    """The column with the fewest values, if they are few: such as bytes, which widths decide."""
-    n_values = [len(np.unique(column)) for column in front.T]
-    column = int(np.argmin(n_values))
-    return column if n_values[column] <= _MOST_LAYERS else None
 
 
 def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> BoolArray:

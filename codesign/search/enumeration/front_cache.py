@@ -242,7 +242,13 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
     wanted = [str(objective) for objective in problem.objectives]
     largest: KeptFront | None = None
     for path in sorted(folder.glob("exact-*.npz")):
-        objectives = _stored_objectives(path)
+        data = read_arrays(path, only=("provenance",)) or {}
+        try:
+            objectives: list[str] = json.loads(data["provenance"].tobytes())["problem"][
+                "objectives"
+            ]
+        except (ValueError, KeyError) as error:
+            raise damaged(path) from error
         names = [text.split()[1] for text in objectives[n:]]
         if objectives[:n] != wanted or not names or (largest and len(largest.kept) >= len(names)):
             continue
@@ -254,16 +260,6 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
         front = stored_front(larger, folder) if front_path(larger, folder) == path else None
         largest = KeptFront(larger, front, n) if front is not None else largest
     return largest
-
-
-def _stored_objectives(path: Path) -> list[str]:
-    """The objectives of a stored front."""
-    data = read_arrays(path, only=("provenance",)) or {}
-    try:
-        objectives: list[str] = json.loads(data["provenance"].tobytes())["problem"]["objectives"]
-    except (ValueError, KeyError) as error:
-        raise damaged(path) from error
-    return objectives
 
 
 def front_path(problem: Problem, folder: Path, key: str = "") -> Path:

@@ -10,7 +10,6 @@ from multiprocessing.connection import Connection
 from codesign.base.errors import CodesignError, InputError
 from codesign.search.execution.guard import GuardedProblem, Ready, Refusal
 from codesign.search.execution.result_store import canonical
-from codesign.search.problem import Problem
 
 
 def main(connection: Connection) -> None:
@@ -20,7 +19,11 @@ def main(connection: Connection) -> None:
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         guarded: GuardedProblem = connection.recv()
         try:
-            problem = _problem(guarded)
+            problem = guarded.build()
+            if canonical(problem.provenance()) != guarded.provenance:
+                raise InputError(
+                    "the problem changed while its designs were being evaluated; run again"
+                )
         except CodesignError as error:
             connection.send(Refusal.of(error))
             return
@@ -31,10 +34,3 @@ def main(connection: Connection) -> None:
                 connection.send(problem.evaluate(rows))
             except CodesignError as error:
                 connection.send(Refusal.of(error))
-
-
-def _problem(guarded: GuardedProblem) -> Problem:
-    problem = guarded.build()
-    if canonical(problem.provenance()) != guarded.provenance:
-        raise InputError("the problem changed while its designs were being evaluated; run again")
-    return problem

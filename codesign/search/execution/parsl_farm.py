@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError, needing_extra
 from codesign.base.processes import ONE_THREAD
-from codesign.base.schema import Document, Record, read_document, to_record
+from codesign.base.schema import Record, read_document, to_record
 
 NODE = "python3 -m codesign.search.execution.parsl_node"
 """Command that starts the manager of a node there."""
@@ -224,23 +224,6 @@ def parsl_farm(argument: str | None, places: int) -> Executor:
     description = to_record(document, FarmDescription, document.data)
     with needing_extra("executor parsl", "cluster"):
         importlib.import_module("parsl")
-    address = _listening_address(document, description)
-    # Nodes read certificates as they read the campaign: in the folder of the run.
-    place = None if description.provider == "local" else Path.cwd()
-    folder = Path(tempfile.mkdtemp(prefix=".codesign-farm-", dir=place))
-    try:
-        return ParslFarm(description, address, folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _listening_address(document: Document, description: FarmDescription) -> str:
-    """IP address at which the farm listens.
-
-    Raises:
-        InputError: It cannot be found, or only this machine reaches it.
-    """
     import psutil  # type: ignore[import-untyped] # Parsl needs it, too
 
     is_local = description.provider == "local"
@@ -261,4 +244,11 @@ def _listening_address(document: Document, description: FarmDescription) -> str:
             f"{description.address or address}",
             document.where("address"),
         )
-    return address
+    # Nodes read certificates as they read the campaign: in the folder of the run.
+    place = None if description.provider == "local" else Path.cwd()
+    folder = Path(tempfile.mkdtemp(prefix=".codesign-farm-", dir=place))
+    try:
+        return ParslFarm(description, address, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -246,7 +246,10 @@ class ResultStore:
             return 0
         with self._connected() as connection:
             with transaction(connection):
-                doomed = _damaged_keys(connection)
+                rows = connection.execute(
+                    "SELECT key, source, design, answer, checksum FROM results"
+                )
+                doomed = {row[0] for row in rows if not _is_intact(row)}
                 if evaluator is not None or older_than_days is not None or max_bytes is not None:
                     doomed |= _surplus(connection, evaluator, older_than_days, max_bytes)
                 connection.executemany("DELETE FROM results WHERE key = ?", [(k,) for k in doomed])
@@ -333,11 +336,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {_VERSION}")
-
-
-def _damaged_keys(connection: sqlite3.Connection) -> set[str]:
-    rows = connection.execute("SELECT key, source, design, answer, checksum FROM results")
-    return {row[0] for row in rows if not _is_intact(row)}
 
 
 def _surplus(

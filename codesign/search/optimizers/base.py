@@ -425,27 +425,24 @@ class SobolSequence:
         """
         self._rows = self._search.distinct(self._rows, seen)
         while len(self._rows) < n and not self._is_exhausted:
-            fresh = self._search.distinct(self._next_block(), seen)
+            space = self._search.space
+            if self._engine is None:
+                from scipy.stats import qmc
+
+                rng = np.random.default_rng(self._seed)
+                self._engine = qmc.Sobol(max(space.n_coordinates, 1), scramble=True, seed=rng)
+            points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_coordinates]
+            rows = self._search.unseen(space.sobol_rows(points), self._met)
+            self._met.add(space.keys(rows))
+            self._drawn += _SOBOL_BLOCK
+            self._fruitless = 0 if len(rows) else self._fruitless + _SOBOL_BLOCK
+            fresh = self._search.distinct(rows, seen)
             self._rows = np.concatenate([self._rows, fresh])
         return self._rows[:n].copy()
 
     @property
     def _is_exhausted(self) -> bool:
         return self._fruitless >= _SOBOL_STALL or self._drawn >= _SOBOL_POINTS
-
-    def _next_block(self) -> IntArray:
-        space = self._search.space
-        if self._engine is None:
-            from scipy.stats import qmc
-
-            rng = np.random.default_rng(self._seed)
-            self._engine = qmc.Sobol(max(space.n_coordinates, 1), scramble=True, seed=rng)
-        points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_coordinates]
-        rows = self._search.unseen(space.sobol_rows(points), self._met)
-        self._met.add(space.keys(rows))
-        self._drawn += _SOBOL_BLOCK
-        self._fruitless = 0 if len(rows) else self._fruitless + _SOBOL_BLOCK
-        return rows
 
 
 def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:

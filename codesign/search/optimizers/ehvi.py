@@ -146,7 +146,7 @@ class GpEhvi(LearningOptimizer):
             acquisition = self._fitted(history)
             if len(pending):
                 acquisition = self._after(acquisition, pending)
-            left = self._left_screened(pending)
+            left = self._space.distinct(self._screened.history.rows, self._taken(pending))
             taken = np.concatenate([pending, left])
             n = min(n_allowed, _SCREENED_AT_ONCE)
             rows = self._choose(n, acquisition, taken, rng, is_screening=True)
@@ -176,10 +176,6 @@ class GpEhvi(LearningOptimizer):
 
     def _can_model(self, history: Observations) -> bool:
         return self._space.has_features and bool((~history.failed).sum() >= 2)
-
-    def _left_screened(self, pending: IntArray) -> IntArray:
-        """(k, d) designs that were screened, and neither evaluated nor pending."""
-        return self._space.distinct(self._screened.history.rows, self._taken(pending))
 
     def _fitted(self, history: Observations) -> AcquisitionFunction:
         """The acquisition without pending designs; kept until something is told, to save time."""
@@ -269,7 +265,30 @@ class GpEhvi(LearningOptimizer):
         n_climbs = 0 if is_screening else self._n_climbs(history)
         taken = KeySet()
         taken.add(self._space.space.keys(pending))
-        candidates = self._space.distinct(self._candidates(n, history, rng), taken)
+        share = _share(history)
+        size = max(int(share * self._options.candidates), n)
+        seen = self._seen
+        drawn = self._space.sample_unseen(rng, size, seen)
+        screened = self._screened.history
+        parents = history.rows[_parents(history)]
+        if len(screened.rows):
+            parents = self._space.distinct(
+                np.concatenate([parents, screened.rows[_parents(screened)]]), KeySet()
+            )
+        front = rng.permutation(len(parents))[: self._options.neighborhoods]
+        near = [self._space.space.neighbors(parents[i]) for i in np.sort(front)]
+        near.append(mutants(self._space.space, parents, int(share * self._options.mutants), rng))
+        candidates = self._space.distinct(
+            (
+                self._space.distinct(
+                    np.concatenate(
+                        [drawn, screened.rows, *(self._space.unseen(rows, seen) for rows in near)]
+                    ),
+                    seen,
+                )
+            ),
+            taken,
+        )
         chosen, n_before = self._space.no_rows, len(history.rows) + len(pending)
         while len(chosen) < n and len(candidates):
             is_due = (n_before + len(chosen)) % self._options.explore_every == 0
@@ -296,27 +315,6 @@ class GpEhvi(LearningOptimizer):
         """Whether most of the latest results are on the front: of so many as explore once."""
         n_latest = min(self._options.explore_every, len(history.rows))
         return 2 * int((history.front >= len(history.rows) - n_latest).sum()) > n_latest
-
-    def _candidates(self, n: int, history: Observations, rng: np.random.Generator) -> IntArray:
-        share = _share(history)
-        size = max(int(share * self._options.candidates), n)
-        seen = self._seen
-        drawn = self._space.sample_unseen(rng, size, seen)
-        screened = self._screened.history
-        parents = history.rows[_parents(history)]
-        if len(screened.rows):
-            parents = self._space.distinct(
-                np.concatenate([parents, screened.rows[_parents(screened)]]), KeySet()
-            )
-        front = rng.permutation(len(parents))[: self._options.neighborhoods]
-        near = [self._space.space.neighbors(parents[i]) for i in np.sort(front)]
-        near.append(mutants(self._space.space, parents, int(share * self._options.mutants), rng))
-        return self._space.distinct(
-            np.concatenate(
-                [drawn, screened.rows, *(self._space.unseen(rows, seen) for rows in near)]
-            ),
-            seen,
-        )
 
     def _selected(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import IntArray
 from codesign.space import DesignSpace
 
 _MOST_CHANGES = 3
@@ -33,31 +33,31 @@ def mutants(space: DesignSpace, parents: IntArray, n: int, rng: np.random.Genera
     # What has no value has none to step from.
     anything = first + (rng.random(rows.shape) * n_codes).astype(np.int64)
     rows = np.where(rows < first, anything, rows)
+    uniform = rng.random((2, *rows.shape))
+    sizes = np.maximum(n_codes - 1, 1).astype(np.float64) ** uniform[0]
     moved = np.clip(
-        rows + _steps(rng.random((2, *rows.shape)), n_codes), first, first + n_codes - 1
+        rows + np.asarray(np.where(uniform[1] < 0.5, -1, 1) * sizes.round().astype(np.int64)),
+        first,
+        first + n_codes - 1,
     )
     is_category = np.array([parameter.kind == "categorical" for parameter in space.parameters])
     moved = np.where(is_category | (rows < 0), anything, moved)
-    return space.canonical(np.where(_changed(rng, n, n_codes > 1), moved, rows))
+    can_change = n_codes > 1
+    order = np.where(can_change, rng.random((n, len(can_change))), np.inf)
+    ranks = order.argsort(axis=1).argsort(axis=1)
+    return space.canonical(
+        np.where(
+            np.asarray((ranks < rng.integers(1, _MOST_CHANGES + 1, size=(n, 1))) & can_change),
+            moved,
+            rows,
+        )
+    )
 
 
 def _codes(space: DesignSpace) -> tuple[IntArray, IntArray]:
     """(d,) least code of each parameter, -1 where absence can be chosen, and number of codes."""
     first = -space.structure.has_absence.astype(np.int64)
     return first, space.structure.n_levels - first
-
-
-def _steps(uniform: FloatArray, n_codes: IntArray) -> IntArray:
-    """(n, d) steps up or down, log-uniform from one level to all of them."""
-    sizes = np.maximum(n_codes - 1, 1).astype(np.float64) ** uniform[0]
-    return np.asarray(np.where(uniform[1] < 0.5, -1, 1) * sizes.round().astype(np.int64))
-
-
-def _changed(rng: np.random.Generator, n: int, can_change: BoolArray) -> BoolArray:
-    """(n, d) which parameters each mutant changes: one to three of those that can."""
-    order = np.where(can_change, rng.random((n, len(can_change))), np.inf)
-    ranks = order.argsort(axis=1).argsort(axis=1)
-    return np.asarray((ranks < rng.integers(1, _MOST_CHANGES + 1, size=(n, 1))) & can_change)
 
 
 def strides(space: DesignSpace, row: IntArray) -> IntArray:

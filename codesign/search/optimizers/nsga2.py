@@ -80,7 +80,9 @@ class Nsga2(BaseOptimizer):
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises; beside nothing, no more than the generation lacks."""
         if pending is not None and len(pending):
-            return self._beside(pending, n)
+            taken = self._taken(np.concatenate([self._told_in_generation(), pending]))
+            parents = self._survivors().rows if self._n_told else self._space.no_rows
+            return self._bred(n, parents, self._rng(pending), taken)
         evaluated = self._told_in_generation()
         lacking = self._options.population - len(evaluated)
         n = min(n, lacking)
@@ -94,12 +96,6 @@ class Nsga2(BaseOptimizer):
             more = self._space.sample_unseen(self._rng(), n + len(evaluated), self._seen)
             rows = self._space.distinct(more, mine)
         return rows[:n]
-
-    def _beside(self, pending: IntArray, n: int) -> IntArray:
-        """(k, d) offspring of the population as it would be if the generation ended now."""
-        taken = self._taken(np.concatenate([self._told_in_generation(), pending]))
-        parents = self._survivors().rows if self._n_told else self._space.no_rows
-        return self._bred(n, parents, self._rng(pending), taken)
 
     def _told_in_generation(self) -> IntArray:
         return np.concatenate([self._space.no_rows, *(part.rows for part in self._generation)])
@@ -162,23 +158,15 @@ class Nsga2(BaseOptimizer):
             self._n_told += len(part.rows)
             start += len(part.rows)
             if len(part.rows) == lacking:
-                self._advance()
-
-    def _advance(self) -> None:
-        """Selection among the population and the complete generation."""
-        self._seen.add(self._space.space.keys(self._told_in_generation()))
-        self._population = self._survivors()
-        self._generation, self._offspring = [], None
+                self._seen.add(self._space.space.keys(self._told_in_generation()))
+                self._population = self._survivors()
+                self._generation, self._offspring = [], None
 
     def _survivors(self) -> Observations:
         """The best of the population and of what was told since, best first."""
         before = [] if self._population is None else [self._population]
         pool = Observations.joined([*before, *self._generation])
         pool = pool.part(~pool.failed)
-        return pool.part(self._best_first(pool)[: self._options.population])
-
-    def _best_first(self, pool: Observations) -> IntArray:
-        """Positions by front and crowding, then the infeasible; at least as many as survive."""
         excess = scaled_excess(pool)
         feasible = np.flatnonzero(excess == 0)
         infeasible = np.flatnonzero(excess > 0)
@@ -191,7 +179,7 @@ class Nsga2(BaseOptimizer):
             crowding = self._crowding.do(pool.objectives[members])
             order.append(members[np.argsort(-crowding, kind="stable")])
         order.append(infeasible[np.argsort(excess[infeasible], kind="stable")])
-        return np.concatenate(order)
+        return pool.part(np.concatenate(order)[: self._options.population])
 
 
 def _tournament(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> IntArray:

@@ -20,7 +20,7 @@ from pydantic import Field
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
-from codesign.search.optimizers.peer_process import PeerProcess, PeerProposal
+from codesign.search.optimizers.peer_process import PeerProcess
 
 PeerMethod: TypeAlias = Literal[
     "optuna-tpe",
@@ -131,7 +131,17 @@ class Peer(BaseOptimizer):
         # Nothing to learn from: no method is asked.
         has_results = any(record["objectives"] is not None for record in self._records)
         for attempt in range(self._options.attempts if has_results else 0):
-            designs = self._propose(rejected, step, attempt).designs
+            seed = int(np.random.default_rng([*step, attempt]).integers(2**31))
+            designs = (
+                self._process.propose(
+                    {
+                        "results": self._records,
+                        "rejected": rejected,
+                        "attempt": attempt,
+                        "seed": seed,
+                    }
+                )
+            ).designs
             rows = self._rows(designs)
             fresh = self._space.distinct(self._space.unseen(rows, self._seen), known)
             if len(fresh):
@@ -140,14 +150,6 @@ class Peer(BaseOptimizer):
         rng = np.random.default_rng(step)
         others = self._space.sample_unseen(rng, len(taken) + 1, self._seen)
         return self._space.distinct(others, known)[:1]
-
-    def _propose(
-        self, rejected: list[dict[str, Any]], step: list[int], attempt: int
-    ) -> PeerProposal:
-        seed = int(np.random.default_rng([*step, attempt]).integers(2**31))
-        return self._process.propose(
-            {"results": self._records, "rejected": rejected, "attempt": attempt, "seed": seed}
-        )
 
     def _rows(self, designs: list[list[int]]) -> IntArray:
         """(k, d) canonical rows of what a method proposes."""

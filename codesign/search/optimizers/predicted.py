@@ -62,7 +62,14 @@ class Predicted(LearningOptimizer):
         evaluated = np.concatenate([self._memory.history().rows, waiting])
         chosen_no_rows = self._space.no_rows
         if self._space.predict is not None:
-            chosen_no_rows = self._best(n, evaluated, self._attained(evaluated, waiting))
+            attained = self._attained(evaluated, waiting)
+            pool = self._pool
+            left = np.flatnonzero(
+                ~self._taken(evaluated).contains(self._space.space.keys(pool.rows))
+            )
+            chosen_no_rows = pool.rows[
+                left[most_added(pool.predicted[left], attained, pool.bound, n)]
+            ]
         taken = KeySet()
         taken.add(self._space.space.keys(np.concatenate([evaluated, chosen_no_rows])))
         rest = self._space.sample_unseen(self._rng(pending), max(n - len(chosen_no_rows), 0), taken)
@@ -92,12 +99,6 @@ class Predicted(LearningOptimizer):
         history = self._memory.history()
         values = np.concatenate([history.objectives[history.feasible], self._predict(pending)])
         return values[:, self._pool.is_predicted]
-
-    def _best(self, n: int, evaluated: IntArray, attained: FloatArray) -> IntArray:
-        """(k, d) what adds most, one after the other, to what is attained and chosen."""
-        pool = self._pool
-        left = np.flatnonzero(~self._taken(evaluated).contains(self._space.space.keys(pool.rows)))
-        return pool.rows[left[most_added(pool.predicted[left], attained, pool.bound, n)]]
 
 
 def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: int) -> list[int]:

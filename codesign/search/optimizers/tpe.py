@@ -79,7 +79,17 @@ class Tpe(BaseOptimizer):
 
     def _propose(self, rng: np.random.Generator, taken: KeySet, pending: IntArray) -> IntArray:
         """(1, d) a new design; (0, d) if there is none."""
-        sampler = self._sampler(rng, is_beside=len(pending) > 0)
+        is_beside = len(pending) > 0
+        from optuna.samplers import TPESampler
+
+        sampler = TPESampler(
+            seed=int(rng.integers(2**32)),
+            n_startup_trials=self._options.startup,
+            n_ei_candidates=self._options.candidates,
+            multivariate=True,
+            # Only then are there running trials to keep away from.
+            constant_liar=is_beside,
+        )
         draw = self._draws_beside(pending, sampler) if len(pending) else self._draws(sampler)
         row = self._space.no_rows
         if self._n_learned >= self._options.startup and self._translation.distributions:
@@ -88,19 +98,6 @@ class Tpe(BaseOptimizer):
             return row
         others = self._space.sample_unseen(rng, len(taken) + 1, self._seen)
         return self._space.distinct(others, taken)[:1]
-
-    def _sampler(self, rng: np.random.Generator, is_beside: bool) -> TPESampler:
-        """A sampler that knows only its seed: what it learns from is in the study."""
-        from optuna.samplers import TPESampler
-
-        return TPESampler(
-            seed=int(rng.integers(2**32)),
-            n_startup_trials=self._options.startup,
-            n_ei_candidates=self._options.candidates,
-            multivariate=True,
-            # Only then are there running trials to keep away from.
-            constant_liar=is_beside,
-        )
 
     def _draws(self, sampler: TPESampler) -> Callable[[], IntArray]:
         """What draws (1, d) canonical rows, without leaving a trial in the study."""

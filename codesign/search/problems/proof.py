@@ -73,7 +73,27 @@ def prove(problem: Problem, folder: Path, rebuild: Callable[[], Problem]) -> Pro
     evaluator = problem.evaluator
     if isinstance(evaluator, BenchmarkFunctions):
         if evaluator.options.unused:
-            return _reduced(problem, evaluator, folder)
+            unused = evaluator.unused_parameters & set(problem.space.names)
+            values = {
+                parameter.name: parameter.values
+                for parameter in problem.space.parameters
+                if parameter.name in unused
+            }
+            space = problem.space.fix({name: levels[0] for name, levels in values.items()})
+            factor = math.prod(len(levels) for levels in values.values())
+            named = any(constraint.expression.names & unused for constraint in problem.constraints)
+            if named or space.size * factor != problem.space.size:
+                raise JobError(
+                    f"a constraint of space {space.name!r} or of the problem names unused ones"
+                )
+            front = _enumerated(replace(problem, space=space), folder)
+            assert front.n_feasible is not None
+            return replace(
+                front,
+                proof="reduction",
+                counts=tuple(count * factor for count in front.counts),
+                n_feasible=front.n_feasible * factor,
+            )
         if problem.space.size > _MOST_ENUMERATED:
             return _closed_form(problem, evaluator)
     return _enumerated(problem, folder, rebuild)
@@ -91,29 +111,6 @@ def _enumerated(
         tuple(front.counts.tolist()),
         n_feasible,
         _feasible_share(problem) if n_feasible is None else n_feasible / problem.space.size,
-    )
-
-
-def _reduced(problem: Problem, evaluator: BenchmarkFunctions, folder: Path) -> ProvenFront:
-    """The front of the designs whose unused parameters have their first value."""
-    unused = evaluator.unused_parameters & set(problem.space.names)
-    values = {
-        parameter.name: parameter.values
-        for parameter in problem.space.parameters
-        if parameter.name in unused
-    }
-    space = problem.space.fix({name: levels[0] for name, levels in values.items()})
-    factor = math.prod(len(levels) for levels in values.values())
-    named = any(constraint.expression.names & unused for constraint in problem.constraints)
-    if named or space.size * factor != problem.space.size:
-        raise JobError(f"a constraint of space {space.name!r} or of the problem names unused ones")
-    front = _enumerated(replace(problem, space=space), folder)
-    assert front.n_feasible is not None
-    return replace(
-        front,
-        proof="reduction",
-        counts=tuple(count * factor for count in front.counts),
-        n_feasible=front.n_feasible * factor,
     )
 
 

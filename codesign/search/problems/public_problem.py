@@ -189,19 +189,16 @@ class PublicProblem:
         """
         points = _points(evaluated)
         for i in np.flatnonzero(~np.isnan(points).any(axis=1) & _feasible(evaluated)).tolist():
-            if not self._is_covered(points[i]):
+            point = points[i]
+            front, minimized_point = map(self.problem.flipped, (self.exact_front, point))
+            slack = _BEYOND * np.maximum(np.abs(front), np.abs(minimized_point))
+            if not bool((front <= minimized_point + slack).all(axis=1).any()):
                 raise InputError(
                     f"{points[i].tolist()} is better than the exact front of "
                     f"{self.record.label}: no feasible design has these objectives",
                     where[i] if where else f"evaluation {i + 1}",
                 )
         return self._volumes(evaluated) / self.record.hypervolume
-
-    def _is_covered(self, point: FloatArray) -> bool:
-        """Whether a point of the front is at least as good."""
-        front, minimized_point = map(self.problem.flipped, (self.exact_front, point))
-        slack = _BEYOND * np.maximum(np.abs(front), np.abs(minimized_point))
-        return bool((front <= minimized_point + slack).all(axis=1).any())
 
     def _volumes(self, evaluated: Evaluated | FloatArray) -> FloatArray:
         tracker = HypervolumeTracker(minimized(self.problem, self.record.reference_point))

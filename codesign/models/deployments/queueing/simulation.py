@@ -21,7 +21,7 @@ from codesign.models.deployments.queueing.continuous_batching import (
     QueuedRequest,
 )
 from codesign.models.deployments.queueing.engine_limits import blocks_of
-from codesign.models.deployments.queueing.fleet import Fleet, MachinePool
+from codesign.models.deployments.queueing.fleet import Fleet
 from codesign.models.deployments.queueing.request_arrivals import Arrivals
 from codesign.models.deployments.queueing.served_requests import PoolLoad, ServedRequests
 
@@ -62,12 +62,6 @@ def simulate(fleet: Fleet, arrivals: Arrivals) -> ServedRequests:
     Raises:
         InputError: A request exceeds the cache of a machine.
     """
-    _check_room(fleet, arrivals)
-    return _Simulation(fleet, arrivals).run()
-
-
-def _check_room(fleet: Fleet, arrivals: Arrivals) -> None:
-    """Every request must fit a machine alone, or it would wait for ever."""
     for i, pool in enumerate(fleet.pools):
         is_last = i == len(fleet.pools) - 1
         # The last token that is generated is not cached.
@@ -78,6 +72,7 @@ def _check_room(fleet: Fleet, arrivals: Arrivals) -> None:
                 f"request {worst + 1}: expected at most the {pool.limits.cache_tokens:,} tokens "
                 f"that a machine of pool {pool.name} can cache, got {tokens[worst]:,}"
             )
+    return _Simulation(fleet, arrivals).run()
 
 
 class _Simulation:
@@ -107,7 +102,21 @@ class _Simulation:
         while self._events:
             time, kind, _, subject = heapq.heappop(self._events)
             if isinstance(subject, int):
-                self._arrive(subject, time)
+                pool = 0 if self._first[subject] != self._first[subject] else 1
+                prompt, total = self._prompts[subject], self._totals[subject]
+                is_last = pool == len(self._servers) - 1
+                request = QueuedRequest(
+                    subject,
+                    to_prefill=prompt,
+                    cached=prompt if pool else 0,
+                    generated=pool,
+                    total=total if is_last else 1,
+                )
+                server = self._route(pool)
+                server.unseen.append(request)
+                if server.running is None and not server.is_waking:
+                    server.is_waking = True
+                    self._push(time, _WAKE, server)
             elif kind == _STEP_END:
                 self._end_step(subject, time)
             else:
@@ -118,24 +127,6 @@ class _Simulation:
     def _push(self, time: float, kind: int, subject: int | _Server) -> None:
         self._order += 1
         heapq.heappush(self._events, (time, kind, self._order, subject))
-
-    def _arrive(self, index: int, time: float) -> None:
-        """A request comes to the first pool, or with its cache to the second."""
-        pool = 0 if self._first[index] != self._first[index] else 1
-        prompt, total = self._prompts[index], self._totals[index]
-        is_last = pool == len(self._servers) - 1
-        request = QueuedRequest(
-            index,
-            to_prefill=prompt,
-            cached=prompt if pool else 0,
-            generated=pool,
-            total=total if is_last else 1,
-        )
-        server = self._route(pool)
-        server.unseen.append(request)
-        if server.running is None and not server.is_waking:
-            server.is_waking = True
-            self._push(time, _WAKE, server)
 
     def _route(self, pool: int) -> _Server:
         servers = self._servers[pool]
@@ -186,16 +177,13 @@ class _Simulation:
             if is_last or self._totals[request.index] == 1:
                 self._last[request.index] = time
             else:
-                self._send(server, request.index, time)
+                index = request.index
+                link, prompt = self._fleet.link, self._prompts[index]
+                sent = link.sent_s(prompt, self._started[index], time, server.link_free_s)
+                server.link_free_s = sent
+                self._push(sent + link.latency_s, _ARRIVAL, index)
         server.engine.end(planned)
         self._advance(server, time)
-
-    def _send(self, server: _Server, index: int, time: float) -> None:
-        """A prompt's cache goes to the decoding pool."""
-        link, prompt = self._fleet.link, self._prompts[index]
-        sent = link.sent_s(prompt, self._started[index], time, server.link_free_s)
-        server.link_free_s = sent
-        self._push(sent + link.latency_s, _ARRIVAL, index)
 
     def _results(self) -> ServedRequests:
         arrivals = self._arrivals
@@ -206,16 +194,14 @@ class _Simulation:
             first_token_s=np.array(self._first),
             last_token_s=np.array(self._last),
             pools=tuple(
-                _load(pool, servers)
+                (
+                    PoolLoad(
+                        name=pool.name,
+                        busy_s=np.array([server.busy_s for server in servers]),
+                        n_steps=sum(server.n_steps for server in servers),
+                        n_preempted=sum(server.engine.n_preempted for server in servers),
+                    )
+                )
                 for pool, servers in zip(self._fleet.pools, self._servers, strict=True)
             ),
         )
-
-
-def _load(pool: MachinePool, servers: list[_Server]) -> PoolLoad:
-    return PoolLoad(
-        name=pool.name,
-        busy_s=np.array([server.busy_s for server in servers]),
-        n_steps=sum(server.n_steps for server in servers),
-        n_preempted=sum(server.engine.n_preempted for server in servers),
-    )

@@ -177,7 +177,14 @@ def attention_time_s(
     rows = np.multiply(shape.new_tokens, shape.query_heads) / groups
     keys = _keys(shape, BLOCK_ROWS * groups / np.asarray(shape.query_heads))
     blocks = shape.sequences * groups * np.maximum(rows / BLOCK_ROWS, 1.0)
-    score_s = _core_score_s(shape, rates, constants)
+    gain = np.where(np.less(shape.math_bits, _BITS), constants.eight_bit_gain, 1.0)
+    peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
+    flop = 2 * np.add(shape.head_dim, shape.value_head_dim)
+    product_s = flop * rates.n_cores / (peak * constants.matrix_fraction * gain)
+    least_s = flop / (constants.synchronous_flop_per_cycle * np.asarray(rates.clock_hz))
+    product_s = np.maximum(product_s, np.where(shape.is_synchronous, least_s, 0.0))
+    exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
+    score_s = np.asarray((product_s + exponential_s) / rates.sustained_fraction)
 
     all_rows = shape.sequences * groups * np.maximum(rows, LEAST_ROWS)
     shared_s = all_rows * keys.per_block * score_s / rates.n_cores
@@ -238,20 +245,6 @@ def _keys(shape: Attention, block_tokens: Floats) -> _Keys:
     per_block = np.minimum(scores / new + masked + beginning / 2, context)
     most = np.minimum(window + beginning + np.minimum(new, BLOCK_ROWS), context)
     return _Keys(scores, per_block, most, np.minimum(window + beginning + new - 1, context))
-
-
-def _core_score_s(
-    shape: Attention, rates: DeviceRates, constants: AttentionConstants
-) -> FloatArray:
-    """Seconds of one core for one score: its two products and its exponential."""
-    gain = np.where(np.less(shape.math_bits, _BITS), constants.eight_bit_gain, 1.0)
-    peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
-    flop = 2 * np.add(shape.head_dim, shape.value_head_dim)
-    product_s = flop * rates.n_cores / (peak * constants.matrix_fraction * gain)
-    least_s = flop / (constants.synchronous_flop_per_cycle * np.asarray(rates.clock_hz))
-    product_s = np.maximum(product_s, np.where(shape.is_synchronous, least_s, 0.0))
-    exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
-    return np.asarray((product_s + exponential_s) / rates.sustained_fraction)
 
 
 def _parted_s(alone_s: FloatArray, merge_s: FloatArray, cores: FloatArray) -> FloatArray:

@@ -65,7 +65,12 @@ class KernelCase:
         words, codes = [[str(value) for value in devices.values]], [devices.codes]
         for column in self.formats:
             values, code = np.unique(column, return_inverse=True)
-            words.append([_written(value) for value in values.tolist()])
+            words.append(
+                [
+                    (str(value) if isinstance(value, str) else f"{float(value):g}")
+                    for value in values.tolist()
+                ]
+            )
             codes.append(np.broadcast_to(code.reshape(np.shape(column)), (len(devices),)))
         number, positions = distinct(*combined(*codes))
         columns = [code[positions].tolist() for code in codes]
@@ -168,7 +173,3 @@ def write_groups(families: Mapping[str, Mapping[str, MeasuredGroup]], path: Path
         arrays[f"{family} weights"] = weights.astype(np.float32)
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)
-
-
-def _written(value: Any) -> str:
-    return str(value) if isinstance(value, str) else f"{float(value):g}"

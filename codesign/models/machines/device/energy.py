@@ -152,12 +152,9 @@ def _switching_joules(
         constants.flop_16bit,
         np.where(np.greater(work.multiply_bits, 4), constants.flop_8bit, constants.flop_4bit),
     )
-    core = _joules_per_flop(rates, share) * work.flop + constants.score * np.asarray(work.scores)
-    return np.asarray(core), np.asarray(constants.byte * np.asarray(work.traffic_bytes))
-
-
-def _joules_per_flop(rates: DeviceRates, share: Floats) -> FloatArray:
-    """A part of power limit over 16-bit peak, as far as arithmetic at the peak draws the limit."""
     joules = np.asarray(share * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s)
     is_unbound = np.asarray(rates.sustained_fraction) >= CEILING
-    return np.where(is_unbound, np.minimum(joules, share * UNBOUND_JOULES_PER_FLOP), joules)
+    core = np.where(
+        is_unbound, np.minimum(joules, share * UNBOUND_JOULES_PER_FLOP), joules
+    ) * work.flop + constants.score * np.asarray(work.scores)
+    return np.asarray(core), np.asarray(constants.byte * np.asarray(work.traffic_bytes))

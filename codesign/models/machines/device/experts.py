@@ -151,11 +151,17 @@ def experts_time_s(
     clock_hz = np.asarray(rates.clock_hz)
     bits = by_kind(work.core_limit, _MULTIPLY_BITS, 16.0)
     sustained = constants.compute * sustained_share(rates, bits) * peak_flop_per_s
+    limits = constants.core_flop_per_cycle
+    limit = by_kind(work.core_limit, limits, np.inf)
+    synchronous = limits.get(_SYNCHRONOUS, np.inf) * 16.0 / bits
     core = np.minimum(
-        _core_limit(work, bits, rates, constants) * clock_hz,
+        np.where(rates.has_asynchronous_cores, limit, np.minimum(limit, synchronous)) * clock_hz,
         np.divide(peak_flop_per_s, rates.n_cores),
     )
-    missed = _missed_part(work, rates, constants)
+    weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
+    cached_bytes = constants.cache * np.maximum(rates.cache_bytes, 1.0)
+    uncached_share = np.clip(weights * work.expert_hidden / cached_bytes - 1, 0.0, 1.0)
+    missed = np.where(work.is_repeated, uncached_share, 1.0)
     inner = np.asarray(work.expert_hidden)
     first = _grouped_s(
         work, (work.matrices - 1) * inner, work.hidden, core, sustained, missed, rates, constants
@@ -178,24 +184,6 @@ def experts_time_s(
     start = constants.start_cycles + np.where(work.is_routed, 0.0, constants.routing_cycles)
     start = start + constants.expert_cycles * work.experts
     return np.asarray(start / clock_hz + first + last + moved)
-
-
-def _core_limit(
-    work: ExpertWork, bits: FloatArray, rates: DeviceRates, constants: ExpertConstants
-) -> FloatArray:
-    """Arithmetic per clock that the kernels get from a core at most."""
-    limits = constants.core_flop_per_cycle
-    limit = by_kind(work.core_limit, limits, np.inf)
-    synchronous = limits.get(_SYNCHRONOUS, np.inf) * 16.0 / bits
-    return np.where(rates.has_asynchronous_cores, limit, np.minimum(limit, synchronous))
-
-
-def _missed_part(work: ExpertWork, rates: DeviceRates, constants: ExpertConstants) -> FloatArray:
-    """Part of the weights that comes from memory; all of it unless the call is repeated."""
-    weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
-    cached_bytes = constants.cache * np.maximum(rates.cache_bytes, 1.0)
-    uncached_share = np.clip(weights * work.expert_hidden / cached_bytes - 1, 0.0, 1.0)
-    return np.where(work.is_repeated, uncached_share, 1.0)
 
 
 def _grouped_s(

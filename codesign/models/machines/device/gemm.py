@@ -172,15 +172,32 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     """
     start = np.where(np.isnan(rates.kernel_start_s), constants.start, rates.kernel_start_s)
     tiles_s = _tiles_s(products, rates, constants, start)
-    arithmetic_s = np.maximum(tiles_s, _power_limited_s(products, rates, constants))
-    memory_s = _memory_s(products, rates, constants)
+    bits = np.where(products.is_integer, 16.0, products.activation_bits)
+    share = np.minimum(constants.compute * sustained_share(rates, bits), 1.0)
+    arithmetic_s = np.maximum(
+        tiles_s, np.asarray(products.work_flop / (share * products.peak_flop_per_s))
+    )
+    cached = products.cached_weight_share * products.weight_bytes
+    weights_s = _traffic_s(products.weight_bytes - cached, cached, rates, constants)
+    streams_s = weights_s + _stream_s(products.activation_bytes, rates, constants)
+    memory_s = np.asarray(streams_s * (1 + constants.ramp / (streams_s + constants.ramp)))
     larger = np.maximum(np.maximum(arithmetic_s, memory_s), 1e-30)
     norm = (arithmetic_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
+    is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
+    starts = np.where(is_integer | products.is_weight_converted, constants.converted_starts, 0.0)
+    starts = np.where(is_integer & is_quantized, constants.row_scale_starts, starts)
+    quantize = np.where(
+        np.isnan(rates.quantize_start_s), constants.quantize, rates.quantize_start_s
+    )
+    quantize = quantize * np.power(products.m, constants.quantize_rows)
+    quantize = np.where(~is_integer & is_quantized, quantize, 0.0)
+    elements = products.count * products.m * products.k
+    traffic = elements * (_UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8))
     return np.asarray(
         start * (1 - constants.wave)
         + larger * norm ** (1 / constants.overlap)
-        + _further_starts_s(products, rates, constants, start)
-        + _quantizing_s(products, rates, constants)
+        + (starts * start + quantize + np.where(products.has_fine_scales, constants.fine_scales, 0))
+        + np.where(products.is_input_quantized, _stream_s(traffic, rates, constants), 0.0)
     )
 
 
@@ -205,21 +222,23 @@ def gemm_case(products: Products) -> KernelCase:
     return KernelCase(formats, sizes, least)
 
 
-def _power_limited_s(
-    products: Products, rates: DeviceRates, constants: GemmConstants
-) -> FloatArray:
-    """Time of the work alone at the rate that the power limit sustains."""
-    # Integers are bound by their cores.
-    bits = np.where(products.is_integer, 16.0, products.activation_bits)
-    share = np.minimum(constants.compute * sustained_share(rates, bits), 1.0)
-    return np.asarray(products.work_flop / (share * products.peak_flop_per_s))
-
-
 def _tiles_s(
     products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
 ) -> FloatArray:
     """Time of the waves of tiles, with the tile and the split for which it is least."""
-    flop_per_s, feed = _core_rates(products, rates, constants)
+    is_integer = np.asarray(products.is_integer)
+    is_synchronous = (
+        is_integer
+        | np.asarray(products.is_weight_converted)
+        | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
+    )
+    share = np.where(is_synchronous, constants.synchronous_core_rate, 1.0) * constants.core_rate
+    rate = share * products.peak_flop_per_s / rates.n_cores
+    rate = np.where(is_integer, np.minimum(rate, constants.integer_core_rate), rate)
+    fed = np.where(is_synchronous, constants.synchronous_operand_rate, 1.0)
+    scales_rows = is_integer & products.is_input_quantized
+    fed = fed * np.where(scales_rows, constants.row_scale_operands, 1.0)
+    flop_per_s, feed = (rate, np.asarray(constants.operand_rate * fed))
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
     activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
@@ -242,33 +261,6 @@ def _tiles_s(
     return best
 
 
-def _core_rates(
-    products: Products, rates: DeviceRates, constants: GemmConstants
-) -> tuple[FloatArray, FloatArray]:
-    """FLOP that a core does in a second within a tile, and bytes of operands that reach it."""
-    is_integer = np.asarray(products.is_integer)
-    is_synchronous = (
-        is_integer
-        | np.asarray(products.is_weight_converted)
-        | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
-    )
-    share = np.where(is_synchronous, constants.synchronous_core_rate, 1.0) * constants.core_rate
-    rate = share * products.peak_flop_per_s / rates.n_cores
-    rate = np.where(is_integer, np.minimum(rate, constants.integer_core_rate), rate)
-    fed = np.where(is_synchronous, constants.synchronous_operand_rate, 1.0)
-    scales_rows = is_integer & products.is_input_quantized
-    fed = fed * np.where(scales_rows, constants.row_scale_operands, 1.0)
-    return rate, np.asarray(constants.operand_rate * fed)
-
-
-def _memory_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
-    """Time of the traffic: what is not in the cache at the memory's rate, the rest faster."""
-    cached = products.cached_weight_share * products.weight_bytes
-    weights_s = _traffic_s(products.weight_bytes - cached, cached, rates, constants)
-    streams_s = weights_s + _stream_s(products.activation_bytes, rates, constants)
-    return np.asarray(streams_s * (1 + constants.ramp / (streams_s + constants.ramp)))
-
-
 def _stream_s(traffic_bytes: Floats, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
     """Time of bytes that the last cache holds as far as they fit."""
     beyond = np.maximum(np.subtract(traffic_bytes, rates.cache_bytes), 0.0)
@@ -283,25 +275,3 @@ def _traffic_s(
     cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
     faster = np.maximum(memory_rate, cache_rate)
     return np.asarray(memory_bytes / memory_rate + cached_bytes / faster)
-
-
-def _further_starts_s(
-    products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
-) -> FloatArray:
-    """Time that products of other than plain operands take before they multiply."""
-    is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
-    starts = np.where(is_integer | products.is_weight_converted, constants.converted_starts, 0.0)
-    starts = np.where(is_integer & is_quantized, constants.row_scale_starts, starts)
-    quantize = np.where(
-        np.isnan(rates.quantize_start_s), constants.quantize, rates.quantize_start_s
-    )
-    quantize = quantize * np.power(products.m, constants.quantize_rows)
-    quantize = np.where(~is_integer & is_quantized, quantize, 0.0)
-    return starts * start + quantize + np.where(products.has_fine_scales, constants.fine_scales, 0)
-
-
-def _quantizing_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
-    """Time to read the input in 16 bits and to write it in the format of the product."""
-    elements = products.count * products.m * products.k
-    traffic = elements * (_UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8))
-    return np.where(products.is_input_quantized, _stream_s(traffic, rates, constants), 0.0)

@@ -33,7 +33,6 @@ from codesign.models.machines.npu.stage_records import (
     PassTimes,
     PlacedDesign,
     Shape,
-    StageDesign,
     StageOperator,
 )
 from codesign.models.machines.npu.traffic import array_streams
@@ -92,40 +91,39 @@ def calibrated_cost(
     if modelling.is_series:
         moved = _decode_bytes(operator, shape, placed, weight_bytes)
     else:
-        moved = _prefill_bytes(operator, shape, placed, weight_bytes)
+        design = placed.design
+        near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
+        is_ws, is_is = design.dataflow == _WS, design.dataflow == _IS
+        tile = TILE_SHARE * design.width
+        passes = weight_passes(shape.rows, design.width, design.dataflow)
+        input_passes = where(is_is, 1.0, larger(1.0, operator.n / tile))
+        spills = where(is_ws, larger(0.0, operator.k / design.depth - 1.0), 0.0)
+        capacity, storage = design.on_chip_capacity_bytes, design.storage
+        even = where(storage == _EQUAL, EVEN_SHARE * capacity, 0.0)
+        held_activations, held_weights = (
+            where(storage == _ACTIVATION, capacity, even),
+            where(storage == _WEIGHT, capacity, even),
+        )
+        rows_bytes = shape.rows / shape.per_product * design.activation_bytes
+        input_bytes = rows_bytes * operator.k
+        loose = 1.0 - smaller(1.0, held_activations * inverse(input_bytes))
+        # Only projections stream: attention and elementwise operators stay on chip.
+        streams = where(operator.has_rows, 1.0, 0.0) * where(operator.is_attention, 0.0, 1.0)
+        output_bytes = rows_bytes * operator.n * loose * streams
+        streamed = shape.weights_read * weight_bytes * passes
+        # A table that is looked up in has no rows; what is read of it still comes.
+        pinned = 1.0 - smaller(1.0, held_weights * inverse(design.all_weight_bytes))
+        nothing = 0.0 * streamed * pinned
+        moved = Moved(
+            array_reads=near_reads,
+            array_writes=near_writes,
+            weight_reads=where(operator.has_rows, streamed * pinned, nothing),
+            kv_reads=nothing,
+            kv_writes=nothing,
+            activation_reads=input_bytes * input_passes * loose * streams + output_bytes * spills,
+            activation_writes=output_bytes * (1.0 + spills),
+        )
     return moved, _times(shape, placed, moved, modelling)
-
-
-def _prefill_bytes(
-    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
-) -> Moved:
-    design = placed.design
-    near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
-    is_ws, is_is = design.dataflow == _WS, design.dataflow == _IS
-    tile = TILE_SHARE * design.width
-    passes = weight_passes(shape.rows, design.width, design.dataflow)
-    input_passes = where(is_is, 1.0, larger(1.0, operator.n / tile))
-    spills = where(is_ws, larger(0.0, operator.k / design.depth - 1.0), 0.0)
-    held_activations, held_weights = _on_chip_shares(design)
-    rows_bytes = shape.rows / shape.per_product * design.activation_bytes
-    input_bytes = rows_bytes * operator.k
-    loose = 1.0 - smaller(1.0, held_activations * inverse(input_bytes))
-    # Only projections stream: attention and elementwise operators stay on chip.
-    streams = where(operator.has_rows, 1.0, 0.0) * where(operator.is_attention, 0.0, 1.0)
-    output_bytes = rows_bytes * operator.n * loose * streams
-    streamed = shape.weights_read * weight_bytes * passes
-    # A table that is looked up in has no rows; what is read of it still comes.
-    pinned = 1.0 - smaller(1.0, held_weights * inverse(design.all_weight_bytes))
-    nothing = 0.0 * streamed * pinned
-    return Moved(
-        array_reads=near_reads,
-        array_writes=near_writes,
-        weight_reads=where(operator.has_rows, streamed * pinned, nothing),
-        kv_reads=nothing,
-        kv_writes=nothing,
-        activation_reads=input_bytes * input_passes * loose * streams + output_bytes * spills,
-        activation_writes=output_bytes * (1.0 + spills),
-    )
 
 
 def known_tiers(tiers: FloatArray, modelling: Modelling) -> FloatArray:
@@ -187,16 +185,6 @@ def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> Fl
     return where(dataflow == _WS, 1.0, larger(1.0, rows / (TILE_SHARE * width)))
 
 
-def _on_chip_shares(design: StageDesign) -> tuple[FloatArray, FloatArray]:
-    """On-chip bytes for one operator's inputs, and for all weights."""
-    capacity, storage = design.on_chip_capacity_bytes, design.storage
-    even = where(storage == _EQUAL, EVEN_SHARE * capacity, 0.0)
-    return (
-        where(storage == _ACTIVATION, capacity, even),
-        where(storage == _WEIGHT, capacity, even),
-    )
-
-
 def _decode_bytes(
     operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Moved:
@@ -226,7 +214,12 @@ def _times(shape: Shape, placed: PlacedDesign, moved: Moved, modelling: Modellin
     on_chip_s = on_chip * placed.on_chip_byte_s
     usable = modelling.offchip_efficiency
     if modelling.is_series:
-        transfer = matrix * _slowest_tier(placed) * inverse(usable * design.matrix_share)
+        bandwidth = placed.design.tier_bandwidth_bytes_per_s
+        shares = tier_shares(placed.weight_tails)
+        longest = shares[0] * inverse(bandwidth[0])
+        for tier in range(1, len(shares)):
+            longest = larger(longest, shares[tier] * inverse(bandwidth[tier]))
+        transfer = matrix * longest * inverse(usable * design.matrix_share)
     else:
         fastest = usable * design.tier_bandwidth_bytes_per_s[0]
         # Without shares of their own, both have all of it in turn.
@@ -244,13 +237,3 @@ def busiest_s(
     if modelling.is_series:
         return larger(compute_s + off_chip_s, on_chip_s)
     return larger(larger(compute_s, on_chip_s), off_chip_s)
-
-
-def _slowest_tier(placed: PlacedDesign) -> FloatArray:
-    """Seconds per byte of all data, each tier reading its share of it."""
-    bandwidth = placed.design.tier_bandwidth_bytes_per_s
-    shares = tier_shares(placed.weight_tails)
-    longest = shares[0] * inverse(bandwidth[0])
-    for tier in range(1, len(shares)):
-        longest = larger(longest, shares[tier] * inverse(bandwidth[tier]))
-    return longest

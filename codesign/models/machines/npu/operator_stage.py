@@ -168,15 +168,6 @@ def operator_cost(
     """
     if modelling.is_calibrated:
         return calibrated_cost(operator, shape, placed, weight_bytes, modelling)
-    moved = _moved_bytes(operator, shape, placed, weight_bytes)
-    tile = _tile_bytes(operator, shape, placed.design, weight_bytes)
-    return moved, _operator_times(operator, shape, placed, moved, tile, modelling)
-
-
-def _moved_bytes(
-    operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
-) -> Moved:
-    """Traffic with the best blocks for the on-chip memory."""
     design, batch = placed.design, placed.batch_size
     per_activation = batch * design.activation_bytes
     near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
@@ -195,7 +186,7 @@ def _moved_bytes(
     kept_kv_read = operator.kv_read * design.kv_bytes + operator.state_read
     appended = operator.kv_written * design.kv_bytes + operator.state_written
     weights = shape.weights_read * weight_bytes
-    return Moved(
+    moved = Moved(
         array_reads=near_reads,
         array_writes=near_writes,
         weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], held[2]),
@@ -204,6 +195,8 @@ def _moved_bytes(
         activation_reads=inputs * re_read_inputs * spilled,
         activation_writes=outputs * spilled,
     )
+    tile = _tile_bytes(operator, shape, placed.design, weight_bytes)
+    return moved, _operator_times(operator, shape, placed, moved, tile, modelling)
 
 
 def _operator_times(

@@ -70,21 +70,16 @@ def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Thr
     # Each round the kinds that still need some split what is left, so that after three rounds
     # nothing is left that anybody needs.
     for _ in range(3):
-        held = _poured(needs, held, capacity)
+        left = capacity - (held[0] + held[1] + held[2])
+        wanted = (needs[0] - held[0], needs[1] - held[1], needs[2] - held[2])
+        hungry = ((wanted[0] > 0) * 1.0, (wanted[1] > 0) * 1.0, (wanted[2] > 0) * 1.0)
+        even = left / larger(hungry[0] + hungry[1] + hungry[2], 1.0)
+        held = (
+            held[0] + hungry[0] * smaller(wanted[0], even),
+            held[1] + hungry[1] * smaller(wanted[1], even),
+            held[2] + hungry[2] * smaller(wanted[2], even),
+        )
     return held
-
-
-def _poured(needs: Three, held: Three, capacity: FloatArray) -> Three:
-    """One round: an even part of what is left for every kind that still needs some."""
-    left = capacity - (held[0] + held[1] + held[2])
-    wanted = (needs[0] - held[0], needs[1] - held[1], needs[2] - held[2])
-    hungry = ((wanted[0] > 0) * 1.0, (wanted[1] > 0) * 1.0, (wanted[2] > 0) * 1.0)
-    even = left / larger(hungry[0] + hungry[1] + hungry[2], 1.0)
-    return (
-        held[0] + hungry[0] * smaller(wanted[0], even),
-        held[1] + hungry[1] * smaller(wanted[1], even),
-        held[2] + hungry[2] * smaller(wanted[2], even),
-    )
 
 
 def tier_tails(sizes: Three, capacities: Tiers, priority: IntArray) -> tuple[Tails, Tails, Tails]:

@@ -171,7 +171,33 @@ class _TransactionBuilder:
         leaving: list[list[int]] = []
         for step in range(self.n_steps):
             self.step = step
-            landed = self._bring(step, chains, takers)
+            landed = []
+            for chain in chains:
+                size = chain.sizes[step]
+                if size > 0:
+                    machine, stream = self.machine, chain.stream
+                    hops: list[int] = []
+                    chain.hops.append(hops)
+                    stops = range(chain.tier - 1, 0, -1) if machine.is_staged else ()
+                    after: list[tuple[int, float]] = []
+                    earliest = machine.latency_s[chain.tier]
+                    level = chain.tier
+                    for position, above in enumerate([*stops, 0]):
+                        after += self._room(step, chain, position, above, takers)
+                        slowdown = (
+                            self.read_slowdown[stream][level - 1] if level == chain.tier else 1.0
+                        )
+                        read = self._move(level, stream, size, False, after, earliest, slowdown)
+                        if position:
+                            hops.append(read)
+                        landing = self._move(above, stream, size, True, [(read, 0.0)])
+                        after, earliest, level = [(landing, machine.latency_s[above])], 0.0, above
+                    hops.append(landing)
+                    self.crossings.append(landing)
+                    self.landings.append(landing)
+                    landed.append(landing)
+                else:
+                    chain.hops.append([])
             if self.is_transfer_only:
                 takers.append(landed)
                 self._take_down(step, outgoing, -1)
@@ -190,38 +216,6 @@ class _TransactionBuilder:
         ]
 
     # What comes up.
-
-    def _bring(self, step: int, chains: list[_Chain], takers: list[list[int]]) -> list[int]:
-        """Transactions that bring a step's operands on chip; the last of each chain."""
-        landed = []
-        for chain in chains:
-            size = chain.sizes[step]
-            if size > 0:
-                landed.append(self._climb(step, chain, size, takers))
-            else:
-                chain.hops.append([])
-        return landed
-
-    def _climb(self, step: int, chain: _Chain, size: float, takers: list[list[int]]) -> int:
-        machine, stream = self.machine, chain.stream
-        hops: list[int] = []
-        chain.hops.append(hops)
-        stops = range(chain.tier - 1, 0, -1) if machine.is_staged else ()
-        after: list[tuple[int, float]] = []
-        earliest = machine.latency_s[chain.tier]
-        level = chain.tier
-        for position, above in enumerate([*stops, 0]):
-            after += self._room(step, chain, position, above, takers)
-            slowdown = self.read_slowdown[stream][level - 1] if level == chain.tier else 1.0
-            read = self._move(level, stream, size, False, after, earliest, slowdown)
-            if position:
-                hops.append(read)
-            landing = self._move(above, stream, size, True, [(read, 0.0)])
-            after, earliest, level = [(landing, machine.latency_s[above])], 0.0, above
-        hops.append(landing)
-        self.crossings.append(landing)
-        self.landings.append(landing)
-        return landing
 
     def _room(
         self, step: int, chain: _Chain, position: int, above: int, takers: list[list[int]]

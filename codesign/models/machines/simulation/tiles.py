@@ -150,7 +150,10 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     far = _FarStreams(work, tiling)
 
     def spread(passes: FloatArray) -> FloatArray:
-        return _paced(progress, passes, n_repeats)
+        done = np.concatenate([[0.0], np.cumsum(passes)])
+        n_whole_products, part = np.divmod(progress * n_repeats, 1.0)
+        inside = np.interp(part * len(passes), np.arange(len(done)), done)
+        return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
 
     return Steps(
         cycles=cycles,
@@ -347,14 +350,6 @@ def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
     n_whole_products, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
     inside = np.interp(part, np.arange(len(done)), done)
     return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1] * ends[-1] / len(values))
-
-
-def _paced(progress: FloatArray, passes: FloatArray, n_repeats: float) -> FloatArray:
-    """(s,) bytes of each step of streams that take equal shares of every product's visits."""
-    done = np.concatenate([[0.0], np.cumsum(passes)])
-    n_whole_products, part = np.divmod(progress * n_repeats, 1.0)
-    inside = np.interp(part * len(passes), np.arange(len(done)), done)
-    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
 
 
 def _scaled(values: FloatArray, total: float) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .task import Proposal, Result, Task, settings_of
 
 if TYPE_CHECKING:
-    from ax.api.client import Client
+    pass
 
 
 def ax(task: Task) -> Proposal:
@@ -21,19 +21,6 @@ def ax(task: Task) -> Proposal:
     import logging
 
     logging.disable(logging.WARNING)
-    client = _client(task)
-    for item in task.known:
-        index = client.attach_trial(task.values_of(item))
-        client.complete_trial(index, raw_data=_outcomes(item))
-    for item in task.unknown:
-        client.mark_trial_failed(client.attach_trial(task.values_of(item)))
-    ((index, values),) = client.get_next_trials(max_trials=1).items()
-    strategy = client._generation_strategy
-    node = client._experiment.trials[index].generator_runs[0]._generation_node_name
-    return Proposal([task.design(values)], f"node {node}", _settings(task, strategy))
-
-
-def _client(task: Task) -> Client:
     from ax.api.client import Client
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
@@ -62,23 +49,33 @@ def _client(task: Task) -> Client:
         ],
     )
     client.configure_generation_strategy(initialization_budget=0, initialize_with_center=False)
-    return client
+    for item in task.known:
+        index = client.attach_trial(task.values_of(item))
+        client.complete_trial(index, raw_data=_outcomes(item))
+    for item in task.unknown:
+        client.mark_trial_failed(client.attach_trial(task.values_of(item)))
+    ((index, values),) = client.get_next_trials(max_trials=1).items()
+    strategy = client._generation_strategy
+    node = client._experiment.trials[index].generator_runs[0]._generation_node_name
+    generator = strategy.adapter.generator
+    return Proposal(
+        [task.design(values)],
+        f"node {node}",
+        (
+            settings_of(
+                "ax-platform",
+                strategy,
+                limits="outcome constraints",
+                reference_point="objective thresholds" if task.reference_point else "not given",
+                strategy=strategy.name,
+                generator=type(generator).__name__,
+                acquisition=generator.botorch_acqf_class.__name__,
+                model=type(generator.surrogate.model).__name__,
+            )
+        ),
+    )
 
 
 def _outcomes(item: Result) -> dict[str, Any]:
     objectives = {f"f{j}": value for j, value in enumerate(item.objectives or [])}
     return objectives | {f"c{j}": value for j, value in enumerate(item.violations)}
-
-
-def _settings(task: Task, strategy: Any) -> dict[str, Any]:
-    generator = strategy.adapter.generator
-    return settings_of(
-        "ax-platform",
-        strategy,
-        limits="outcome constraints",
-        reference_point="objective thresholds" if task.reference_point else "not given",
-        strategy=strategy.name,
-        generator=type(generator).__name__,
-        acquisition=generator.botorch_acqf_class.__name__,
-        model=type(generator.surrogate.model).__name__,
-    )

@@ -60,26 +60,6 @@ def pymoo_smsemoa(task: Task) -> Proposal:
 
 def _offspring(task: Task, create: Callable[..., Any]) -> Proposal:
     """What the algorithm breeds after the generations that are complete."""
-    algorithm = _set_up(task, create)
-    evaluated = [item for item in task.results if item.objectives is not None]
-    for start in range(0, len(evaluated) - POPULATION + 1, POPULATION):
-        if start:
-            # The draws of mating come before those of selection.
-            algorithm.ask()
-        algorithm.tell(infills=_individuals(task, algorithm, evaluated[start:][:POPULATION]))
-    for _ in range(task.attempt + 1):
-        offspring = algorithm.ask()
-    bred = [] if offspring is None else [task.design(individual.X) for individual in offspring]
-    is_first = not algorithm.is_initialized
-    origin = (
-        "at random"
-        if is_first
-        else f"generation {algorithm.n_iter}, offspring of {len(algorithm.pop)}"
-    )
-    return Proposal(bred, origin, _settings(algorithm))
-
-
-def _set_up(task: Task, create: Callable[..., Any]) -> Any:
     from pymoo.core.mixed import (
         MixedVariableDuplicateElimination,
         MixedVariableMating,
@@ -104,7 +84,40 @@ def _set_up(task: Task, create: Callable[..., Any]) -> Any:
     }
     problem = Problem(vars=variables, n_obj=task.n_objectives, n_ieq_constr=task.n_limits)
     algorithm.setup(problem, seed=task.run_seed, termination=("n_gen", 10**9))
-    return algorithm
+    evaluated = [item for item in task.results if item.objectives is not None]
+    for start in range(0, len(evaluated) - POPULATION + 1, POPULATION):
+        if start:
+            # The draws of mating come before those of selection.
+            algorithm.ask()
+        algorithm.tell(infills=_individuals(task, algorithm, evaluated[start:][:POPULATION]))
+    for _ in range(task.attempt + 1):
+        offspring = algorithm.ask()
+    bred = [] if offspring is None else [task.design(individual.X) for individual in offspring]
+    is_first = not algorithm.is_initialized
+    origin = (
+        "at random"
+        if is_first
+        else f"generation {algorithm.n_iter}, offspring of {len(algorithm.pop)}"
+    )
+    crossover, mutation = (
+        {kind.__name__: type(operator).__name__ for kind, operator in operators.items()}
+        for operators in (algorithm.mating.crossover, algorithm.mating.mutation)
+    )
+    return Proposal(
+        bred,
+        origin,
+        (
+            settings_of(
+                "pymoo",
+                algorithm,
+                limits="inequality constraints G <= 0",
+                reference_point="takes none",
+                survival=type(algorithm.survival).__name__,
+                crossover=crossover,
+                mutation=mutation,
+            )
+        ),
+    )
 
 
 def _individuals(task: Task, algorithm: Any, results: Sequence[Result]) -> Any:
@@ -119,19 +132,3 @@ def _individuals(task: Task, algorithm: Any, results: Sequence[Result]) -> Any:
         values["G"] = np.array([item.violations for item in results])
     Evaluator().eval(StaticProblem(algorithm.problem, **values), population)
     return population
-
-
-def _settings(algorithm: Any) -> dict[str, Any]:
-    crossover, mutation = (
-        {kind.__name__: type(operator).__name__ for kind, operator in operators.items()}
-        for operators in (algorithm.mating.crossover, algorithm.mating.mutation)
-    )
-    return settings_of(
-        "pymoo",
-        algorithm,
-        limits="inequality constraints G <= 0",
-        reference_point="takes none",
-        survival=type(algorithm.survival).__name__,
-        crossover=crossover,
-        mutation=mutation,
-    )

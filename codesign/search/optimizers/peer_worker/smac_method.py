@@ -40,7 +40,16 @@ def smac_parego(task: Task) -> Proposal:
         facade,
         limits="none; a design that breaks one has the worst cost seen",
         reference_point="takes none",
-        **_flat(facade.meta),
+        **(
+            {
+                f"{part}.{name}": value
+                for part, values in facade.meta.items()
+                if isinstance(values, dict) and part not in ("facade", "runner")
+                for name, value in values.items()
+                if isinstance(value, bool | int | float | str)
+                and name not in ("seed", "random_state")
+            }
+        ),
     )
     return Proposal([task.design(dict(config))], str(config.origin), settings)
 
@@ -101,17 +110,3 @@ def _facade(task: Task, space: ConfigurationSpace, folder: Path) -> Any:
 def _never_called(config: Any, seed: int = 0) -> float:
     """SMAC wants a function, though it is only asked and told."""
     raise RuntimeError("designs are evaluated elsewhere")
-
-
-def _flat(meta: dict[str, Any]) -> dict[str, Any]:
-    """The facade's account of its parts, ``part.setting: value``, without seeds.
-
-    The runner is left out: it is never used.
-    """
-    return {
-        f"{part}.{name}": value
-        for part, values in meta.items()
-        if isinstance(values, dict) and part not in ("facade", "runner")
-        for name, value in values.items()
-        if isinstance(value, bool | int | float | str) and name not in ("seed", "random_state")
-    }

@@ -25,7 +25,7 @@ _CAMPAIGNS = "campaigns"
 
 
 class Status(StrEnum):
-    """How far a memory technology is."""
+    """Market status of a memory technology."""
 
     SHIPS = "ships"
     SAMPLES = "samples"

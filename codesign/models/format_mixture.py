@@ -14,7 +14,8 @@ from typing import NamedTuple
 from codesign.base.errors import UnusableValueError, describe_unknown
 
 _TOLERANCE = 1e-9
-"""By which shares may miss 1: far less than the digits that are written, more than rounding."""
+"""Distance from 1 that shares may have: far less than the digits that are written, more than
+rounding."""
 _EXPECTED = "expected shares times formats, such as 0.75*mxfp4+0.25*mxfp8"
 
 

@@ -1,4 +1,4 @@
-"""How metrics and designs are called and printed for people."""
+"""Names of metrics and designs for people."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _TITLES = {
     "kgco2e_per_million_tokens": "carbon",
     "embodied_kgco2e": "embodied carbon",
 }
-"""Where the name without its unit would not say what it is."""
+"""Titles where the name without its unit would be unclear."""
 KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
 """Shown beside the objectives where an evaluator reports them."""
 MAIN_METRICS = (
@@ -250,7 +250,7 @@ def row_title(row: Mapping[str, Any]) -> str:
 
 
 def bank_words(level: Mapping[str, Any]) -> str:
-    """What a memory level of an explanation is built of: ``hbm4_12h ×2``."""
+    """Banks of a memory level of an explanation: ``hbm4_12h ×2``."""
     return " + ".join(f"{x['technology']} ×{x['count']}" for x in level.get("banks", ()))
 
 

@@ -1,4 +1,4 @@
-"""How large an expression's numbers can get: what tells when the order of a sum is free.
+"""Bounds on the numbers of an expression, which tell when the order of a sum is free.
 
 Floating-point sums depend on the order of their terms, unless all are whole numbers below 2**53.
 A running value is kept in another order than the written one only in that case, so that a design
@@ -21,7 +21,7 @@ _WHOLE_BELOW = 2.0**53
 
 @dataclass(frozen=True)
 class MagnitudeBounds:
-    """What is known of a number without looking at the design.
+    """Bounds on a number that hold for every design.
 
     Attributes:
         is_whole: It is always a whole number.
@@ -35,7 +35,7 @@ class MagnitudeBounds:
 
     @classmethod
     def of_table(cls, table: FloatArray) -> MagnitudeBounds:
-        """From all values that it can have."""
+        """Bounds from all values that a number can have."""
         if not np.isfinite(table).all():
             return cls(0.0, math.inf, False, not np.isnan(table).any())
         size = np.abs(table)

@@ -26,9 +26,9 @@ MAX_STEPS = 40_000_000
 """Bound on counting a component: states, times choices, times what is remembered of a state."""
 
 _STEPS_IN_FILE_ORDER = 1 << 23
-"""Those after which another order of the choices is tried."""
+"""Steps after which another order of the choices is tried."""
 _STEPS_OF_CHECK = 1 << 21
-"""Those in which an empty component is found out when a file is read."""
+"""Steps in which an empty component is detected when a file is read."""
 
 MOST_LISTED = 1 << 27
 """Numbers in the list of all rows of one component: a gigabyte."""
@@ -97,7 +97,7 @@ class Component:
         return diagram_of(self.structure, axes, rules, max_steps)
 
     def _contradiction(self, axes: Sequence[ComponentAxis]) -> str:
-        """Which constraint leaves nothing."""
+        """Constraint that leaves nothing."""
         met = [f"{rule.text!r} is met by {self._met(axes, rule)}" for rule in self.constraints]
         return (
             f"no design meets the constraints on {', '.join(self.names)}: of {self._met(axes)} "

@@ -105,7 +105,7 @@ class Diagram:
 
     @cached_property
     def _shares(self) -> list[FloatArray]:
-        """Of each layer, where the quantiles of each choice begin."""
+        """Starts of the quantiles of each choice, layer by layer."""
         return [
             (layer.starts / np.maximum(layer.counts, 1)[:, None]).astype(np.float64)
             for layer in self.layers
@@ -122,7 +122,7 @@ class Diagram:
         return digits
 
     def possible(self, place: int) -> IntArray:
-        """What designs choose there, increasing."""
+        """Choices of designs at a place, increasing."""
         return np.flatnonzero((self.layers[place].children >= 0).any(axis=0))
 
     def near(self, digits: IntArray, n_changes: int) -> IntArray:
@@ -256,7 +256,7 @@ def _expanded(
     place: int,
     n_choices: int,
 ) -> tuple[IntArray, dict[Cell, FloatArray], int]:
-    """What each choice leads to, what is remembered of the new states, and their number."""
+    """Successors of each choice, the memory of the new states, and their number."""
     ending = [term for term in terms if term.last == place]
     still_open = [term for term in terms if term.is_open(place)]
     onward = np.full(n_states * n_choices, -1, dtype=np.int64)
@@ -305,7 +305,7 @@ def _codes(values: FloatArray) -> tuple[IntArray, int]:
 
 
 def _groups(key: IntArray, n_keys: int) -> tuple[IntArray, IntArray]:
-    """Of (n,) keys below ``n_keys``: the first of each kind, by key, and the kind of each."""
+    """Groups of (n,) keys below ``n_keys``: the first of each group, and the group of each key."""
     if n_keys > max(4 * len(key), _FEW_CODES):
         _, first, group = np.unique(key, return_index=True, return_inverse=True)
         return first, group
@@ -316,7 +316,7 @@ def _groups(key: IntArray, n_keys: int) -> tuple[IntArray, IntArray]:
 
 
 def _most_states(terms: Sequence[Term], cells: dict[Cell, FloatArray], place: int) -> int:
-    """Which rule alone needs the most states after this place; of many states, among some."""
+    """Rule that alone needs the most states after this place; of many states, among some."""
     nothing = np.empty(0, dtype=np.int64)
     structural = Candidates(place, {}, nothing, nothing)
 

@@ -287,7 +287,7 @@ class _Parser:
         return condition_of(nodes.HasLevel(operand.key, levels), operand)
 
     def _literal(self, operand: Operand) -> Value:
-        """What an operand says as a value to compare with."""
+        """Value of an operand to compare with."""
         if operand.kind == "word":
             return operand.value
         if operand.kind == "number" and operand.is_bare and isinstance(operand.node, Constant):

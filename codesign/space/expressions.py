@@ -25,7 +25,7 @@ _LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+?)\s*$")
 
 @dataclass(frozen=True)
 class Category:
-    """What a parameter may be compared with.
+    """Values with which a parameter may be compared.
 
     Attributes:
         values: Its values; an expression sees their positions.
@@ -45,7 +45,7 @@ class Category:
 
 
 def position_of(value: object, values: Sequence[Value]) -> int | None:
-    """Where an equal value of the same kind stands: ``true`` is not 1, but 1.0 is."""
+    """Position of an equal value of the same type: ``true`` is not 1, but 1.0 is."""
     for position, known in enumerate(values):
         if isinstance(value, bool) == isinstance(known, bool) and value == known:
             return position

@@ -37,7 +37,7 @@ class TableFeature:
 
 @dataclass(frozen=True)
 class AmountFeature:
-    """How much of one kind the repetitions of a part hold together."""
+    """Amount of one category that the repetitions of a part hold together."""
 
     name: str
     part: RepeatedPart
@@ -156,7 +156,8 @@ def _scaled(name: str, column: int, numbers: Sequence[float], is_log: bool) -> T
 
 
 def _amounts(structure: Structure, part: RepeatedPart) -> Iterator[AmountFeature]:
-    """In one repetition 1/2 for the least of a kind and 1 for the most, over all of them 0 to 1."""
+    """Amounts: in one repetition 1/2 for the least of a category and 1 for the most, over all of
+    them 0 to 1."""
     columns = part.columns[0]
     first = structure.parameters[int(columns[0])]
     sizes = []

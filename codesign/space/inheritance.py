@@ -46,7 +46,7 @@ def _with_whole_parts(document: Document, base: Document) -> Document:
 
 
 def _over(stated: Any, inherited: Any) -> Any:
-    """What is stated over what is inherited; ``null`` takes a key out."""
+    """Merge of stated over inherited values; ``null`` takes a key out."""
     if isinstance(stated, list) and isinstance(inherited, dict):
         stated = {"values": stated}  # a parameter's values stand for it
     if not (isinstance(stated, dict) and isinstance(inherited, dict)):

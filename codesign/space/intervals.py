@@ -92,7 +92,7 @@ def _with_order(low: FloatArray, high: FloatArray) -> Interval:
 
 
 Trend: TypeAlias = tuple[int | None, bool]
-"""How a number changes, and whether it is certainly not negative.
+"""Direction of a number's change, and whether it is certainly not negative.
 
 1: it never falls; -1: it never grows; 0: it stays; None: it is not certain.
 """

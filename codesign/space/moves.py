@@ -15,7 +15,7 @@ _MAX_REPLACEMENTS = 256
 _MOST_COMPLETIONS = 1024
 """Ways to fill in what one move brings to life, up to which all of them are tried."""
 _SOME_COMPLETIONS = 64
-"""Of more ways, those that are tried, evenly spread over the feasible ones."""
+"""Completions that are tried where there are more, evenly spread over the feasible ones."""
 
 
 def neighbors(structure: Structure, components: Sequence[Component], row: IntArray) -> IntArray:

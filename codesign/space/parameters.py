@@ -124,7 +124,7 @@ def _is_value(value: object) -> TypeGuard[Value]:
 
 
 def _readings(value: object, unit: str) -> list[Value]:
-    """What the user may have meant: the value itself, a quantity, a tuple like ``64x128`` or
+    """Possible meanings of a user's value: the value itself, a quantity, a tuple like ``64x128`` or
     ``[64, 128]``."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -1,4 +1,4 @@
-"""What a space's file says of its pools and of the links between them."""
+"""Pools of a space's file and the links between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Role: TypeAlias = Literal[
     "decode_attention",
     "decode_ffn",
 ]
-"""What the machines of a pool do: all of a phase; the first or the last part of a decode
+"""Work of the machines of a pool: all of a phase; the first or the last part of a decode
 (``early``, ``late``); or the attention or the rest of every layer in a phase."""
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -48,7 +48,7 @@ class PoolRecord(Record):
     """
 
     role: Role | None = None
-    """What its machines do; the pool's name if left out."""
+    """Work of its machines; the pool's name if left out."""
     space: str = ""
     """The space in which a machine is a design; the keys of a space that stand here change it."""
     device: Annotated[list[str] | None, BeforeValidator(_listed)] = None
@@ -56,11 +56,11 @@ class PoolRecord(Record):
     machines: Annotated[dict[str, Any], BeforeValidator(_machines)] = Field(
         default_factory=lambda: {"values": [1]}
     )
-    """How many: a number, a list of numbers, or ``low`` and ``high``."""
+    """Number of machines: a number, a list of numbers, or ``low`` and ``high``."""
 
     @property
     def machine_words(self) -> str:
-        """What a machine is."""
+        """Description of a machine."""
         if self.device is not None:
             return "group of devices"
         return f"design of {self.space}" if self.space else "parameters of its own"
@@ -90,7 +90,7 @@ def _ports(value: object) -> object:
 
 
 class LinkRecord(Record, populate_by_name=True):
-    """What joins two pools; a list of values makes a choice of it."""
+    """Link of two pools; a list of values makes a choice of it."""
 
     sender: str = Field(alias="from")
     receiver: str = Field(alias="to")

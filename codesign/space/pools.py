@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class LinkEnds:
-    """Which pools a link joins; its parameters begin with its name."""
+    """Pools that a link joins; its parameters begin with its name."""
 
     name: str
     sender: str
@@ -80,17 +80,17 @@ class PoolDefinition:
 
     @property
     def role(self) -> Role:
-        """What its machines do."""
+        """Work of its machines."""
         return self.record.role or cast(Role, self.name)  # which is one, as read_system has seen
 
     def parameter_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Of the system's parameters, those of one machine, by the pool's own names."""
+        """Parameters of one machine among the system's, by the pool's own names."""
         prefix = f"{self.name}_"
         own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return tuple(name for name in own if name != MACHINES)
 
     def own(self, fixed: Mapping[str, object]) -> dict[str, object]:
-        """Of the values that the system fixes, those of the pool, by the pool's own names."""
+        """Values of the pool among those that the system fixes, by the pool's own names."""
         prefix = f"{self.name}_"
         return {
             name.removeprefix(prefix): value
@@ -103,12 +103,12 @@ _KEYS_OF_POOLS: dict[KeyPath, KeyPath] = {
     ("based_on",): ("space",),
     ("parameters", "device"): ("device",),
 }
-"""What a key of a pool's own space is in the file of the system."""
+"""Keys of a pool's own space, as they stand in the file of the system."""
 
 
 @dataclass(frozen=True)
 class PoolDocument(Document):
-    """What a file says of a pool's own space; places are those in the file of the system."""
+    """Content of a file for a pool's own space; places are those in the file of the system."""
 
     owner: Document | None = None
     place: KeyPath = ()

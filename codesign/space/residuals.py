@@ -1,4 +1,4 @@
-"""What is left of rules when some choices are made: the state in which designs are counted.
+"""Remainders of rules after some choices: the state in which designs are counted.
 
 Of every rule that depends on choices made and on others still to be made, only its known parts
 matter for the others: the running value of a sum whose first terms are known, whether one side
@@ -62,7 +62,7 @@ class Term:
         return self.last <= place
 
     def folded(self, place: int) -> list[int]:
-        """Which operands of a fold its running value has taken in after this place."""
+        """Operands of a fold that its running value has taken in after this place."""
         known = [operand.is_known(place) for operand in self.operands]
         if self._is_order_free:
             return [position for position, is_known in enumerate(known) if is_known]
@@ -70,7 +70,7 @@ class Term:
 
 
 class Cell(NamedTuple):
-    """What is remembered of a term: its value, or the running value of a fold."""
+    """Memory of a term: its value, or the running value of a fold."""
 
     term: Term
     is_running: bool
@@ -132,7 +132,7 @@ class Terms:
 
 
 def _signs(violation: FloatArray) -> FloatArray:
-    """Of a violation what decides: -1 met, 1 not, NaN undefined."""
+    """Decisive sign of a violation: -1 met, 1 not, NaN undefined."""
     return np.where(violation <= 0, -1.0, np.where(np.isnan(violation), np.nan, 1.0))
 
 

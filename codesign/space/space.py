@@ -85,7 +85,7 @@ class DesignSpace:
 
     @property
     def constraints(self) -> tuple[SpaceConstraint, ...]:
-        """What every design meets."""
+        """Constraints that every design meets."""
         return self.structure.constraints
 
     @property
@@ -389,7 +389,7 @@ class DesignSpace:
 
     @property
     def categories(self) -> Mapping[str, Category]:
-        """What each parameter may be compared with in an expression."""
+        """Values with which each parameter may be compared in an expression."""
         return self.structure.symbols.categories
 
     def parse(
@@ -412,5 +412,5 @@ class DesignSpace:
         )
 
     def values(self, rows: IntArray) -> Mapping[str, FloatArray]:
-        """What expressions look up: every name of ``units`` and ``categories``, on demand."""
+        """Values for expressions: every name of ``units`` and ``categories``, on demand."""
         return self.structure.batch(np.atleast_2d(rows))

@@ -1,4 +1,4 @@
-"""From the YAML file of a design space to the space itself, with its pools and named designs."""
+"""Construction of a design space from its YAML file, with its pools and named designs."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def load_space(
 def parse_space(
     text: str, catalogs: Mapping[str, Catalog] | None = None, source: str = "space"
 ) -> DesignSpace:
-    """As :func:`load_space`, from text; ``source`` names it in messages."""
+    """Parse a space from text, like :func:`load_space`; ``source`` names it in messages."""
     return _space_of(source, parse_document(text, source), catalogs or {})
 
 
 @dataclass(frozen=True)
 class _Definition:
-    """What a space is built from, before anything is fixed."""
+    """Definition of a space before anything is fixed."""
 
     name: str
     document: Document

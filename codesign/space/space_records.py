@@ -1,4 +1,4 @@
-"""What the YAML file of a design space may say, before its names and expressions are looked at."""
+"""Records of the YAML file of a design space, before its names and expressions are looked at."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class DesignRecord(Record):
     """The design that has the values which this one does not state."""
     source: str = ""
     outside: str = ""
-    """Why it is listed although it does not meet the constraints."""
+    """Reason for which it is listed although it breaks the constraints."""
 
 
 class SpaceRecord(Record):

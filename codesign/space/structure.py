@@ -1,4 +1,4 @@
-"""What a design space says of a batch: presence, canonical form, quantities, constraints.
+"""Structure of a design space for a batch: presence, canonical form, quantities, constraints.
 
 A batch of ``n`` designs of ``d`` parameters is an ``(n, d)`` matrix of level codes, -1 where a
 parameter is absent. Everything here is a table look-up and a few array operations, never a
@@ -38,7 +38,7 @@ class SpaceConstraint:
         return self.expression.text
 
     def violation(self, values: Mapping[str, FloatArray]) -> FloatArray:
-        """How far each design is from meeting it; ``<= 0`` meets it."""
+        """Distance of each design from meeting it; ``<= 0`` meets it."""
         return self.expression.violation(values)
 
 
@@ -61,7 +61,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Symbols:
-    """What expressions may name, and the look-up table behind each name.
+    """Names that expressions may use, and the look-up table behind each name.
 
     Attributes:
         categories: What each parameter may be compared with.

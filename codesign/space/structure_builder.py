@@ -1,4 +1,4 @@
-"""From the records of a space's file to its structure.
+"""Construction of a structure from the records of a space's file.
 
 Parameters come first, then what names them: the order of repeated parts, conditions, derived
 quantities, constraints. All problems of a stage are reported together.

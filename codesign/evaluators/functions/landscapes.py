@@ -74,7 +74,8 @@ def _assignment(x: FloatArray, m: int) -> Values:
 
 
 def _shares(x: FloatArray, m: int) -> Values:
-    """What seven jobs take of one budget: delays that fall with shares, and uneven shares."""
+    """Delays of seven jobs that fall with their shares of one budget, and the unevenness of the
+    shares."""
     delay = (_SCATTER[: x.shape[1]] / (1.0 + x)).sum(axis=1)
     even = _SUM_LEVELS / 3.0
     uneven = (_SCATTER[::-1][: x.shape[1]] * np.sqrt(1.0 + (x - even) ** 2)).sum(axis=1)

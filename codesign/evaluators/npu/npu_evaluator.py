@@ -75,7 +75,7 @@ POWER_METRICS = frozenset(
 """Metrics that depend on what an operation takes, besides what designs cost."""
 
 _NO_CONSEQUENCE = {"name", "note", "sources", "data_pins", "status", "available", "date", "edition"}
-"""What a technology's file says that changes no metric."""
+"""Keys of a technology's file that change no metric."""
 
 
 class NpuEvaluator(PhaseMachine):

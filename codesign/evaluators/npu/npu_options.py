@@ -82,7 +82,7 @@ class NpuOptions(AccuracyOptions):
     offchip_efficiency: Annotated[float | None, Field(gt=0, le=1)] = None
     """Share of the off-chip peak bandwidth that streams can use."""
     batch: Literal["best", "capacity"] | None = None
-    """How the batch is chosen where neither workload nor design says it. ``best``: the power of two
+    """Choice of the batch where neither workload nor design says it. ``best``: the power of two
     that is best in throughput within the campaign's limits on latency. ``capacity``: the largest
     power of two that fits (MemExplorer)."""
     vector: Literal["overlapped", "serial"] = "overlapped"
@@ -123,8 +123,8 @@ class NpuOptions(AccuracyOptions):
     """Die edge reserved for memory: two 33 mm edges of the reticle (MemExplorer Eq. 1)."""
 
     link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 450e9
-    """What a device sends to the others of its replica, one way: NVLink 4, as in an H100 (900 GB/s
-    both ways, NVIDIA)."""
+    """Bandwidth to the other devices of a replica, one way: NVLink 4, as in an H100 (900 GB/s both
+    ways, NVIDIA)."""
     link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 1e-6
     """A step over a link that carries nothing: 1 us, as in GenZ's tool."""
     link_warm_up: Annotated[float, quantity("us"), Field(ge=0), unstored_at(5e-6)] = 5e-6
@@ -138,7 +138,7 @@ class NpuOptions(AccuracyOptions):
     """Process of compute dies and on-chip memory: area, price, and energies over those of 7 nm. A
     space with the parameter ``process`` decides it."""
     cooling: Cooling = "liquid"
-    """What carries the heat away: ``air`` or ``liquid``."""
+    """Cooling medium: ``air`` or ``liquid``."""
     units_made: Annotated[float | None, Field(gt=0)] = None
     """Units that share the cost of design and masks in the price of tokens; without it, that cost
     stands apart."""

@@ -1,4 +1,4 @@
-"""What is known of all designs before any operator is looked at, and which of them are the same.
+"""Facts about all designs before any operator is looked at, and groups of equal designs.
 
 Which batch size and which order of the tiers a design works with is chosen in ``choice.py``.
 """
@@ -48,7 +48,8 @@ STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 
 
 _FREE_PARAMETERS = ("vector_length", "stated_tdp_watts")
-"""What the operator stage does not depend on: the vector unit works beside a whole pass."""
+"""Parameters on which the operator stage does not depend: the vector unit works beside a whole
+pass."""
 _READ_PARAMETERS = (
     REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES, BATCH_SIZE}
 )

@@ -66,8 +66,8 @@ class ComparisonDefinition(SearchSettings):
     kinds: dict[Label, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
         default_factory=dict
     )
-    """By kind, the problems that count as one where evidence is counted. Those that are not listed
-    are of one kind with all that have their evaluator and their space."""
+    """Problems that count as one where evidence is counted, by kind. Unlisted problems are of one
+    kind with all that have their evaluator and their space."""
     evaluation_costs: Annotated[
         tuple[Seconds, ...], Field(min_length=1), AfterValidator(_costs)
     ] = EVALUATION_COSTS_S

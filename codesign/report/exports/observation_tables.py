@@ -173,7 +173,7 @@ def _header(name: str, results: Results) -> str:
 
 
 def _number_format(name: str, results: Results) -> str:
-    """Of a column: about four digits, thousands apart; a utilization in percent."""
+    """Number format of a column: about four digits, thousands apart; a utilization in percent."""
     if is_share(metric_of(name, results.problem.metrics)):
         return "0.0%"
     values = np.abs(results.metrics[name])
@@ -251,7 +251,7 @@ def _sheet(
 
 
 def _metric_columns(results: Results) -> dict[str, list[str]]:
-    """What each metric means; objectives are marked."""
+    """Meaning of each metric; objectives are marked."""
     senses = {element.metric.name: element.sense for element in results.problem.objectives}
     metrics = [metric_of(name, results.problem.metrics) for name in results.metrics]
     return {

@@ -44,8 +44,8 @@ RESOURCES = (
     "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",
     "junction_temperature_celsius", "lifetime_years",
 )  # fmt: skip
-"""What more of which is priced, besides the objective by which designs are cheaper; of a metric
-that is better the more there is, such as a life, less."""
+"""Resources that are priced, besides the objective by which designs are cheaper; of a metric that
+is better the more there is, such as a life, less."""
 ASSUMPTIONS = {
     "profile plain": "operands are tiled for the on-chip memory, and all of the off-chip bandwidth "
     "is usable",

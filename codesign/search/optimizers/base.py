@@ -1,4 +1,4 @@
-"""What every optimizer is, and the parts that most of them share.
+"""Contract of every optimizer, and the parts that most of them share.
 
 An optimizer is a function of the space, its seed and all that it was told, in order: a fresh
 one that is told the same history, in whatever pieces, goes on with the same suggestions.
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from scipy.stats import qmc
 
 HintUse: TypeAlias = Literal["none", "start", "model", "alone"]
-"""What hints of the evaluator do in a search: nothing, choose the initial designs, serve the models
-of an optimizer that learns, or lead one that has no model."""
+"""Use of an evaluator's hints in a search: none, choose the initial designs, serve the models of an
+optimizer that learns, or lead one that has no model."""
 
 _DRAWS = 1 << 10
 """Least number of designs drawn at once."""
@@ -54,11 +54,11 @@ class Optimizer(Protocol):
     """
 
     Options: ClassVar[type[Record]]
-    """What a campaign's ``optimizers:`` may say next to ``name:``; all have defaults."""
+    """Options that a campaign's ``optimizers:`` may state next to ``name:``; all have defaults."""
 
     @property
     def preferred_batch(self) -> int:
-        """How many designs the method asks for if nobody says otherwise."""
+        """Default number of designs that the method asks for."""
         ...
 
     def ask(self, n: int) -> IntArray:
@@ -193,7 +193,7 @@ class _Described:
 
     @classmethod
     def of(cls, name: str, values: FloatArray) -> _Described | None:
-        """From its values over a sample; None if it does not tell designs apart."""
+        """Description from values over a sample; None if it does not tell designs apart."""
         values = np.asarray(values, dtype=np.float64)
         is_logarithmic = bool((values > 0).all())
         seen = np.log(values) if is_logarithmic else values
@@ -211,7 +211,7 @@ class _Described:
 
 @dataclass(frozen=True)
 class ScreeningTerms:
-    """What a cheaper evaluator costs.
+    """Costs of a cheaper evaluator.
 
     Attributes:
         cost: Time of one of its evaluations over that of one of the dear evaluator.
@@ -228,7 +228,7 @@ class ScreeningTerms:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Where an optimizer may look.
+    """Designs among which an optimizer may choose.
 
     Attributes:
         admits: (n, d) rows to (n,): whether each is a design of the space that meets all that
@@ -343,11 +343,11 @@ class SearchSpace:
 
 
 class NoOptions(Record):
-    """What a campaign may tell an optimizer that has no options: nothing."""
+    """Options of an optimizer that has none."""
 
 
 class BaseOptimizer:
-    """What our optimizers share: how they are built, and knowing which designs they were told.
+    """Base of our optimizers: their construction, and the designs that they were told.
 
     A subclass adds ``ask``; if that takes pending designs, also ``knows_pending = True``, and if it
     looks at hints, ``hint_use``. One that learns extends ``tell``, or begins with
@@ -376,7 +376,7 @@ class BaseOptimizer:
         self._set_up()
 
     def _set_up(self) -> None:
-        """What a subclass prepares when it is built; a library that it lacks is named here."""
+        """Prepare a subclass when it is built; a missing library is named here."""
 
     @property
     def preferred_batch(self) -> int:

@@ -45,7 +45,7 @@ class Nsga2(BaseOptimizer):
         mutations: Annotated[float, Field(gt=0)] = 1.0
         """Parameters that mutate in one design, on average."""
         mutation_index: Annotated[float, Field(gt=0)] = 3.0
-        """Of polynomial mutation of numbers: the larger, the shorter the steps."""
+        """Index of polynomial mutation of numbers: the larger, the shorter the steps."""
 
     knows_pending: ClassVar[Literal[True]] = True
     _options: Options

@@ -158,7 +158,7 @@ class Peer(BaseOptimizer):
         return self._space.space.from_unit((np.array(designs) + 0.5) / self._n_levels)
 
     def _rejected(self, row: IntArray, design: list[int]) -> dict[str, Any]:
-        """What is told back of a useless proposal: its result if it has one."""
+        """Answer to a useless proposal: its result if it has one."""
         unwanted = {"objectives": None, "violations": [_INADMISSIBLE]}
         known = self._by_key.get(int(self._space.space.keys(row[None])[0]))
         return {**(known or unwanted), "design": design}

@@ -13,7 +13,7 @@ from codesign.search.optimizers.training_data import TrainingData
 from codesign.search.pareto import non_dominated
 
 _ITERATIONS, _TRAINING = 50, 200
-"""As those of gp-ehvi by default."""
+"""Settings like the defaults of gp-ehvi."""
 
 
 def posterior_means(space: SearchSpace, observations: Observations) -> FloatArray:

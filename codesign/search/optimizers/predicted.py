@@ -1,4 +1,4 @@
-"""What a cheaper model alone is good for: followed, and nothing learned.
+"""Search by a cheaper model alone: it is followed, and nothing is learned.
 
 The plain alternative to every multi-fidelity search, and the baseline for ``gp-ehvi`` with
 predictions: find the front of the cheap model, then spend the costly evaluations on it.

@@ -15,7 +15,7 @@ _MOST_AT_ONCE = 8192
 
 
 class _Sampling(BaseOptimizer):
-    """What both share: the size of a batch."""
+    """Common base of the sampling methods: the size of a batch."""
 
     class Options(Record):
         """Options of the sampling optimizers."""

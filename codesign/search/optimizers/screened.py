@@ -1,4 +1,4 @@
-"""What a cheaper evaluator said of some designs, and what follows from it for all others.
+"""Results of a cheaper evaluator for some designs, and estimates from them for all others.
 
 Results of the dear evaluator are learned as errors of this, as in Kennedy and O'Hagan (Biometrika
 87, 2000). Designs pass the cheaper evaluator before the dear one, so that the designs known to the
@@ -94,7 +94,7 @@ class Screened:
         return gain > 0.0
 
     def predictions(self, rows: IntArray, features: FloatArray) -> PriorPredictions:
-        """What is known of (n, d) designs: of those seen their results, of others an estimate.
+        """Predictions for (n, d) designs: results where seen, else an estimate.
 
         The columns are those of objectives and all limits; of the dear evaluator's own limits it
         says nothing.

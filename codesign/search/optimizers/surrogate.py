@@ -58,7 +58,7 @@ LOG_NOISE = math.log(NOISE)
 _NOISE_BOUNDS = (LOG_NOISE, math.log(0.5))
 """Noise is at most half of what varies."""
 _NOISE_STARTS = (math.log(1e-5), math.log(1e-1))
-"""Where the two searches begin: function values, and noisy ones [ours]."""
+"""Starts of the two searches: function values, and noisy ones [ours]."""
 _NOISE_RATE = 0.3
 """Slope of the logarithm of the prior density by that of the noise's variance: of two equal
 explanations the one with less noise is likelier [ours]."""
@@ -73,7 +73,7 @@ VARIANCE_SCALE = 2.0
 _ADDED_START = 0.5
 """Logarithm of the length scales of the sum where their search begins [ours]."""
 _VARIANCE_BOUNDS = (-8.0, 8.0)
-"""Of the logarithm of a variance of a product or a sum."""
+"""Bounds of the logarithm of a variance of a product or a sum."""
 _SHORTEST = 2.5e-2
 """Least length scale, as in BoTorch."""
 _LONGEST = 1e4
@@ -121,7 +121,7 @@ def single_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What is learned of a process besides its observations.
+    """Hyperparameters of a process.
 
     Attributes:
         length_scales: (f,) of the product kernel.
@@ -226,7 +226,7 @@ class GaussianProcess:
         return mean.numpy(), variance.clamp_min_(NOISE).sqrt_().numpy()
 
     def fantasized(self, features: FloatArray) -> GaussianProcess:
-        """As if (k, f) features had been observed and were as expected.
+        """Posterior after (k, f) features were observed at their expected values.
 
         What is as expected moves no mean, so the new weights are 0 and the factor gets new rows.
         """

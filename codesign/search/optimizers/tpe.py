@@ -100,7 +100,7 @@ class Tpe(BaseOptimizer):
         return self._space.distinct(others, taken)[:1]
 
     def _draws(self, sampler: TPESampler) -> Callable[[], IntArray]:
-        """What draws (1, d) canonical rows, without leaving a trial in the study."""
+        """Sampler of (1, d) canonical rows that leaves no trial in the study."""
         from optuna import load_study
         from optuna.trial import TrialState, create_trial
 
@@ -115,7 +115,7 @@ class Tpe(BaseOptimizer):
         return draw
 
     def _draws_beside(self, pending: IntArray, sampler: TPESampler) -> Callable[[], IntArray]:
-        """What draws (1, d) canonical rows beside pending designs, in a study of its own.
+        """Sampler of (1, d) canonical rows beside pending designs, in a study of its own.
 
         The constant liar keeps its draws as running trials, so what a draw gave is kept away
         from too.

@@ -1,4 +1,4 @@
-"""What models learn from: results with what is known of their designs, and how much of it.
+"""Training data of models: results with the features of their designs.
 
 A process is conditioned on all results up to a bound. Its hyperparameters, which cost many times
 as much, are learned from fewer, and of a long history not anew with each result. Both follow from

@@ -119,7 +119,7 @@ class Translation:
 
 
 def _distribution(n_levels: int, optional: bool, is_categorical: bool) -> BaseDistribution:
-    """Of a parameter's level codes, -1 for absence where that can be chosen."""
+    """Distribution of a parameter's level codes, -1 for absence where that can be chosen."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     first = -1 if optional else 0

@@ -63,7 +63,7 @@ def _bent(log_plain: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor, Tensor,
 
 @dataclass(frozen=True)
 class Warp:
-    """How features are bent.
+    """Warping of features.
 
     Attributes:
         columns: (w,) those that are; the others stay as they are.
@@ -75,7 +75,8 @@ class Warp:
 
     @classmethod
     def of_logs(cls, columns: IntArray, logs: FloatArray) -> Warp:
-        """From (2w,) logarithms: those of a, then those of b; without what bends hardly."""
+        """Warping from (2w,) logarithms: those of a, then those of b; features that hardly bend are
+        left out."""
         import torch
 
         pairs = np.reshape(logs, (2, len(columns)))

@@ -46,7 +46,7 @@ _ACTIVATION, _WEIGHT, _EQUAL = (
 TILE_SHARE = 0.5
 """Rows, or columns, of a streamed tile over BLEN: half, for double buffering [fitted]."""
 SCALE_BYTES = 1.0 / 8.0
-"""What an element carries of a shared scale on its way from memory: one bit [fitted]."""
+"""Bytes of a shared scale per element on its way from memory: one bit [fitted]."""
 EVEN_SHARE = 1.0 / 3.0
 """On-chip memory for activations, and for weights, under the storage priority ``equal``."""
 

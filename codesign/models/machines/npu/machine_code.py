@@ -173,7 +173,7 @@ _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
     formula_operations.square_root: lambda value: math.sqrt(value),
     formula_operations.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
 }
-"""What the operations of ``formula_operations.py`` are on single numbers, none of them NaN."""
+"""Operations of ``formula_operations.py`` on single numbers, none of them NaN."""
 
 
 def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..., Any]:

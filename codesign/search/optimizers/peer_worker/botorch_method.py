@@ -22,7 +22,7 @@ _SEARCH: dict[str, Any] = {
 }
 """Less than the tutorial's 10, 512 and 200, which took 16 s a suggestion with 16 parameters."""
 _MC_SAMPLES = 128
-"""As the tutorial has it."""
+"""Samples as in the tutorial."""
 
 
 def botorch_qlognehvi(task: Task) -> Proposal:

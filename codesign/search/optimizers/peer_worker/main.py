@@ -19,7 +19,7 @@ _MODULES = {
     "hebo": "hebo_method",
     "pymoo": "pymoo_methods",
 }
-"""By the first word of a method's name; each imports its library when it is asked."""
+"""Modules by the first word of a method's name; each imports its library when it is asked."""
 
 
 def main() -> None:

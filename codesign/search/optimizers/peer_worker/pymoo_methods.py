@@ -59,7 +59,7 @@ def pymoo_smsemoa(task: Task) -> Proposal:
 
 
 def _offspring(task: Task, create: Callable[..., Any]) -> Proposal:
-    """What the algorithm breeds after the generations that are complete."""
+    """Offspring of the algorithm after the complete generations."""
     from pymoo.core.mixed import (
         MixedVariableDuplicateElimination,
         MixedVariableMating,

@@ -1,4 +1,4 @@
-"""What a method is asked, and what it answers."""
+"""Question to a method, and its answer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Task:
 
     @property
     def names(self) -> list[str]:
-        """Of the parameters."""
+        """Names of the parameters."""
         return [f"x{i}" for i in range(len(self.levels))]
 
     @property
@@ -82,12 +82,12 @@ class Task:
 
     @property
     def known(self) -> list[Result]:
-        """What has objectives, evaluated and proposed again, in its order."""
+        """Results that have objectives, evaluated and proposed again, in their order."""
         return [item for item in (*self.results, *self.rejected) if item.objectives is not None]
 
     @property
     def unknown(self) -> list[Result]:
-        """What was rejected without having objectives."""
+        """Results that were rejected without having objectives."""
         return [item for item in self.rejected if item.objectives is None]
 
     @property

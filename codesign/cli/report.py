@@ -15,12 +15,10 @@ from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.insight.uncertainty.uncertainty_results import Swing
     from codesign.report.page.explained import Explainer
     from codesign.report.page.recommendations import Judge
     from codesign.search.campaign import Campaign, Results
-    from codesign.search.problem import Problem
 
 _LEAST_PERIOD_S = 1.0
 
@@ -109,7 +107,7 @@ def _write(
     is_searched = campaign.store_path.exists()
     results = campaign.results() if is_searched else campaign.front_results()
     is_joined = is_searched and results.exact is not None
-    marked, explainer = api.evaluate_named(results.problem), _explainer(results.problem)
+    marked, explainer = api.evaluate_named(results.problem), _explainer(results)
     exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
     if ending_of(path) in FORMATS:
         write_sheet(path, exact or results, marked, explainer, tolerance, judge)
@@ -175,25 +173,24 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     return Judge(readings, SAMPLES if samples is None else samples, omitted)
 
 
-def _explainer(problem: Problem) -> Explainer | None:
-    """Explainer of the problem's designs; None if its evaluator has none."""
+def _explainer(results: Results) -> Explainer | None:
+    """Explainer of the campaign's designs; None if its evaluator has none."""
     import numpy as np
 
     from codesign import api
     from codesign.insight.uncertainty.uncertainty import design_swings
     from codesign.report.page.explained import Explainer
 
+    problem = results.problem
     if not problem.evaluator.offers("explain"):
         return None
-
-    def explain(design: Mapping[str, Any]) -> EvaluatedDesign:
-        return api.evaluate(design=design, space=problem.space, evaluator=problem.evaluator)
 
     def vary(designs: Sequence[Mapping[str, Any]]) -> list[dict[str, tuple[Swing, ...]]]:
         rows = np.concatenate([problem.space.encode(design) for design in designs])
         metrics = problem.objective_names
         return design_swings(problem, rows, metrics)
 
+    explain = api.prepare_campaign(results).explain
     return Explainer(explain, vary if problem.evaluator.offers("with_library") else None)
 
 

@@ -25,7 +25,7 @@ from codesign.base.errors import (
     JobError,
     UnattainableError,
 )
-from codesign.base.text import ESCAPE, printable
+from codesign.base.text import ESCAPE, one_line, printable
 from codesign.cli import (
     accuracy,
     campaigns,
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None, application: typer.Typer = app)
         return code or (_FAILED if is_closed else code)
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Python would complain at exit.
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
+        sys.stdout = io.StringIO()
         return _PIPE_CLOSED
     except KeyboardInterrupt as error:
         # A campaign says how to go on.
@@ -172,10 +172,10 @@ def main(arguments: Sequence[str] | None = None, application: typer.Typer = app)
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
-        if isinstance(error, OSError):  # the machine's fault, whatever the place
-            say(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
+        if isinstance(error, OSError) and error.errno is not None:  # the machine's fault
+            say(one_line(f"error: {error.filename or 'standard output'}: {error.strerror}"))
             if error.filename is None:
-                sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - above
+                sys.stdout = io.StringIO()  # as above
             return _FAILED
         say(" ".join(f"error: unexpected {type(error).__name__}: {error}".split()))
         from codesign.base.plugins import defective

@@ -288,6 +288,8 @@ def test_a_pipe_closed_while_printing_gives_the_code_of_sigpipe(monkeypatch, cap
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (KeyboardInterrupt("stopped; 'codesign run x' goes on"), 130, "'codesign run x' goes on"),
         (RuntimeError("boom"), 1, "error: unexpected RuntimeError: boom\n"),
+        (OSError(28, "No space", "a\nb"), 1, "error: a\\nb: No space\n"),
+        (OSError(28, "No space"), 1, "error: standard output: No space\n"),
         (OSError("no key\nask\tus"), 1, "error: unexpected OSError: no key ask us\n"),
     ],
 )
@@ -333,7 +335,7 @@ def test_a_defect_is_raised_on_request(monkeypatch):
         ("devices", "'devices' is now 'codesign list devices'"),
         ("memtech hbm3e_8h --json", "'memtech' is now 'codesign show hbm3e_8h --json'"),
         ("list model", "Did you mean 'models'?"),
-        ("show hbm4", "Did you mean 'hbm4_12h'?"),
+        ("show hbm4", "Did you mean 'hbm4_16h'?"),
         ("show models sram", "unknown language model 'sram'"),
         ("evaluate D1 --design P1", "expected one design, got 'D1' and --design P1"),
         ("problems re21", "'codesign show problems re21' shows it"),

@@ -121,7 +121,7 @@ CASES = {
     ),
     "a folder without weights": Case(
         ["mix-formats", "--model", ".", "--text", "a.txt", "--average-bits", "5"],
-        ["config.json: model_type", "'bert'", "llama"],
+        ["config.json:1: model_type", "'bert'", "llama"],
         {"a.txt": "text", "config.json": '{"model_type": "bert"}'},
     ),
     "an unknown command": Case(["evalaute"], ["no such command 'evalaute'", "'evaluate'"]),

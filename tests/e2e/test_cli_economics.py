@@ -45,6 +45,7 @@ def test_a_device_s_prices_follow_from_fitted_kernels_and_say_how_far_those_err(
     fastest = found["fastest"]
     split = fastest["split"]
     platform = ["platform", "--model", "llama-3.3-70b", "--device", "h100", "--format", "fp8"]
+    platform += ["--kv-format", "fp8"]  # the cache of `economics` is as the activations
     platform += ["--tp", f"{split['tensor']:.0f}", "--pp", f"{split['pipeline']:.0f}"]
     platform += ["--batch", f"{fastest['batch']:.0f}", *words[-4:]]
     metrics = document(platform, capsys)["metrics"]

@@ -73,7 +73,7 @@ def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(
     home: Path, printed: Callable[..., str]
 ) -> None:
     for group, plug_in in {"evaluators": "beam", "optimizers": "spread"}.items():
-        assert plug_in in printed(group, "--json")
+        assert plug_in in printed("list", group, "--json")
 
     ran = python(home, "codesign", "run", "beams", "--json")
     assert ran.returncode == 0, ran.stderr

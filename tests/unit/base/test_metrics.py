@@ -20,7 +20,8 @@ OF_SOMETHING_ELSE = {
     "search/optimizers/improvement.py": "of all values of an objective, before their logarithm",
     "search/optimizers/prediction.py": "of all values of an objective, before their logarithm",
     "models/quantization/transformations.py": "random, of a matrix",
-    "report/accuracy_tables.py": "of what a score measures: accuracy, or perplexity",
+    "search/derived_metrics.py": "of the change of a metric, which gets better or worse",
+    "answers/accuracy.py": "of what a score measures: accuracy, or perplexity",
 }
 """Where a sign that multiplies is not that of an objective, and of what it is."""
 SENSES = {"minimize", "maximize"}

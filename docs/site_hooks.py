@@ -17,6 +17,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files, InclusionLevel
 
+import codesign
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -28,6 +30,12 @@ _AT_ROOT = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 _LAYER = re.compile(r'^ +layer\d+\["(.*)"\]$', re.MULTILINE)
 _DIAGRAM = re.compile(r"```mermaid\n(.*?)```", re.DOTALL)
+
+
+def on_config(config: Any) -> Any:
+    """Show the version beside the name of the site."""
+    config.site_name = f"{config.site_name} {codesign.__version__}"
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:

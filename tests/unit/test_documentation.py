@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+import codesign
 from codesign.cli.app import command_tree
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,12 @@ def test_the_readme_names_the_two_commands_and_shows_designs_and_a_system() -> N
     assert {"docs/images/recommended.png", "docs/images/system.png"} <= set(
         re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
     )
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == codesign.__version__
 
 
 def stale_commands(text: str) -> Iterator[str]:

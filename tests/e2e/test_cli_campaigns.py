@@ -84,12 +84,15 @@ def test_the_json_of_a_run_has_front_optimizers_and_files(capsys):
     assert set(document["objectives"]) == {"throughput_tokens_per_s", "tdp_watts"}
 
 
-def test_without_matplotlib_a_run_says_so_and_writes_the_rest(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.style", None)
+def test_without_a_converter_of_figures_a_run_says_so_and_writes_the_rest(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     assert main(["run", "trial", "--json"]) == 0
     out, err = capsys.readouterr()
     assert [Path(file).suffix for file in json.loads(out)["files"]] == [".sqlite", ".csv", ".yaml"]
-    assert "no figures: a figure needs an optional part: pip install 'codesign[report]'" in err
+    assert (
+        "no figures: a figure as PDF or PNG needs an optional part: pip install 'codesign[report]'"
+        in err
+    )
 
 
 def test_the_problems_of_comparisons_are_listed_when_asked_for(capsys):
@@ -123,7 +126,7 @@ def test_status_and_runs_say_how_far_it_is(capsys):
     assert [(run["optimizer"], run["seed"]) for run in status["runs"]] == [
         ("random", 0), ("random", 1), ("again", 0), ("again", 1),
     ]  # fmt: skip
-    listed = {item["name"]: item for item in _json(capsys, "runs")["campaigns"]}
+    listed = {item["name"]: item for item in _json(capsys, "list", "campaigns")["campaigns"]}
     assert listed["trial"]["state"] == "complete"
     assert main(["status", "trial"]) == 0
     assert "48 of 48 (100 %)" in capsys.readouterr().out

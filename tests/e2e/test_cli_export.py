@@ -121,7 +121,7 @@ def test_openpyxl_reads_a_chart_of_throughput_against_tdp(results, tmp_path):
 
 
 def test_the_markdown_has_a_line_for_each_design_of_the_front(results, tmp_path):
-    text = _export(tmp_path, "front.md").read_text(encoding="utf-8")
+    text = _export(tmp_path, "front.md", "--scope", "front").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 2 + len(results.front())
     assert len({line.count(" | ") for line in lines}) == 1

@@ -15,7 +15,7 @@ space: memexplorer
 evaluator: {name: npu, profile: plain}
 workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
 objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
-fixed: {pe_array: [2048, 256], vector_length: 1024, dataflow: ws, tier3_technology: none,
+fixed: {pe_array: [1024, 128], vector_length: 1024, dataflow: ws, tier3_technology: none,
         weight_format: mxint8, activation_format: mxint8, kv_format: mxint8}
 optimizers: [random]
 budget: 60

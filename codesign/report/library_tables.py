@@ -276,8 +276,8 @@ def model_tables(model: ModelAnswer) -> list[RenderableType]:
 
 
 def _fact(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
+    if isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
+        return f"{int(value):,}"
     return format_setting(value)
 
 

@@ -128,8 +128,8 @@ def _kind_of(name: str) -> str:
 
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        kinds = {"based_on": "spaces", "parameters": "spaces", "peak": "devices"}
-        kinds |= {"read_energy": "memories"}
+        kinds = dict.fromkeys(("based_on", "parameters", "repeated", "pools"), "spaces")
+        kinds |= {"peak": "devices", "read_energy": "memories"}
         keys = read_document(path).data.keys()
         return next((group for key, group in kinds.items() if key in keys), "models")
     if path.suffix == ".json":

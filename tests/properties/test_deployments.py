@@ -106,7 +106,7 @@ def test_compiled_and_not_are_the_same(model, deployment, profile, monkeypatch):
 
 
 def test_figures_of_all_devices_are_those_of_one_times_their_number():
-    evaluator, columns = npu("llama-3.3-70b", "decode"), designs(40)
+    evaluator, columns = npu("llama-3.3-70b", "decode", work="padded"), designs(40)
     one = evaluator.evaluate(columns).metrics
     eight = evaluator.evaluate(deployed(columns, 4, 2)).metrics
     for name in ("tdp_watts", "memory_capacity_bytes", "peak_flop_per_s"):

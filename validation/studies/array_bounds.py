@@ -80,15 +80,15 @@ class BoundedProduct:
             float(values[position]) for values in (self.rows, self.depth, self.width)
         )
         slots = max(1, int(depth // self.inner)) if self.is_per_head else 1
-        wide = f"BLEN {width:g}" + (f" x {slots} slots" if slots > 1 else "")
         deep = f"MLEN {depth:g}" + (f" / {slots} slots" if slots > 1 else "")
-        # Rows that do not fill one tile cost no more than the operand that streams past them.
+        # Rows that do not fill one tile cost no more than the operand that streams past them, and
+        # a block of streaming columns may end after any of them.
         paddings = {
-            f"{self.columns:,.6g} columns padded to {wide}": _padding(self.columns, slots * width),
+            f"{self.columns:,.6g} columns padded to {slots} slots": _padding(self.columns, slots),
             f"inner size {self.inner:,.6g} padded to {deep}": _padding(self.inner, depth / slots),
             f"{rows:,.6g} rows padded to BLEN {width:g}": _padding(max(rows, width), width),
         }
-        if not math.isclose(math.prod(paddings.values()), self.ratio[position], rel_tol=1e-6):
+        if not math.isclose(math.prod(paddings.values()), self.ratio[position], rel_tol=1e-4):
             return ""
         noticeable = [text for text, factor in paddings.items() if factor >= _NOTICEABLE]
         return ", ".join(sorted(noticeable, key=lambda text: -paddings[text]))

@@ -159,14 +159,14 @@ class SaturatedCase:
 
     def command(self) -> str:
         """The command line that prints the prediction as its steady throughput."""
-        weights, activations, cache = self.formats
+        weights, _, cache = self.formats
         words = ["codesign platform", f"--model {_relative(self.model)}"]
         device = DATA / "devices" / f"{self.device.key}.yaml"
         words.append(f"--device {_relative(str(device)) if device.is_file() else self.device.key}")
         words += [f"{flag} {degree}" for flag, degree in self.degrees.items() if degree > 1]
         words += [f"--batch {self.batch}", f"--prompt-tokens {self.prompt}"]
         words += [f"--generated-tokens {self.generated}", f"--format {weights}"]
-        return " ".join([*words, *([f"--kv-format {cache}"] if cache != activations else [])])
+        return " ".join([*words, f"--kv-format {cache}"])
 
     def _evaluator(self, profile: str) -> PlatformEvaluator:
         request = PlatformRequest(

@@ -60,7 +60,9 @@ def test_the_rate_of_a_system_is_that_of_its_slower_role():
             tokens_per_s = min(rates) * item.generated_tokens
             assert system.throughput_tokens_per_s == pytest.approx(tokens_per_s, rel=1e-12)
             watts = sum(part.machines * part.tdp_watts for part in parts)
-            assert system.tdp_watts == pytest.approx(watts, rel=1e-12) and watts <= 2800.0
+            # Machines that are all alike are built for the phase that draws more.
+            assert watts <= system.tdp_watts * (1 + 1e-12) and system.tdp_watts <= 2800.0
+            assert kind != "specialized" or system.tdp_watts == pytest.approx(watts, rel=1e-12)
             if kind == "turns":
                 assert system.machine_ratio == pytest.approx(system.balanced_ratio, rel=1e-12)
             hardware = [dict(part.design) for part in parts]
@@ -106,11 +108,7 @@ def test_the_ratio_on_paper_is_arithmetic_over_bytes():
 
 
 def test_the_page_says_what_the_numbers_say(tmp_path):
-    text = (
-        specialization_page.study_report(answers(), "ratio.svg")
-        .finding("codesign")
-        .markdown_table()
-    )
+    text = specialization_page.study_report(answers(), "ratio.svg").finding("codesign").on_page()
     for item in answers():
         gain = item.gains["one-machine"]
         assert f"{gain - 1.0:.0%} ({item.setting.trace})" in text
@@ -141,7 +139,7 @@ def test_specialization_is_printed_and_stored(tmp_path, capsys, monkeypatch):
     words = ["specialization", "osworld", "code", "--output", "p.json"]
     assert run_validation(words) == 0
     assert "a design for each phase" in " ".join(capsys.readouterr().out.split())
-    page = read_finding(tmp_path / "p.json").markdown_table()
+    page = read_finding(tmp_path / "p.json").on_page()
     assert "`python -m validation specialization osworld code`" in page
     assert "](p/ratios.svg)" in page and (tmp_path / "p" / "ratios.svg").exists()
 

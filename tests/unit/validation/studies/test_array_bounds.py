@@ -46,7 +46,7 @@ def test_an_array_twice_as_fast_as_it_can_be_would_show(monkeypatch: pytest.Monk
         return 0.5 * flattened_cycles(*arguments)
 
     monkeypatch.setattr(operator_times, "flattened_cycles", wrong)
-    assert [target["is_met"] for target in small().targets] == [False, False]
+    assert [target["is_met"] for target in small().targets] == [False, True]
 
 
 def test_one_key_per_cycle_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,5 +76,5 @@ def test_a_reason_is_the_padding_along_each_axis() -> None:
         width=64 * unit,
         cycles=2 * flattened_cycles(65.0, 100.0, 60.0, 200.0, 64.0) * unit,
     )
-    assert float(item.ratio[0]) == pytest.approx((128 / 65) * (200 / 100) * (64 / 60))
+    assert float(item.ratio[0]) == pytest.approx((128 / 65) * (200 / 100))
     assert item.reason(0) == ("inner size 100 padded to MLEN 200, 65 rows padded to BLEN 64")

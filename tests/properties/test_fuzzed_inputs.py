@@ -30,7 +30,7 @@ from codesign.space.expression_parser import parse_expression
 N_ALWAYS, N_LONG = 240, 100_000
 _MOST_MEMORY_MORE = 500 << 20
 _MODELS = Path(load_technology.__code__.co_filename).parents[1] / "workload" / "models"
-_CHECKPOINT = Path(__file__).parents[1] / "unit" / "quantization" / "byte_model"
+_CHECKPOINT = Path(__file__).parents[1] / "unit" / "models" / "quantization" / "byte_model"
 _CONFIG = (
     '{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "vocab_size": 32000,'
     ' "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,'

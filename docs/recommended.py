@@ -17,7 +17,8 @@ import numpy as np
 
 import codesign
 from codesign.insight.explanation.choices import knees_of
-from codesign.report.drawing import COLORS, drawing_style, label_objective, save_figure
+from codesign.report import palette
+from codesign.report.drawing import drawing_style, label_objective, save_figure
 from codesign.report.labels import design_words, format_metric, metric_of
 from codesign.search.pareto import fold
 
@@ -51,7 +52,8 @@ def main(name: str, path: Path) -> None:
         label_objective(axes.xaxis, objectives[1])
         label_objective(axes.yaxis, objectives[0])
         words.set_axis_off()
-        for number, (item, color) in enumerate(zip(chosen, COLORS, strict=False)):
+        for number, item in enumerate(chosen):
+            color = palette.LIGHT[palette.PICKS[item.title]]
             axes.plot(*item.place, "o", color=color, markersize=9)
             style = {"textcoords": "offset points", "horizontalalignment": "right"}
             axes.annotate(item.title, item.place, (-8, 4), color=color, **style)

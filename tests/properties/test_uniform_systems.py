@@ -177,7 +177,8 @@ def test_a_uniform_system_is_the_system_of_two_equal_pools():
     expected, metrics = system.evaluate(both).metrics, problem.evaluate(rows).metrics
     rate = "throughput_tokens_per_s"
     np.testing.assert_array_equal(metrics[rate], expected[rate])
-    np.testing.assert_allclose(metrics["tdp_watts"], expected["tdp_watts"], rtol=1e-14)
+    # Machines that are all alike are built for the phase that draws more.
+    assert (metrics["tdp_watts"] >= expected["tdp_watts"] * (1 - 1e-14)).all()
 
 
 def test_a_uniform_system_needs_a_pool_of_each_role():

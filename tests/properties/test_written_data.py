@@ -10,6 +10,7 @@ import pytest
 
 from codesign.base.columns import BoolArray, Columns, column_of
 from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.models.machines.npu.operator_stage import resident_bytes
@@ -92,7 +93,7 @@ def test_a_tier_that_wears_is_written_to_no_more_than_if_all_data_are_spread(pha
     assert (per_pass[0] < per_pass[1]).any()
 
 
-class Opaque:
+class Opaque(Evaluator):
     """An evaluator that keeps its bounds to itself."""
 
     def __init__(self, inner: Any) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,12 +131,14 @@ def save_svg(
 
 
 def _ordered(pdf: bytes) -> bytes:
-    """A PDF with the names in each of its dictionaries in order: the writer shuffles them.
+    """A PDF with its objects in the order of their first mention: the writer shuffles them."""
+    with needing_extra("a figure as PDF", "report"):
+        from pikepdf import Pdf
 
-    The lines of a dictionary change places only, so no object moves.
-    """
-    entries = rb"(?:[ \t]+/\w+ \d+ 0 R\n){2,}"
-    return re.sub(entries, lambda match: b"".join(sorted(match[0].splitlines(True))), pdf)
+    written = BytesIO()
+    with Pdf.open(BytesIO(pdf)) as document:
+        document.save(written, deterministic_id=True)
+    return written.getvalue()
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:

@@ -154,7 +154,6 @@ def _study(path: Path):
 
 def test_optuna_plots_what_it_loaded(results, tmp_path):
     optuna, study = _study(_export(tmp_path, "all.journal", "--scope", "all"))
-    pytest.importorskip("plotly")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna marks its plots as an experiment
         front = optuna.visualization.plot_pareto_front(study)
@@ -170,7 +169,6 @@ def test_optuna_plots_what_it_loaded(results, tmp_path):
 
 
 def test_optuna_ranks_the_parameters_of_what_it_loaded(tmp_path):
-    pytest.importorskip("sklearn")
     optuna, study = _study(_export(tmp_path, "all.journal", "--scope", "all"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an experiment, too

@@ -33,8 +33,8 @@ class Status(StrEnum):
     TARGET = "target"
 
 
-Report: TypeAlias = "tuple[Answer, Callable[[], Iterable[RenderableType]]]"
-"""An answer, and its tables."""
+Report: TypeAlias = "tuple[Callable[[], Answer], Callable[[], Iterable[RenderableType]]]"
+"""Make an answer, and its tables."""
 KINDS: dict[str, Callable[[str | None], Report]] = {}
 """Reports by kind: of everything for None, else of the name."""
 
@@ -89,7 +89,7 @@ def list_(
         answer, tables = _memories(None, [each.value for each in status or ()], year)
     else:
         answer, tables = KINDS[group](None)
-    report(as_json, lambda: answer, tables)
+    report(as_json, answer, tables)
 
 
 list_.__name__ = "list"
@@ -114,7 +114,7 @@ def show(
     for group in kinds:
         check_known("kind", group, KINDS, "show")
     answer, tables = KINDS[kinds[0] if kinds else _kind_of(name)](name)
-    report(as_json, lambda: answer, tables)
+    report(as_json, answer, tables)
 
 
 def _kind_of(name: str) -> str:
@@ -138,26 +138,30 @@ def _kind_of(name: str) -> str:
     from codesign.base.metrics import ALL_METRICS
     from codesign.models.hardware.device import list_devices
     from codesign.models.workload import list_models, list_traces
-    from codesign.search.problems.problem_records import published
 
-    names = {
-        "memories": listed("memtech"),
-        "models": list_models(),
-        "devices": list_devices(),
-        "spaces": listed("spaces"),
-        "workloads": list_traces(),
-        "metrics": ALL_METRICS,
-        "optimizers": plugins.names("optimizers"),
-        "evaluators": plugins.names("evaluators"),
-        "problems": published(),
+    def problem_names() -> Iterable[str]:
+        from codesign.search.problems.problem_records import published
+
+        return published()
+
+    names: dict[str, Callable[[], Iterable[str]]] = {
+        "memories": lambda: listed("memtech"),
+        "models": list_models,
+        "devices": list_devices,
+        "spaces": lambda: listed("spaces"),
+        "workloads": list_traces,
+        "metrics": lambda: ALL_METRICS,
+        "optimizers": lambda: plugins.names("optimizers"),
+        "evaluators": lambda: plugins.names("evaluators"),
+        "problems": problem_names,
     }
     for group, group_names in names.items():
-        if name in group_names:
+        if name in group_names():
             return group
     try:
         load_device(name)
     except UnknownNameError:
-        every_name = [each for group_names in names.values() for each in group_names]
+        every_name = [each for group_names in names.values() for each in group_names()]
         raise UnknownNameError("name", name, every_name, "show") from None
     return "devices"
 
@@ -184,27 +188,30 @@ def _memories(name: str | None, status: Sequence[str] = (), year: int | None = N
         library = TechnologyLibrary(_usable("memtech", load_technology))
         technologies = dict(library.filtered(status, year))
         answer = TechnologiesAnswer(technologies=technologies)
-        return answer, lambda: [tables.technologies_table(technologies)]
+        return lambda: answer, lambda: [tables.technologies_table(technologies)]
     technology = load_technology(name)
     memory = TechnologyAnswer.model_construct(**dict(technology))
-    return memory, lambda: tables.technology_tables(technology)
+    return lambda: memory, lambda: tables.technology_tables(technology)
 
 
 @_kind("spaces")
 def _spaces(name: str | None) -> Report:
-    from codesign import api
     from codesign.answers.library import SpaceAnswer, SpacesAnswer
-    from codesign.models.memtech import TechnologyLibrary, load_technology
+    from codesign.models.memtech import TechnologyLibrary, load_library, load_technology
     from codesign.report import library_tables as tables
     from codesign.space import load_space
 
     if name is not None:
-        space = api.load_space(name)
-        return SpaceAnswer.describe(space), lambda: tables.space_tables(space)
+        space = load_space(name, {"memtech": load_library().catalog()})
+        return lambda: SpaceAnswer.describe(space), lambda: tables.space_tables(space)
     catalogs = {"memtech": TechnologyLibrary(_usable("memtech", load_technology)).catalog()}
     spaces = _usable("spaces", lambda path: load_space(path, catalogs))
-    answers = {key: SpaceAnswer.describe(space) for key, space in spaces.items()}
-    return SpacesAnswer(spaces=answers), lambda: [tables.spaces_table(spaces)]
+
+    def answer() -> SpacesAnswer:
+        answers = {key: SpaceAnswer.describe(space) for key, space in spaces.items()}
+        return SpacesAnswer(spaces=answers)
+
+    return answer, lambda: [tables.spaces_table(spaces)]
 
 
 @_kind("models")
@@ -215,9 +222,9 @@ def _models(name: str | None) -> Report:
 
     if name is not None:
         model = ModelAnswer(**summary(load_model(name)))
-        return model, lambda: tables.model_tables(model)
+        return lambda: model, lambda: tables.model_tables(model)
     models = [ModelAnswer(**summary(load_model(key))) for key in list_models()]
-    return ModelsAnswer(models=models), lambda: [tables.models_table(models)]
+    return lambda: ModelsAnswer(models=models), lambda: [tables.models_table(models)]
 
 
 @_kind("devices")
@@ -229,9 +236,9 @@ def _devices(name: str | None) -> Report:
     if name is not None:
         device = load_device(name)
         answer = DeviceAnswer.model_construct(**dict(device))
-        return answer, lambda: tables.device_tables(device)
+        return lambda: answer, lambda: tables.device_tables(device)
     devices = {key: load_device(key) for key in list_devices()}
-    return DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
+    return lambda: DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
 
 
 @_kind("workloads")
@@ -241,7 +248,7 @@ def _workloads(name: str | None) -> Report:
     from codesign.report import library_tables as tables
 
     traces = {key: load_trace(key) for key in _named(name, list_traces())}
-    return WorkloadsAnswer(workloads=traces), lambda: [tables.traces_table(traces)]
+    return lambda: WorkloadsAnswer(workloads=traces), lambda: [tables.traces_table(traces)]
 
 
 @_kind("metrics")
@@ -251,7 +258,7 @@ def _metrics(name: str | None) -> Report:
     from codesign.report import library_tables as tables
 
     metrics = {key: ALL_METRICS[key] for key in _named(name, ALL_METRICS)}
-    return MetricsAnswer(metrics=metrics), lambda: [tables.metrics_table(metrics.values())]
+    return lambda: MetricsAnswer(metrics=metrics), lambda: [tables.metrics_table(metrics.values())]
 
 
 @_kind("optimizers")
@@ -261,7 +268,7 @@ def _optimizers(name: str | None) -> Report:
 
     plugins = _plugins("optimizers", name)
     answer = OptimizersAnswer(optimizers=plugins)
-    return answer, lambda: [tables.plugins_table("Optimizers", plugins)]
+    return lambda: answer, lambda: [tables.plugins_table("Optimizers", plugins)]
 
 
 @_kind("evaluators")
@@ -271,7 +278,7 @@ def _evaluators(name: str | None) -> Report:
 
     plugins = _plugins("evaluators", name)
     answer = EvaluatorsAnswer(evaluators=plugins)
-    return answer, lambda: [tables.plugins_table("Evaluators", plugins)]
+    return lambda: answer, lambda: [tables.plugins_table("Evaluators", plugins)]
 
 
 def _plugins(group: Any, name: str | None) -> dict[str, Any]:
@@ -298,10 +305,10 @@ def _problems(name: str | None) -> Report:
 
     if name is not None:
         problem = problems.load(name)
-        return ProblemAnswer.describe(problem), lambda: problem_set.problem_tables(problem)
+        return lambda: ProblemAnswer.describe(problem), lambda: problem_set.problem_tables(problem)
     records = published()
     answer = ProblemsAnswer(problems=list(records.values()))
-    return answer, lambda: [problem_set.list_table(records)]
+    return lambda: answer, lambda: [problem_set.list_table(records)]
 
 
 def _campaigns(show_all: bool, folder: Path | None) -> Report:
@@ -320,7 +327,7 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
         or status.problem is not None
     ]
     answer = RunsAnswer(campaigns=[CampaignProgress.describe(status) for status in campaigns])
-    return answer, lambda: campaigns_tables(visible, len(campaigns) - len(visible))
+    return lambda: answer, lambda: campaigns_tables(visible, len(campaigns) - len(visible))
 
 
 def _named(name: str | None, names: Iterable[str]) -> list[str]:

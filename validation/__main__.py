@@ -10,8 +10,6 @@ import typer
 from codesign.cli.app import main as run
 from validation.commands.bench import bench
 from validation.commands.conclusions import conclusions
-from validation.commands.costs import costs
-from validation.commands.specialization import specialization
 from validation.commands.stages import stages
 from validation.commands.studies import studies
 
@@ -23,8 +21,6 @@ app = typer.Typer(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "studies": studies,
     "conclusions": conclusions,
-    "specialization": specialization,
-    "costs": costs,
     "stages": stages,
     "bench": bench,
 }

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,39 +51,35 @@ def power_rows() -> Iterator[dict[str, Any]]:
     """Mean power of whole requests, and the peak, in parts of the devices' power limits."""
     for row in read_rows(SPLITWISE_FILE)[0]:
         if row["mean_power_over_tdp"] and row["power_capped"] == "0":
-            yield from _powers(row)
-
-
-def _powers(row: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    names = ("tp", "batch", "prompt_tokens", "output_tokens")
-    degree, batch, prompt, output = (int(row[name]) for name in names)
-    design = {"device": "a100-sxm-80gb", "tensor_parallel": degree}
-    model = model_file("llama-2-70b")
-    parts = [
-        group_metrics("prefill", model, (prompt, 0), design, [batch], EAGER),
-        group_metrics("decode", model, (prompt, output), design, [batch], EAGER),
-    ]
-    prefill, decode = ({name: float(x[0]) for name, x in part.items()} for part in parts)
-    # The first token is the prefill's, each of the others takes a step.
-    times = (
-        prefill["time_to_first_token_s"],
-        decode["time_per_output_token_s"] * (output - 1),
-    )
-    watts = (prefill["average_power_watts"], decode["average_power_watts"])
-    joules = sum(time_s * power for time_s, power in zip(times, watts, strict=True))
-    setting = f"A100 80GB, TP {degree}, batch {batch}, {prompt}:{output} tokens"
-    limit = prefill["tdp_watts"]
-    for group, column, ours in (
-        ("Splitwise, mean power", "mean_power_over_tdp", joules / sum(times)),
-        ("Splitwise, peak power", "peak_power_over_tdp", max(watts)),
-    ):
-        yield claim_row(
-            f"{group.rpartition(', ')[2]}, {setting}",
-            group,
-            float(row[column]),
-            ours / limit,
-            row["source"],
-        )
+            names = ("tp", "batch", "prompt_tokens", "output_tokens")
+            degree, batch, prompt, output = (int(row[name]) for name in names)
+            design = {"device": "a100-sxm-80gb", "tensor_parallel": degree}
+            model = model_file("llama-2-70b")
+            parts = [
+                group_metrics("prefill", model, (prompt, 0), design, [batch], EAGER),
+                group_metrics("decode", model, (prompt, output), design, [batch], EAGER),
+            ]
+            prefill, decode = ({name: float(x[0]) for name, x in part.items()} for part in parts)
+            # The first token is the prefill's, each of the others takes a step.
+            times = (
+                prefill["time_to_first_token_s"],
+                decode["time_per_output_token_s"] * (output - 1),
+            )
+            watts = (prefill["average_power_watts"], decode["average_power_watts"])
+            joules = sum(time_s * power for time_s, power in zip(times, watts, strict=True))
+            setting = f"A100 80GB, TP {degree}, batch {batch}, {prompt}:{output} tokens"
+            limit = prefill["tdp_watts"]
+            for group, column, ours in (
+                ("Splitwise, mean power", "mean_power_over_tdp", joules / sum(times)),
+                ("Splitwise, peak power", "peak_power_over_tdp", max(watts)),
+            ):
+                yield claim_row(
+                    f"{group.rpartition(', ')[2]}, {setting}",
+                    group,
+                    float(row[column]),
+                    ours / limit,
+                    row["source"],
+                )
 
 
 def budget_rows() -> Iterator[dict[str, Any]]:

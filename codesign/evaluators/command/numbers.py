@@ -43,7 +43,16 @@ class Outputs:
             UnreadableOutputError: It is absent, no number, not finite, or has another unit.
         """
         if source.json_file is not None:
-            value = self._in_json(source.json_file, source.key or "")
+            name = source.json_file
+            key = source.key or ""
+            if name not in self._documents:
+                try:
+                    self._documents[name] = json.loads(self._text(name))
+                except (ValueError, RecursionError) as error:
+                    raise UnreadableOutputError(f"{name} is not JSON: {error}") from None
+            value = self._documents[name]
+            for step in key.split("."):
+                value = _child(value, step, name, key)
         elif source.csv_file is not None:
             value = self._in_csv(source.csv_file, source.column or "", source.row)
         else:
@@ -66,17 +75,6 @@ class Outputs:
             except OSError as error:
                 raise UnreadableOutputError(f"{name} cannot be read: {error.strerror}") from None
         return self._texts[name]
-
-    def _in_json(self, name: str, key: str) -> Any:
-        if name not in self._documents:
-            try:
-                self._documents[name] = json.loads(self._text(name))
-            except (ValueError, RecursionError) as error:
-                raise UnreadableOutputError(f"{name} is not JSON: {error}") from None
-        value = self._documents[name]
-        for step in key.split("."):
-            value = _child(value, step, name, key)
-        return value
 
     def _in_csv(self, name: str, column: str, row: int) -> Any:
         if name not in self._tables:

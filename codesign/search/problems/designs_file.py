@@ -101,18 +101,16 @@ def objectives_in(rows: Rows, names: Sequence[str]) -> FloatArray:
         if all(record.get(name) is None for name in names):
             continue
         for j, name in enumerate(names):
-            points[i, j] = _number(record.get(name), f"{place}: {name}")
+            value = record.get(name)
+            where = f"{place}: {name}"
+            try:
+                number = math.nan if value is None or isinstance(value, bool) else float(value)
+            except (TypeError, ValueError, OverflowError):
+                number = math.nan
+            if not math.isfinite(number):
+                raise InputError(f"expected a number, got {value!r}", where)
+            points[i, j] = number
     return points
-
-
-def _number(value: Any, where: str) -> float:
-    try:
-        number = math.nan if value is None or isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"expected a number, got {value!r}", where)
-    return number
 
 
 def check_names(rows: Rows, known: Sequence[str], kind: str) -> None:

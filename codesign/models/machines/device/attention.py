@@ -188,11 +188,11 @@ def attention_time_s(
 
     all_rows = shape.sequences * groups * np.maximum(rows, LEAST_ROWS)
     shared_s = all_rows * keys.per_block * score_s / rates.n_cores
-    longest_s = _parted_s(
-        keys.most * np.clip(rows, LEAST_ROWS, BLOCK_ROWS) * score_s,
-        constants.merge_cycles * cycle,
-        np.maximum(rates.n_cores / blocks, 1.0),
-    )
+    alone_s = keys.most * np.clip(rows, LEAST_ROWS, BLOCK_ROWS) * score_s
+    merge_s = constants.merge_cycles * cycle
+    cores = np.maximum(rates.n_cores / blocks, 1.0)
+    splits = np.clip(np.sqrt(alone_s / merge_s), 1.0, cores)
+    longest_s = np.asarray(alone_s / splits + merge_s * (splits - 1))
     memory_s = memory_time_s(
         _traffic_bytes(shape, keys.read),
         rates,
@@ -245,12 +245,6 @@ def _keys(shape: Attention, block_tokens: Floats) -> _Keys:
     per_block = np.minimum(scores / new + masked + beginning / 2, context)
     most = np.minimum(window + beginning + np.minimum(new, BLOCK_ROWS), context)
     return _Keys(scores, per_block, most, np.minimum(window + beginning + new - 1, context))
-
-
-def _parted_s(alone_s: FloatArray, merge_s: FloatArray, cores: FloatArray) -> FloatArray:
-    """Least time of a block whose keys are parted among at most so many cores."""
-    splits = np.clip(np.sqrt(alone_s / merge_s), 1.0, cores)
-    return np.asarray(alone_s / splits + merge_s * (splits - 1))
 
 
 def _traffic_bytes(shape: Attention, read_keys: FloatArray) -> FloatArray:

@@ -13,7 +13,6 @@ from codesign.models.workload.lowering import Phase
 from codesign.report.labels import design_words
 from codesign.search.enumeration import ExactFront
 from codesign.search.problem import Problem
-from validation.conclusions.arithmetic import Best, arithmetic
 from validation.conclusions.claims import CLAIMS, Claim, ClaimedChoice, Measure
 from validation.conclusions.loss import NOTICEABLE, Curve, Loss, Verdict
 from validation.conclusions.setting import (
@@ -64,7 +63,6 @@ class Answer:
         designs: The best with the choice allowed and without.
         shifts: Loss at the campaigns' cap in other settings, by what is different; None: no
             design is feasible there.
-        arithmetic: Why that is to be expected, on one line.
     """
 
     claim: Claim
@@ -74,7 +72,6 @@ class Answer:
     points: tuple[int, int] | None
     designs: Sequence[AnsweredDesign]
     shifts: Mapping[str, Loss | None]
-    arithmetic: str
 
     @property
     def loss(self) -> Loss:
@@ -126,7 +123,6 @@ class _ClaimInSetting:
     def answer(self) -> Answer:
         claim, base = self._claim, self._base
         others = [varied(replace(base, cap_watts=CAP_WATTS), name) for name in claim.varied]
-        described_designs = self._designs()
         return Answer(
             claim=claim,
             profile=base.profile,
@@ -137,9 +133,8 @@ class _ClaimInSetting:
                 if (loss := self._loss(base, CAP_WATTS, item)) is not None
             },
             points=self._points(),
-            designs=[design for design, _ in described_designs],
+            designs=self._designs(),
             shifts={setting.label: self._loss(setting, CAP_WATTS) for setting in others},
-            arithmetic=arithmetic(claim.key, base.profile, [best for _, best in described_designs]),
         )
 
     def _loss(
@@ -210,25 +205,25 @@ class _ClaimInSetting:
 
     # Designs that show what the answer means
 
-    def _designs(self) -> list[tuple[AnsweredDesign, Best]]:
+    def _designs(self) -> list[AnsweredDesign]:
         claim, base = self._claim, self._base
         if claim.phase is not None and claim.choice is not None:
             everything, without = self._fronts(base, claim.phase, claim.choice)
             problem = self._store.problem(base, claim.phase)
             measure, less = claim.measures[0], f"best without {claim.choice.name}"
             return [
-                *_cheapest("best of all", problem, claim.phase, everything, measure),
-                *_cheapest(less, problem, claim.phase, without, measure),
+                *_cheapest("best of all", problem, everything, measure),
+                *_cheapest(less, problem, without, measure),
             ]
         described_designs = []
         problems = {phase: self._store.problem(base, phase) for phase in _PHASES}
         for phase, problem in problems.items():
             front = self._store.front(base, phase)
-            described_designs += _cheapest(f"best for {phase}", problem, phase, [front])
+            described_designs += _cheapest(f"best for {phase}", problem, [front])
         shared = self._sharing(base).best("rate", CAP_WATTS)
         for phase, problem in problems.items():
             described_designs.append(
-                _describe_design(f"shared memory, {phase}", problem, phase, shared.rows[phase])
+                _describe_design(f"shared memory, {phase}", problem, shared.rows[phase])
             )
         return described_designs
 
@@ -236,10 +231,9 @@ class _ClaimInSetting:
 def _cheapest(
     role: str,
     problem: Problem,
-    phase: Phase,
     fronts: Sequence[ExactFront | None],
     measure: Measure = "rate",
-) -> list[tuple[AnsweredDesign, Best]]:
+) -> list[AnsweredDesign]:
     """The design of least TDP among those near the best at the campaigns' cap; none if there are
     none."""
     best = Curve.of(fronts).best(measure, CAP_WATTS)
@@ -255,14 +249,11 @@ def _cheapest(
     _, position, i = min(near)
     front = fronts[position]
     assert front is not None
-    return [_describe_design(role, problem, phase, front.representatives()[i][None, :])]
+    return [_describe_design(role, problem, front.representatives()[i][None, :])]
 
 
-def _describe_design(
-    role: str, problem: Problem, phase: Phase, row: IntArray
-) -> tuple[AnsweredDesign, Best]:
-    metrics = {name: float(values[0]) for name, values in problem.evaluate(row).metrics.items()}
-    design = problem.space.decode(row)[0]
-    words = design_words(problem.space, [design])[0]
+def _describe_design(role: str, problem: Problem, row: IntArray) -> AnsweredDesign:
+    metrics = problem.evaluate(row).metrics
+    (words,) = design_words(problem.space, problem.space.decode(row))
     rate, tdp = metrics["throughput_tokens_per_s"], metrics["tdp_watts"]
-    return AnsweredDesign(role, words, rate, tdp), Best(phase, design, metrics, request_of(problem))
+    return AnsweredDesign(role, words, float(rate[0]), float(tdp[0]))

@@ -97,8 +97,6 @@ def _facts(answer: Answer) -> Iterator[str]:
             f"{design.role[0].upper()}{design.role[1:]}{near}: {design.words}; "
             f"{format_value(design.tokens_per_s, digits=4)} token/s at {design.tdp_watts:.0f} W"
         )
-    if answer.arithmetic:
-        yield f"On paper: {answer.arithmetic}"
     yield _depends(answer)
 
 

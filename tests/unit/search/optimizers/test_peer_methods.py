@@ -1,6 +1,5 @@
 """Each peer uses its model or its population, by the account of its own library."""
 
-import importlib.util
 import json
 from functools import cache
 from typing import get_args
@@ -155,15 +154,6 @@ def test_infinite_violations_become_finite_and_larger_than_any():
     items[0]["violations"], items[1]["violations"] = [float("inf")], [30.0]
     task = Task.of({**json.loads(setup("ax")), **question(items)} | {"method": None})
     assert [item.violations for item in task.results][:2] == [[300.0], [30.0]]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="needs codesign[tpe]")
-def test_peers_of_the_test_environment_beat_their_random_phase(tmp_path):
-    from validation.peers import compare_on, no_better
-
-    quick = ["optuna-tpe", "optuna-nsga3", "pymoo-nsga3", "pymoo-smsemoa"]
-    assert no_better(compare_on(quick, "problem-zdt1", 3, 20, 60, tmp_path)) == []
 
 
 def test_settings_are_those_of_the_objects_and_tell_the_origin():

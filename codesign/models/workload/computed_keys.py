@@ -1,12 +1,12 @@
 """Keys of a model that are computed from several of its file's, such as the kinds of its layers.
 
 Every function takes a file's keys, with the defaults of its family, and gives keys of ours. Which
-family has which is a row of ``families.py``, which names the sources.
+family has which is a row of ``families.yaml``, which names the sources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from codesign.models.workload.model import LINEAR_KEYS
@@ -71,18 +71,6 @@ def indexer_keys(config: Config) -> dict[str, Any]:
     return {} if types is None else {"indexer_types": types}
 
 
-def joined(*derives: Callable[[Config], dict[str, Any]]) -> Callable[[Config], dict[str, Any]]:
-    """The keys of several functions, a later one's before an earlier one's."""
-
-    def derive(config: Config) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for function in derives:
-            values |= function(config)
-        return values
-
-    return derive
-
-
 def _layers(config: Config) -> range:
     return range(pick(config, "num_hidden_layers"))
 
@@ -92,18 +80,46 @@ def _head_dim(config: Config) -> int:
     return int(width or pick(config, "hidden_size") // pick(config, "num_attention_heads"))
 
 
-def sliding_but_every(default: int, *keys: str) -> Callable[[Config], dict[str, Any]]:
+def sliding_but_every(config: Config, default: int, *keys: str) -> dict[str, Any]:
     """Sliding layers, but for every last one of a period, whose key and default are stated."""
+    kinds = pick(config, "layer_types")
+    if kinds is None:
+        period = next((config[key] for key in keys if config.get(key)), default)
+        kinds = ["full_attention" if (i + 1) % period == 0 else "sliding_attention"
+                 for i in _layers(config)]  # fmt: skip
+    return {"layer_types": kinds}
 
-    def derive(config: Config) -> dict[str, Any]:
-        kinds = pick(config, "layer_types")
-        if kinds is None:
-            period = next((config[key] for key in keys if config.get(key)), default)
-            kinds = ["full_attention" if (i + 1) % period == 0 else "sliding_attention"
-                     for i in _layers(config)]  # fmt: skip
-        return {"layer_types": kinds}
 
-    return derive
+def head_norms(config: Config, key: str) -> dict[str, Any]:
+    """Norms of queries and keys where a key of the file says so."""
+    return {"qk_norm": config.get(key, False)}
+
+
+def half_width(config: Config) -> dict[str, Any]:
+    """Half of a width that is stated for gate and up projection together."""
+    return {"intermediate_size": config["intermediate_size"] // 2}
+
+
+def embedding_rows(config: Config) -> dict[str, Any]:
+    """Rows of the embedding table, which may be more than there are words."""
+    return {"vocab_size": config.get("embedding_size") or config["vocab_size"]}
+
+
+def internlm2_keys(config: Config) -> dict[str, Any]:
+    """A switch for the biases of attention."""
+    return dict.fromkeys(("attention_bias", "attention_output_bias"), bool(config.get("bias")))
+
+
+def internlm3_keys(config: Config) -> dict[str, Any]:
+    """Biases of queries, keys and values."""
+    return {"attention_bias": config.get("qkv_bias", config.get("attention_bias", False))}
+
+
+def hunyuan_keys(config: Config) -> dict[str, Any]:
+    """Experts as wide as dense MLPs if no width of theirs is stated."""
+    return {
+        "moe_intermediate_size": pick(config, "moe_intermediate_size", config["intermediate_size"])
+    }
 
 
 def expert_width(config: Config) -> dict[str, Any]:
@@ -240,7 +256,7 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
 
     A dense MLP beside the experts is a shared expert here.
     """
-    kinds = sliding_but_every(6)(config)["layer_types"]
+    kinds = sliding_but_every(config, 6)["layer_types"]
     kinds = [*kinds[:-1], "full_attention"]
     is_full = [layer_type == "full_attention" for layer_type in kinds]
     heads, width = pick(config, "num_key_value_heads"), config["intermediate_size"]
@@ -375,14 +391,10 @@ def gpt_neox_keys(config: Config) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def biases_by(key: str) -> Callable[[Config], dict[str, Any]]:
+def biases_by(config: Config, key: str) -> dict[str, Any]:
     """Files with a single switch for the biases of all projections."""
-
-    def derive(config: Config) -> dict[str, Any]:
-        value = bool(config.get(key, True))
-        return {"attention_bias": value, "attention_output_bias": value, "mlp_bias": value}
-
-    return derive
+    names = ("attention_bias", "attention_output_bias", "mlp_bias")
+    return dict.fromkeys(names, bool(config.get(key, True)))
 
 
 def gpt_bigcode_keys(config: Config) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Real files have many keys that say nothing about dimensions; those are ignored. A key that
 would change the shape of the model in a way that is not modeled is refused or named in a note.
 Of a file that nests a language model, such as in ``text_config``, that part is read. How a
-``model_type`` is read is a row of :mod:`codesign.models.workload.families`; a type without a row is
+``model_type`` is read is a row of ``families.yaml``; a type without a row is
 read by its shapes, if they suffice.
 """
 
@@ -17,22 +17,7 @@ from typing import Any
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, to_record
 from codesign.models.workload.computed_keys import ALIASES, layer_keys, pick, shape_keys
-from codesign.models.workload.families import (
-    ACTIVATIONS,
-    ALIEN_KEYS,
-    ALIEN_TYPES,
-    BY_SHAPE,
-    CORE,
-    FAMILIES,
-    FIRST_WINDOW_LAYER,
-    LAYER_KINDS,
-    NESTED_PARTS,
-    NESTED_TYPES,
-    NO_DECODERS,
-    NUMBERS,
-    Family,
-    known_types,
-)
+from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
 from codesign.models.workload.model import MOST_LAYERS, LanguageModel
 
 _QUANTIZED = ("quantization", "compression_config")
@@ -71,7 +56,7 @@ def from_config(document: Document, name: str) -> LanguageModel:
     read = {key: pick(config, key) for key in (*family.keys, *family.required)}
     values = {key: value for key, value in read.items() if value is not None}
     try:
-        derived = family.derive(config) | layer_keys(config)
+        derived = family.computed(config) | layer_keys(config)
     except KeyError as error:
         raise InputError("the key is required", document.where(str(error.args[0]))) from None
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
@@ -104,7 +89,8 @@ def _integers(value: Any) -> Any:
 def _merge_layers(document: Document) -> Document:
     """A number that a file repeats for every layer is that number; those that differ stay."""
     data, layers = dict(document.data), pick(document.data, "num_hidden_layers")
-    for key in NUMBERS:
+    numbers = family_table().numbers
+    for key in (name for number in numbers for name in ALIASES.get(number, (number,))):
         values = data.get(key)
         if isinstance(values, list) and len(values) == layers and len(set(map(str, values))) == 1:
             data[key] = values[0]
@@ -113,16 +99,16 @@ def _merge_layers(document: Document) -> Document:
 
 def _language_part(document: Document) -> Document:
     """The language model in a file of several models, with its lines in that file."""
-    data = document.data
+    data, table = document.data, family_table()
     model_type = str(data.get("model_type"))
     if _has_encoder(model_type, data):
         return document
-    key = next((key for key in NESTED_PARTS if isinstance(data.get(key), dict)), None)
-    if key is None or (pick(data, "hidden_size") is not None and model_type in FAMILIES):
-        if model_type in NESTED_TYPES and model_type not in FAMILIES:
-            got = data.get(NESTED_PARTS[0])
+    key = next((key for key in table.nested_parts if isinstance(data.get(key), dict)), None)
+    if key is None or (pick(data, "hidden_size") is not None and model_type in table.families):
+        if model_type in table.nested_types and model_type not in table.families:
+            got = data.get(table.nested_parts[0])
             problem = f"expected the keys of the language model of {model_type!r}, got {got!r}"
-            raise InputError(problem, document.where(NESTED_PARTS[0]))
+            raise InputError(problem, document.where(table.nested_parts[0]))
         return document
     lines = dict(document.lines)
     lines |= {path[1:]: line for path, line in document.lines.items() if path[:1] == (key,)}
@@ -130,35 +116,40 @@ def _language_part(document: Document) -> Document:
     is_new = str(data.get("transformers_version")).startswith("5.")
     decisive = (*_QUANTIZED, _TIED, "transformers_version") if is_new else _QUANTIZED
     outer = {name: data[name] for name in _stated(data) if name.startswith(decisive)}
-    nested = {"model_type": NESTED_TYPES.get(model_type, model_type), **data[key]}
+    nested = {"model_type": table.nested_types.get(model_type, model_type), **data[key]}
     nested[_TIED] = pick(nested, _TIED, data.get(_TIED))
     return _language_part(replace(document, data=nested | outer, lines=lines))
 
 
 def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...]]:
     """The row of a type; of a type without one that of shapes, with a note that says so."""
-    config, where = document.data, document.where("model_type")
+    config, where, table = document.data, document.where("model_type"), family_table()
     if _has_encoder(model_type, config):
         problem = (
             f"expected a decoder-only language model, got {model_type!r}, which has an encoder"
         )
         raise InputError(problem, where)
-    if model_type in FAMILIES:
-        return FAMILIES[model_type], ()
-    alien = next((key for key in ALIEN_KEYS if config.get(key)), None)
+    if model_type in table.families:
+        return table.families[model_type], ()
+    reason = table.alien_types.get(model_type)
+    for subject, keys in table.alien_keys.items():
+        alien = next((key for key in keys if config.get(key)), None)
+        if alien and reason is None:
+            reason = f"{alien} is not modeled ({subject})"
     missing = [key for key in CORE if pick(config, key) is None]
     if all(pick(config, f"{nested}intermediate_size") is None for nested in ("", "moe_")):
         missing.append("intermediate_size")
-    if alien or model_type in ALIEN_TYPES:
-        reason = ALIEN_TYPES.get(model_type) or f"{alien} is not modeled ({ALIEN_KEYS[str(alien)]})"
+    if reason is not None:
         problem = f"model_type {model_type!r} is not known, and its shapes do not suffice: {reason}"
         raise InputError(problem, where)
     if missing:
-        problem = describe_unknown("model_type", model_type, known_types())
+        problem = describe_unknown("model_type", model_type, table.known_types())
         raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
     # Files that Transformers 4 wrote leave out what is true of every class that says nothing else.
     is_tied = bool(pick(config, "tie_word_embeddings", "transformers_version" in config))
-    family = replace(BY_SHAPE, defaults={"tie_word_embeddings": is_tied})
+    family = table.templates["by-shape"].model_copy(
+        update={"defaults": {"tie_word_embeddings": is_tied}}
+    )
     return family, (_assumptions(model_type, config, is_tied=is_tied),)
 
 
@@ -166,7 +157,7 @@ def _has_encoder(model_type: str, config: Mapping[str, Any]) -> bool:
     """Whether a file is that of an encoder, or of a model that has one for its text."""
     names = str(config.get("architectures"))
     is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
-    return bool(model_type in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
+    return bool(model_type in family_table().encoders or is_encoder or "ForMaskedLM" in names)
 
 
 def _assumptions(model_type: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
@@ -277,12 +268,12 @@ def _complete(
     document: Document, config: Mapping[str, Any], family: Family, values: dict[str, Any]
 ) -> dict[str, Any]:
     """Our spellings, and what follows from other keys."""
-    spelling = str(values.get("hidden_act", "silu"))
-    if spelling not in ACTIVATIONS:
-        problem = describe_unknown("activation", spelling, ACTIVATIONS)
+    spelling, table = str(values.get("hidden_act", "silu")), family_table()
+    if spelling not in table.activations:
+        problem = describe_unknown("activation", spelling, table.activations)
         names = [name for name in ALIASES["hidden_act"] if name in document.data]
         raise InputError(problem, document.where(*names[:1]))
-    completed = values | {"hidden_act": ACTIVATIONS[spelling]}
+    completed = values | {"hidden_act": table.activations[spelling]}
     if "kv_lora_rank" not in completed:
         completed.pop("v_head_dim", None)
         completed["value_head_dim"] = config.get("v_head_dim")
@@ -290,7 +281,7 @@ def _complete(
     kinds = completed.get("layer_types")
     if isinstance(kinds, list):
         completed["layer_types"] = [
-            LAYER_KINDS.get(str(model_type), model_type) for model_type in kinds
+            table.layer_kinds.get(str(model_type), model_type) for model_type in kinds
         ]
     return completed | _windows(config, family, completed)
 

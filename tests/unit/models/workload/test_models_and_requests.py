@@ -22,7 +22,7 @@ from codesign.models.workload import (
     parameter_count,
     summary,
 )
-from codesign.models.workload.families import known_types
+from codesign.models.workload.families import family_table
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3,
@@ -268,7 +268,7 @@ def test_the_summary_of_every_model_is_plain_and_adds_up() -> None:
 
 
 def test_every_architecture_that_is_read_is_known_by_name() -> None:
-    assert set(known_types()) >= {
+    assert set(family_table().known_types()) >= {
         "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "deepseek_v2",
         "deepseek_v3", "gpt2", "llada", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text",
     }  # fmt: skip

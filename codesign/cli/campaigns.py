@@ -334,7 +334,8 @@ def verify(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="FOLDER|NAME", help="Folder with results of a campaign, or the campaign."
+            metavar="FOLDER|NAME",
+            help="Folder with results of a campaign or of a comparison, or its name.",
         ),
     ],
     folder: Folder = None,
@@ -345,8 +346,11 @@ def verify(
     from codesign.report.progress_tables import verdict_tables
     from codesign.search.campaign import Campaign
     from codesign.search.campaign.manifest import FAILURES, check_folder
+    from codesign.search.campaign.status import results_folder
 
-    place = Path(name) if Path(name).is_dir() else Campaign.load(name, folder).folder
+    folders = (Path(name), results_folder(folder) / name)
+    place = next((path for path in folders if path.is_dir()), None)
+    place = place or Campaign.load(name, folder).folder
     verdicts = check_folder(place)
     answer = VerifyAnswer(folder=shown_path(place), files=verdicts)
     report(as_json, lambda: answer, lambda: verdict_tables(verdicts))

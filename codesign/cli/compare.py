@@ -84,6 +84,7 @@ def compare(
         comparison.run(CampaignBars, workers, say, execution, accept_changes, retry_failed)
     outcome = comparison.outcome(partial, workers, say)
     written = _write_all(outcome, comparison.folder, form, width_mm)
+    comparison.list_files(written)
     _report_outcome(comparison, outcome, written, as_json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,18 @@ def test_failed_evaluations_are_counted_and_a_failed_run_is_an_exit_code(
     assert "error: flat: the optimizer of run toy-raises, seed 0 failed: KeyError" in err
     assert "error: toy-failing: the optimizer of run toy-raises, seed 0" in err
     assert "with --partial it reports the others" in err
+
+
+def test_a_comparison_and_all_its_campaigns_are_verified(folder, tmp_path, capsys):
+    assert main(["verify", "compare-trial", "--json"]) == 0
+    files = {each["file"]: each["state"] for each in json.loads(capsys.readouterr().out)["files"]}
+    assert set(files.values()) == {"intact"}
+    assert {"comparison.json", "runs.csv", "flat.yaml", "bent/campaign.sqlite"} <= files.keys()
+    copy = tmp_path / "copy"
+    shutil.copytree(folder / "runs" / "compare-trial", copy)
+    (copy / "runs.csv").write_text("run\n", encoding="utf-8")
+    (copy / "bent" / "campaign.sqlite").unlink()
+    assert main(["verify", str(copy)]) == 2
+    err = capsys.readouterr().err
+    assert "runs.csv: changed" in err
+    assert "bent/campaign.sqlite: missing" in err

@@ -7,7 +7,7 @@ other: ``codesign pareto runs/compare-small/zdt1.yaml --folder runs/compare-smal
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from codesign.insight.comparison.comparison_definition import (
 from codesign.insight.comparison.notes import outcome_notes
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome, measure_run
 from codesign.insight.comparison.run_time import run_time
+from codesign.insight.comparison.settings import FILE as SETTINGS
 from codesign.insight.comparison.settings import note_settings, read_settings
 from codesign.insight.comparison.truth import (
     Truth,
@@ -32,7 +33,9 @@ from codesign.insight.comparison.truth import (
     published_truth,
 )
 from codesign.search.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
+from codesign.search.campaign.current_inputs import library_versions
 from codesign.search.campaign.execution_settings import Execution
+from codesign.search.campaign.manifest import Origin, digest_of, list_files, results_digest
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.reference_range import beyond_words, far_words
 from codesign.search.campaign.status import results_folder
@@ -196,6 +199,29 @@ class Comparison:
         settings = read_settings(self.folder)
         notes = outcome_notes(self.definition, problems)
         return Outcome(self.definition, problems, notes, settings)
+
+    def list_files(self, files: Iterable[Path]) -> None:
+        """Enter finished files of the comparison's folder into its manifest.
+
+        Raises:
+            StoreError: A campaign's store is damaged.
+        """
+        stored = [campaign for campaign in self.campaigns if campaign.store_path.exists()]
+        definition = self.definition.model_dump(mode="json")
+        problems = json.loads(json.dumps(self._resolved.data, default=str))
+        origin = Origin(
+            inputs=digest_of({"comparison": definition, "problems": problems}),
+            code="",
+            campaigns={
+                campaign.folder.name: results_digest(campaign.folder) for campaign in stored
+            },
+            versions=library_versions(),
+        )
+        definitions = [self._file(data["name"]) for data in self._resolved.data]
+        list_files(
+            self.folder, self.definition.name,
+            [*files, *definitions, self.folder / SETTINGS], origin,
+        )  # fmt: skip
 
     def _campaign(self, number: int) -> Campaign:
         problem = self._resolved.problems[number]

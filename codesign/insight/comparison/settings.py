@@ -20,7 +20,7 @@ Settings: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """Statements of each optimizer by its label; several if they changed before a comparison went on.
 """
 
-_FILE = "optimizers.json"
+FILE = "optimizers.json"
 
 
 def note_settings(
@@ -48,12 +48,12 @@ def note_settings(
             earlier.append(current)
     if settings:
         text = json.dumps(settings, indent=2, ensure_ascii=False, sort_keys=True)
-        write_text(folder / _FILE, text + "\n")
+        write_text(folder / FILE, text + "\n")
 
 
 def read_settings(folder: Path) -> Settings:
     """The stored statements; empty if no optimizer made any."""
-    path = folder / _FILE
+    path = folder / FILE
     if not path.is_file():
         return {}
     settings: Settings = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The manifest of a campaign's folder: digests of its files, and of all that they came from.
+"""The manifest of a folder of results: digests of its files, and of all that they came from.
 
 ``manifest.json`` has an entry for each file that a command finished. An entry says which inputs,
 code and results the file was made from, so that a stranger can check a table against the store
@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from codesign.base.errors import CodesignError, StoreError
 from codesign.base.files import write_text
@@ -62,6 +62,8 @@ class Origin(Record):
     """SHA-256 of these observations."""
     exact_front: str | None = None
     """SHA-256 of the file of the exact front."""
+    campaigns: dict[str, str] = Field(default_factory=dict)
+    """SHA-256 of the observations of each campaign of a comparison, by its folder."""
     versions: dict[str, str]
     """Versions of the libraries that can change the last bits of a result."""
 
@@ -151,8 +153,18 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise StoreError("is damaged, or no manifest of a campaign", str(path)) from error
 
 
+def results_digest(folder: Path) -> str:
+    """SHA-256 of all observations of a campaign's store.
+
+    Raises:
+        StoreError: The store is damaged.
+    """
+    with open_store(folder / STORE) as store:
+        return store.digest(store.numbers())
+
+
 def check_folder(folder: Path) -> list[FileVerdict]:
-    """The state of every finished file of a folder, by name.
+    """The state of every finished file of a folder, and of the campaigns of a comparison in it.
 
     Raises:
         StoreError: It has no manifest, or a damaged one.
@@ -184,6 +196,12 @@ def check_folder(folder: Path) -> list[FileVerdict]:
             elif name in names:
                 state, words = check.state(name, entry)
             verdicts.append(FileVerdict(file=name, state=state, words=words or _WORDS[state]))
+    paths = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/{STORE}")]
+    for campaign in sorted({path.parent for path in paths}):
+        verdicts += [
+            FileVerdict(file=f"{campaign.name}/{each.file}", state=each.state, words=each.words)
+            for each in check_folder(campaign)
+        ]
     return verdicts
 
 
@@ -206,6 +224,12 @@ class _Check:
             return "unlisted", ""
         if entry.sha256 is not None and file_digest(path) != entry.sha256:
             return "changed", ""
+        for campaign, digest in entry.origin.campaigns.items():
+            try:
+                if results_digest(self._folder / campaign) != digest:
+                    return "outdated", f"as it was written, of other results than {campaign}'s"
+            except CodesignError as error:
+                return "outdated", f"as it was written; {campaign}: {error}"
         if entry.origin.results is not None and self._store is not None:
             return self._state_against(self._store, name, entry.origin)
         return "intact", ""

@@ -265,12 +265,22 @@ class Evaluator:
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
         """(n,) of each metric that can be bounded, a value that no completion of a design beats
-        in the metric's own sense.
+        in the metric's own sense; after ``within_limits``, no completion that keeps these limits.
 
         Args:
             designs: Columns of all parameters but the undecided ones.
             undecided: The values that each of the others may take.
             metrics: Names of the metrics of interest.
+        """
+        return {}
+
+    def least_violations(
+        self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
+    ) -> Mapping[str, FloatArray]:
+        """(n,) least value, by name, that a known violation has in any completion of a design.
+
+        Only of violations that can be told from what is decided; the arguments are those of
+        :meth:`best_case`.
         """
         return {}
 

@@ -88,6 +88,11 @@ def whole_space():
 
 
 @cache
+def accelerators():
+    return load_space("accelerator", {"memtech": load_library().catalog()})
+
+
+@cache
 def space_of_batches():
     """The same with the batch size as a parameter."""
     overlay = {
@@ -244,6 +249,20 @@ def test_it_does_so_for_what_designs_cost(accounts, limit, phase):
     assert max(sizes) > 1
 
 
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("m", [2, "cost"])
+def test_it_does_so_where_clock_process_topology_and_banks_vary(m, phase):
+    limit = {"prefill": "time_to_first_token_s <= 60", "decode": "time_per_output_token_s <= 0.1"}
+    sizes = [
+        assert_pruning_is_exact(
+            "llama-3.3-70b", phase, m, seed, {"memory_edge_m": "132 mm"},
+            constraints=("tdp_watts <= 700", limit[phase]), space=accelerators(),
+        )
+        for seed in range(8)
+    ]  # fmt: skip
+    assert sum(size > 1 for size in sizes) > 1
+
+
 def derived_metrics():
     return {
         name: MetricDefinition(value=value, sense=sense, unit=unit)
@@ -381,6 +400,8 @@ def assert_no_bound_is_beaten(space, npu, n):
     for level in range(len(tree.undecided) + 1):
         best = problem.best_case(*tree.columns(part, level), names)
         bounded |= set(best)
+        for least in npu.least_violations(*tree.columns(part, level)).values():
+            assert (least <= 0).all()  # each of these designs is admitted
         for metric in (*problem.metrics, *pool_metrics):
             if metric.name in best:
                 lead = metric.flipped(best[metric.name]) - metric.flipped(values[metric.name])
@@ -398,8 +419,9 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n, ba
         assert {*COST_METRICS, *DERIVED} <= bounded
 
 
-SPACES = ("memexplorer", "memexplorer-experts", "memexplorer-mixed", "memexplorer-parallel",
-          "memexplorer-strict", "memexplorer-table2", "memexplorer-wear")  # fmt: skip
+SPACES = ("accelerator", "memexplorer", "memexplorer-experts", "memexplorer-mixed",
+          "memexplorer-parallel", "memexplorer-strict", "memexplorer-table2",
+          "memexplorer-wear")  # fmt: skip
 """Shipped spaces of accelerators whose area and price are known."""
 
 

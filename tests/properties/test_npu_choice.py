@@ -378,3 +378,16 @@ def test_limited_or_stated_batches_have_the_same_bits_compiled(
             answers.append(one.within_limits({TIME: longest_s}).evaluate(some).metrics)
         for name, values in answers[0].items():
             assert values.tobytes() == answers[1][name].tobytes(), name
+
+
+def test_no_place_without_a_tier_stands_before_a_tier_whatever_its_writes_cost():
+    """Else the latency of flash with dear writes would hide behind the empty place."""
+    bandwidth = np.array([[3e12, 3e12], [0.0, 2e12], [0.0, 0.0]])
+    capacity = np.array([[5e11, 1e10], [0.0, 5e11], [0.0, 0.0]])
+    ratio = np.array([[2.5, 2.5], [1.0, 2.5], [1.0, 1.0]])
+    allowed = worth_trying(bandwidth, capacity, ratio, np.array([[5e-6] * 2, [0.0] * 2, [0.0] * 2]))
+    first = np.array(orders_of(3))
+    assert allowed[0].all()
+    assert not allowed[first[:, 0] == 1, 0].any()  # one tier alone
+    assert allowed[(first == (1, 0, 2)).all(axis=1), 1].all()  # two of them
+    assert not allowed[first[:, 2] != 2, 1].any()

@@ -9,7 +9,6 @@ tests check that no design beats its bounds.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -27,13 +26,17 @@ from codesign.evaluators.npu.cost_metrics import (
 from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
 from codesign.evaluators.npu.npu_options import account_constants
 from codesign.evaluators.npu.operator_times import Pass
-from codesign.evaluators.npu.partial_designs import PartialDesigns
+from codesign.evaluators.npu.partial_designs import (
+    ON_CHIP_PARAMETERS,
+    HardwareExtremes,
+    PartialDesigns,
+)
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.npu.silicon_bounds import SiliconBounds
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
-from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators, in_order
+from codesign.models.hardware.accelerator import AcceleratorBatch, in_order
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.hardware.power import thermal_design_watts
@@ -45,12 +48,18 @@ UNDECIDED_PARAMETERS = (
     "activation_format",
     "weight_format",
     "kv_format",
+    "clock_hz",
+    "topology",
+    "score_path",
+    *ON_CHIP_PARAMETERS,
     "vector_length",
-    "dataflow",
+    "process",
     "bandwidth_priority",
+    "dataflow",
     "storage_priority",
 )
-"""Formats first: they set widths, and so both power and traffic."""
+"""Formats first: they set widths, and so both power and traffic. The software comes last, as it
+sets no power."""
 
 _WEARS = frozenset({WEAR, WEAR_CARBON})
 
@@ -60,10 +69,15 @@ class BestCase:
 
     Args:
         preparation: Batch size and organization of designs.
+        longest_pass_s: Longest pass within the limits on latency. Batch sizes that surely take
+            longer are left out, but the smallest, so that no bound is of designs that break them.
     """
 
-    def __init__(self, pass_: Pass, preparation: Preparation) -> None:
+    def __init__(
+        self, pass_: Pass, preparation: Preparation, longest_pass_s: float = np.inf
+    ) -> None:
         self._pass = pass_
+        self._longest_pass_s = longest_pass_s
         self._preparation = preparation
         self._workload = preparation.workload
         self._options = preparation.options
@@ -83,7 +97,6 @@ class BestCase:
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
-        longest_pass_s: float = np.inf,
     ) -> dict[str, FloatArray]:
         """(n,) bounds by metric, of those asked for that can be bounded.
 
@@ -91,12 +104,11 @@ class BestCase:
             designs: Columns of all parameters but the undecided ones.
             undecided: The values that each of the others may take.
             metrics: Names of the metrics of interest.
-            longest_pass_s: Batch sizes that surely take longer are left out, but the smallest: no
-                bound then for designs that keep no such limit, which may choose any batch size.
         """
         partial = PartialDesigns(designs, undecided)
-        hardware = build_accelerators(partial.with_most_lanes(), self._preparation.units)
-        case, arrays = self._case(partial, hardware)
+        extremes = partial.hardware(self._preparation.units)
+        hardware = extremes.fastest
+        case, arrays = self._case(partial, extremes)
         part = self._part
         levels, many = hardware.levels, part.n_devices
         room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
@@ -117,26 +129,45 @@ class BestCase:
         }
         costs = {*COST_METRICS, *PARTS_OF_COST}
         if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
-            limits |= self._timed_metrics(case, arrays, longest_pass_s)
+            limits |= self._timed_metrics(case, arrays)
         if set(metrics) & costs:
-            limits |= self._costs(partial, hardware, limits, metrics)
+            limits |= self._costs(partial, extremes, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
 
+    def least_violations(
+        self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
+    ) -> dict[str, FloatArray]:
+        """(n,) least relative excess of ``capacity`` and ``shoreline`` of any completion."""
+        partial = PartialDesigns(designs, undecided)
+        levels = partial.hardware(self._preparation.units).fastest.levels
+        least, part = self._widths(partial)[0], self._part
+        weights = part.weight_elements * least["weight_format"]
+        fixed = self._preparation.fixed_batches
+        requests = 1.0 if fixed is None else fixed[0]
+        if BATCH_SIZE in designs:
+            requests = designs[BATCH_SIZE].lookup(float)
+        kv = part.kv_elements_per_request * least["kv_format"] + part.state_bytes_per_request
+        capacity = np.maximum(levels.capacity_bytes.sum(axis=0), 1.0)
+        edge_m = self._options.memory_edge_m
+        return {
+            "capacity": (weights + requests * kv) * ROUNDING / capacity - 1.0,
+            "shoreline": levels.shoreline_m.sum(axis=0) / edge_m - 1.0,
+        }
+
     def _case(
-        self, partial: PartialDesigns, hardware: AcceleratorBatch
+        self, partial: PartialDesigns, extremes: HardwareExtremes
     ) -> tuple[BestInputs, list[ArrayChoice]]:
         """The best case, and the arrays that occur in it.
 
         Args:
-            hardware: With the longest vector, the tiers as the designs list them.
+            extremes: Of the hardware, the tiers as the designs list them.
         """
-        lanes, _ = partial.extremes("vector_length", float)
+        hardware, frugal = extremes.fastest, extremes.frugal
         least, most = self._widths(partial)
-        slowest = replace(hardware, vector_length=lanes)
-        filled = self._filled_rows(partial, hardware, most)
+        filled = self._filled_rows(partial, extremes, most)
         first, second = _operand_bits(partial)[0]
         full, watts = (
-            thermal_design_watts(slowest, first, second, self._energies, rows)
+            thermal_design_watts(frugal, first, second, self._energies, rows)
             for rows in (1.0, filled)
         )
         array, arrays = self._arrays(partial, hardware)
@@ -146,7 +177,10 @@ class BestCase:
         case = BestInputs(
             hardware=(hardware if order is None else in_order(hardware, order)),
             tdp_watts=sum(watts.values(), start=np.zeros(partial.n)) * self._part.n_devices,
-            array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, full["array"]),
+            cycle_joules=np.where(
+                hardware.stated_tdp_watts > 0, 0.0, full["array"] / frugal.clock_hz
+            ),
+            slowest_hz=frugal.clock_hz,
             weight_bytes=least["weight_format"],
             activation_bytes=least["activation_format"],
             kv_bytes=least["kv_format"],
@@ -170,7 +204,7 @@ class BestCase:
         )
 
     def _filled_rows(
-        self, partial: PartialDesigns, hardware: AcceleratorBatch, most: Mapping[str, FloatArray]
+        self, partial: PartialDesigns, extremes: HardwareExtremes, most: Mapping[str, FloatArray]
     ) -> FloatArray:
         """(n,) share of the array's rows that the largest batch fills at least.
 
@@ -186,22 +220,21 @@ class BestCase:
             sizes = preparation.powers_of_two if fixed is None else fixed
             kv = part.kv_elements_per_request * most["kv_format"] + part.state_bytes_per_request
             weights = part.weight_elements * most["weight_format"]
-            capacity = hardware.levels.capacity_bytes.sum(axis=0)
-            largest = preparation.largest_size(sizes, capacity, weights, kv)
+            largest = preparation.largest_size(sizes, extremes.least_capacity_bytes, weights, kv)
             rows = preparation.most_rows(sizes)[largest]
-        return preparation.filled_rows(rows, hardware.array_width)
+        return preparation.filled_rows(rows, extremes.fastest.array_width)
 
     def _costs(
         self,
         partial: PartialDesigns,
-        hardware: AcceleratorBatch,
+        extremes: HardwareExtremes,
         limits: Mapping[str, FloatArray],
         metrics: Sequence[str],
     ) -> dict[str, FloatArray]:
         """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
-        lanes, bits = partial.extremes("vector_length", float), _operand_bits(partial)
-        filled = self._filled_rows(partial, hardware, self._widths(partial)[1])
-        least = SiliconBounds(hardware, lanes, bits, self._part, self._options, filled)
+        filled = self._filled_rows(partial, extremes, self._widths(partial)[1])
+        hardware, bits = (extremes.frugal, extremes.largest), _operand_bits(partial)
+        least = SiliconBounds(hardware, bits, self._part, self._options, filled)
         costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
         if set(metrics) & set(COST_OF_TOKENS):
             per_token = inverse(limits["throughput_tokens_per_s"])
@@ -283,7 +316,6 @@ class BestCase:
         self,
         case: BestInputs,
         arrays: list[ArrayChoice],
-        longest_pass_s: float,
     ) -> dict[str, FloatArray]:
         n = len(case.array)
         is_prefill = self._workload.phase == "prefill"
@@ -296,7 +328,7 @@ class BestCase:
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
             in_pass = 1.0 if is_prefill else batch
             bounds = np.stack(self._of_pass.least(case.take(here), arrays, in_pass, batch))
-            kept = (bounds[0] <= longest_pass_s) | (case.smallest_batch[here] == batch)
+            kept = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
             here, (pass_s, pass_joules, dynamic) = here[kept], bounds[:, kept]
             share = n_passes / (in_pass * tokens * self._part.n_groups)
             passes = n_passes * (batch if is_prefill else 1.0)

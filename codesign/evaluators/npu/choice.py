@@ -220,7 +220,8 @@ class BatchAndOrderChoice:
         """(n,) least time of a pass."""
         design = designs.stage_design((-1,))
         data_bytes = resident_bytes(design, designs.in_pass, designs.batch_size)
-        work = [values[designs.shape] for values in self._pass.least_work(designs.shapes)]
+        numbers = self._pass.numbers(designs.shapes)[designs.shape]
+        work = self._pass.least_work_table[:, numbers]
         least_s = least_pass_s(design, data_bytes, LeastWork(*work), self._modelling)
         return least_s + self._message_s(designs)
 

@@ -46,19 +46,20 @@ def choose_compiled(
         (s, n) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`; (n,)
         positions of the batch sizes chosen; (n,) of the orders.
     """
-    n, n_tiers, n_operators = len(designs), len(designs.tier_order), len(pass_.table)
+    n, n_tiers = len(designs), len(designs.tier_order)
     in_pass = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
-    wanted = tuple((array, size) for array in designs.arrays for size in in_pass.tolist())
-    padded = _padded(np.stack([np.asarray(of, dtype=np.float64) for of in pass_.operators]))
-    padded[0, n_operators:] = 0.0  # no instances of what only fills a block
+    shapes = [(array, size) for array in designs.arrays for size in in_pass.tolist()]
+    numbers = pass_.numbers(shapes).reshape(-1, len(in_pass))
+    operators, shape_table, least_work = _packed(pass_)
     # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
     contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs.stage_design((-1,))]
     sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
     sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     loop()(
-        _blocks(padded),
-        _blocks(_padded(pass_.shapes(wanted).transpose(1, 0, 2))),
-        np.stack(pass_.least_work(wanted), axis=1),
+        operators,
+        shape_table,
+        least_work,
+        numbers,
         designs.kind,
         stage_records.StageDesign(*contiguous),
         stage_records.WeightGroups(*map(np.ascontiguousarray, designs.weight_groups)),
@@ -70,6 +71,19 @@ def choose_compiled(
         orders,
     )
     return sums, sizes, orders
+
+
+def _packed(pass_: Pass) -> tuple[FloatArray, ...]:
+    """Operators, shapes and least work as the loop reads them, until the pass has more shapes."""
+    if not pass_.packed:
+        padded = _padded(np.stack([np.asarray(of, dtype=np.float64) for of in pass_.operators]))
+        padded[0, len(pass_.table) :] = 0.0  # no instances of what only fills a block
+        pass_.packed = {
+            "operators": _blocks(padded),
+            "shapes": _blocks(_padded(pass_.shape_table.transpose(1, 0, 2))),
+            "least_work": np.ascontiguousarray(pass_.least_work_table.T),
+        }
+    return tuple(pass_.packed.values())
 
 
 def _padded(values: FloatArray) -> FloatArray:
@@ -96,6 +110,7 @@ def _choose_over_designs(
     operators: FloatArray,
     shapes: FloatArray,
     least_work: FloatArray,
+    numbers: IntArray,
     kind: IntArray,
     designs: stage_records.StageDesign,
     groups: stage_records.WeightGroups,
@@ -108,9 +123,9 @@ def _choose_over_designs(
 ) -> None:
     """Compiled: fills (s, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
-    Operators and shapes come as ``_blocks``, the latter and (u, 8) ``least_work``, the fields of
-    ``LeastWork``, of every kind of array with every size. A choice is worked out only if its least
-    time says that it may be better than the best before.
+    Operators and shapes come as ``_blocks``; (k, s) ``numbers`` are positions of every kind of
+    array with every size among the latter and in ``least_work``. A choice is worked out only if its
+    least time says that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
@@ -126,7 +141,7 @@ def _choose_over_designs(
         for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
-            shape_of = kind[i] * len(choices.sizes) + size
+            shape_of = numbers[kind[i], size]
             work = fields_at(stage_records.LeastWork, least_work[shape_of], 0, 1)
             data_bytes = stage.resident_bytes(design, requests, held)
             least_s = pass_time.least_in_any_order_s(design, data_bytes, work, byte_s)

@@ -10,15 +10,23 @@ tiers, plus the first chunk that nothing hides.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, IntArray, Value, taken
+from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value, taken
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
-from codesign.base.metrics import ECONOMICS_METRICS, FOR_POOLS, METRICS, Metric, chosen_metrics
+from codesign.base.metrics import (
+    ECONOMICS_METRICS,
+    FOR_POOLS,
+    METRICS,
+    POOL_METRICS,
+    Metric,
+    chosen_metrics,
+)
 from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
@@ -41,6 +49,7 @@ from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
 from codesign.models.accounts.account_constants import POWER_CONSTANTS, constant_ranges
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import SINGLE, Parallelism, model_part
+from codesign.models.deployments.grouping import has_degrees
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
 from codesign.models.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.models.memtech import MemoryTechnology, Range, load_library
@@ -165,6 +174,18 @@ class NpuEvaluator(PhaseMachine):
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
         """(n,) what no completion of a design beats (see ``best_case.py``)."""
+        if open_options := [name for name in OPTION_PARAMETERS if name in undecided]:
+            rest = {name: undecided[name] for name in undecided if name not in open_options}
+            every = [
+                self.best_case({**designs, **columns}, rest, metrics)
+                for columns in self._open_columns(designs, undecided, metrics)
+            ]
+            declared = (*self.metrics, *POOL_METRICS.values())
+            largest = {metric.name for metric in declared if metric.sense == "maximize"}
+            return {
+                name: (np.fmax if name in largest else np.fmin).reduce([x[name] for x in every])
+                for name in every[0]
+            }
         if has_variants(designs):
             return self._by_group(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
@@ -173,6 +194,40 @@ class NpuEvaluator(PhaseMachine):
         if self._accuracy is not None:
             best |= self._accuracy.best_case(designs, undecided, metrics)
         return best
+
+    def least_violations(
+        self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
+    ) -> Mapping[str, FloatArray]:
+        if has_degrees(designs):
+            return {}
+        return self._best_case.least_violations(designs, undecided)
+
+    def _open_columns(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Iterator[Columns]:
+        """Columns of every combination of undecided options that may have the best metrics."""
+        codes = np.zeros(len(designs["pe_array"]), dtype=np.int64)
+        values = {name: undecided[name] for name in OPTION_PARAMETERS if name in undecided}
+        if "process" in values and not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
+            values["process"] = self._frugal_processes(values["process"])
+        for combination in itertools.product(*values.values()):
+            columns = zip(values, combination, strict=True)
+            yield {name: Column((value,), codes) for name, value in columns}
+
+    def _frugal_processes(self, processes: Sequence[Value]) -> Sequence[Value]:
+        """Processes without those of which another one needs less energy for everything."""
+        constants = [
+            account_constants(self.options.model_copy(update={"process": process}))
+            for process in processes
+        ]
+        energies = [[getattr(x, name) for name in POWER_CONSTANTS] for x in constants]
+        least = min(energies)
+        if any(x[-1] != least[-1] or not np.less_equal(least, x).all() for x in energies):
+            return processes
+        return [processes[energies.index(least)]]
 
     def _prepare_models(self) -> None:
         """Build what depends on technologies and limits."""
@@ -189,7 +244,7 @@ class NpuEvaluator(PhaseMachine):
         )
         longest_pass_s = min(longest) / (float(self.pass_.table.n_passes) * self.part.n_stages)
         self._choice = BatchAndOrderChoice(self.pass_, self.preparation, longest_pass_s)
-        self._best_case = BestCase(self.pass_, self.preparation)
+        self._best_case = BestCase(self.pass_, self.preparation, longest_pass_s)
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         return self._library
@@ -348,8 +403,7 @@ class NpuEvaluator(PhaseMachine):
         if has_variants(designs):
             return self._by_group(designs, lambda group, columns: group.predict(columns, metrics))
         names = [name for name in metrics if name not in BOUNDED_ALIKE]
-        longest_pass_s = self._choice.longest_pass_s
-        bounds = self._best_case.bounds(designs, {}, names, longest_pass_s)
+        bounds = self._best_case.bounds(designs, {}, names)
         if self._accuracy is not None:
             bounds |= self._accuracy.metrics(designs, metrics)
         return bounds
@@ -372,7 +426,10 @@ class NpuEvaluator(PhaseMachine):
         if key not in self._deployed:
             evaluator = copy.copy(self)
             evaluator.options = self.options.model_copy(update=dict(stated))
-            evaluator._spread_over(parallelism)
+            if parallelism == self.part.parallelism:
+                evaluator._prepare_models()  # no stated option changes the operators
+            else:
+                evaluator._spread_over(parallelism)
             self._deployed[key] = evaluator
         return self._deployed[key]
 

@@ -71,8 +71,8 @@ class Pass:
         self.all_operators = table
         self.options = options
         self._is_prefill = phase == "prefill"
-        self._shapes: dict[ArrayShape, FloatArray] = {}
-        self._last: tuple[tuple[ArrayShape, ...], FloatArray] = ((), np.empty(0))
+        self._numbers: dict[ArrayShape, int] = {}
+        self.packed: dict[str, FloatArray] = {}
         # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
         # adds to the KV cache and its own weights move.
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
@@ -174,23 +174,37 @@ class Pass:
             **port_operands(table, self.options.score_path != "uncharged")._asdict(),
         )
 
-    def shapes(self, wanted: tuple[ArrayShape, ...]) -> FloatArray:
-        """(9, u, o) the fields of ``Shape`` of arrays with batch sizes."""
-        if wanted != self._last[0]:
-            for array, size in wanted:
-                if (array, size) not in self._shapes:
-                    shapes = self.shapes_of(*(np.array([[value]]) for value in (*array, size)))
-                    self._shapes[array, size] = np.asarray(
-                        np.stack(np.broadcast_arrays(*shapes))[:, 0]
-                    )
-            self._last = wanted, np.stack([self._shapes[item] for item in wanted], axis=1)
-        return self._last[1]
+    def numbers(self, shapes: Sequence[ArrayShape]) -> IntArray:
+        """(u,) positions of arrays with batch sizes in ``shape_table`` and ``least_work_table``."""
+        missing = [shape for shape in dict.fromkeys(shapes) if shape not in self._numbers]
+        if missing:
+            values = zip(*((*array, size) for array, size in missing), strict=True)
+            columns = [np.array(of_column)[:, None] for of_column in values]
+            every = np.stack(np.broadcast_arrays(*self.shapes_of(*columns)))
+            least = np.stack(self._least_work(Shape(*every), columns[0], columns[-1][:, 0]))
+            if self._numbers:
+                every = np.concatenate([self.shape_table, every], axis=1)
+                least = np.concatenate([self.least_work_table, least], axis=1)
+            self.shape_table, self.least_work_table = every, least
+            self._numbers |= {shape: len(self._numbers) + i for i, shape in enumerate(missing)}
+            self.packed = {}
+        return np.array([self._numbers[shape] for shape in shapes], dtype=np.int64)
 
-    def least_work(self, wanted: tuple[ArrayShape, ...]) -> LeastWork:
-        """(u,) what passes of arrays with batch sizes need at least, wherever data live."""
-        table, shapes = self.table, Shape(*self.shapes(wanted))
-        depth = np.array([[array[0]] for array, _ in wanted])
-        size = np.array([size for _, size in wanted])
+    shape_table: FloatArray
+    """(9, s, o) the fields of ``Shape`` of all arrays and batch sizes so far."""
+    least_work_table: FloatArray
+    """(8, s) the fields of ``LeastWork`` of the same: what a pass needs wherever data live."""
+    packed: dict[str, FloatArray]
+    """The same tables as the compiled loop reads them, by name, until one grows."""
+
+    def shapes(self, shapes: Sequence[ArrayShape]) -> FloatArray:
+        """(9, u, o) the fields of ``Shape`` of arrays with batch sizes."""
+        numbers = self.numbers(shapes)
+        return self.shape_table[:, numbers]
+
+    def _least_work(self, shapes: Shape, depth: FloatArray, size: FloatArray) -> LeastWork:
+        """(u,) least work of arrays with batch sizes; ``depth`` is (u, 1) and ``size`` (u,)."""
+        table = self.table
         tile = np.minimum(depth, table.k) * shapes.first_columns
         kv = table.kv_read_elements_per_request
         own, multiplies = table.is_attention, table.m_per_request > 0

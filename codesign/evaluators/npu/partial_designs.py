@@ -1,14 +1,47 @@
-"""Designs that are decided in part, and what can become of their parameters."""
+"""Designs that are decided in part, and extremes of their hardware."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value, combined, distinct
+from codesign.models.hardware.accelerator import (
+    DEFAULT_CLOCK_HZ,
+    SCORE_BUFFER_BYTES_PER_MAC,
+    SCORE_PATH,
+    AcceleratorBatch,
+    MemoryLevels,
+    UnitTables,
+    build_accelerators,
+)
+
+ON_CHIP_PARAMETERS = ("sram_dies", "sram_technology", "sram_3d_layers")
+"""Parameters of the memory on chip."""
+_LARGER_IS_BETTER = ("capacity_bytes", "bandwidth_bytes_per_s")
+"""Properties of a memory level of which more is better; of all others less is."""
+_SRAM_SIZES = ("planar_sram_bytes", "layer_bytes", "n_layers")
+
+
+class HardwareExtremes(NamedTuple):
+    """Extremes of the hardware that ``n`` partial designs may become.
+
+    Attributes:
+        fastest: Longest vector, fastest clock, no scores at any port; each property of the on-chip
+            memory at its best, its size at the least.
+        frugal: The same with the shortest vector and the slowest clock.
+        largest: The longest vector and the most on-chip memory, for areas.
+        least_capacity_bytes: (n,) of all memory levels.
+    """
+
+    fastest: AcceleratorBatch
+    frugal: AcceleratorBatch
+    largest: AcceleratorBatch
+    least_capacity_bytes: FloatArray
 
 
 @dataclass(frozen=True)
@@ -29,14 +62,18 @@ class PartialDesigns:
         return len(self.designs["pe_array"])
 
     def extremes(
-        self, parameter: str, function: Callable[[Any], float]
+        self, parameter: str, function: Callable[[Any], float], absent: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
-        """(n,) the least and the largest that a function of the parameter can be."""
+        """(n,) the least and the largest that a function of the parameter can be.
+
+        Args:
+            absent: The function of a parameter that a design does not have.
+        """
         if parameter in self.designs:
-            values = self.designs[parameter].lookup(function)
+            values = self.designs[parameter].lookup(function, absent=absent)
             return values, values
-        values_of = self.undecided[parameter]
-        possible = [0.0 if value is None else float(function(value)) for value in values_of]
+        values_of = self.undecided.get(parameter, (None,))
+        possible = [absent if value is None else float(function(value)) for value in values_of]
         return np.full(self.n, min(possible)), np.full(self.n, max(possible))
 
     def codes(self, parameter: str, known: Sequence[str]) -> IntArray | None:
@@ -45,14 +82,81 @@ class PartialDesigns:
             return None
         return self.designs[parameter].lookup(lambda value: float(known.index(value))).astype(int)
 
-    def with_most_lanes(self) -> Columns:
-        """The designs with a vector length, the longest if it is undecided."""
-        if "vector_length" in self.designs:
-            return self.designs
-        longest = max(self.undecided["vector_length"], key=_number)
-        lanes = Column((longest,), np.zeros(self.n, dtype=np.int64))
-        return {**self.designs, "vector_length": lanes}
+    def hardware(self, units: UnitTables) -> HardwareExtremes:
+        """Extremes of the hardware.
 
+        Args:
+            units: Of the memory technologies.
+        """
+        lanes = self.extremes("vector_length", float)
+        clocks = self.extremes("clock_hz", float, DEFAULT_CLOCK_HZ)
+        everything = dict(self.designs)
+        open_path = self.undecided.get(SCORE_PATH, ())
+        if open_path:
+            everything[SCORE_PATH] = self._constant("uncharged")
+        for name in ("vector_length", *ON_CHIP_PARAMETERS):
+            if name in self.undecided:
+                everything[name] = self._constant(self.undecided[name][0])
+        built = build_accelerators(everything, units)
+        least = built.levels.capacity_bytes.sum(axis=0)
+        most = {name: getattr(built, name) for name in _SRAM_SIZES}
+        if any(name in self.undecided for name in ON_CHIP_PARAMETERS):
+            built, least, most = self._with_open_memory(built, units)
+        if "local" in open_path:
+            buffer_bytes = SCORE_BUFFER_BYTES_PER_MAC * built.macs_per_cycle
+            most["planar_sram_bytes"] = most["planar_sram_bytes"] + buffer_bytes
+        fastest = replace(built, vector_length=lanes[1], clock_hz=clocks[1])
+        frugal = replace(built, vector_length=lanes[0], clock_hz=clocks[0])
+        return HardwareExtremes(fastest, frugal, replace(fastest, **most), least)
 
-def _number(value: Any) -> float:
-    return 0.0 if value is None else float(value)
+    def _constant(self, value: Value) -> Column:
+        return Column((value,), np.zeros(self.n, dtype=np.int64))
+
+    def _with_open_memory(
+        self, built: AcceleratorBatch, units: UnitTables
+    ) -> tuple[AcceleratorBatch, FloatArray, dict[str, FloatArray]]:
+        """Hardware with the best of the on-chip memories that are possible, by property.
+
+        Returns:
+            The hardware; (n,) the least capacity of all levels; (n,) the largest sizes by name.
+        """
+        decided = [name for name in ON_CHIP_PARAMETERS if name in self.designs]
+        opened = [name for name in ON_CHIP_PARAMETERS if name in self.undecided]
+        number, first = np.zeros(self.n, dtype=np.int64), np.zeros(min(self.n, 1), dtype=np.int64)
+        if decided:
+            number, first = distinct(*combined(*(self.designs[name].codes for name in decided)))
+        choices = list(itertools.product(*(range(len(self.undecided[name])) for name in opened)))
+        shape = (len(first), len(choices))
+        columns = {
+            name: Column(column.values, np.repeat(column.codes[first], len(choices)))
+            for name, column in self.designs.items()
+            if name in decided
+        }
+        for name, codes in zip(opened, np.array(choices).T, strict=True):
+            columns[name] = Column(tuple(self.undecided[name]), np.tile(codes, len(first)))
+        nothing = np.zeros(shape[0] * shape[1], dtype=np.int64)
+        columns |= {
+            "pe_array": Column(((1, 1),), nothing),
+            SCORE_PATH: Column(("uncharged",), nothing),
+        }
+        memories = build_accelerators(columns, units)
+        best = [
+            (np.max if field.name in _LARGER_IS_BETTER else np.min)(
+                getattr(memories.levels, field.name)[0].reshape(shape), axis=1
+            )
+            for field in fields(MemoryLevels)
+        ]
+        least = memories.levels.capacity_bytes[0].reshape(shape).min(axis=1)[number]
+        least = least + built.levels.capacity_bytes[1:].sum(axis=0)
+        buffer_bytes = SCORE_BUFFER_BYTES_PER_MAC * built.macs_per_cycle * built.scores_are_local
+        smallest, largest = (
+            {
+                name: extreme.reduce(getattr(memories, name).reshape(shape), axis=1)[number]
+                for name in _SRAM_SIZES
+            }
+            for extreme in (np.fmin, np.fmax)
+        )
+        for sizes in (smallest, largest):
+            sizes["planar_sram_bytes"] = sizes["planar_sram_bytes"] + buffer_bytes
+        levels = built.levels.with_on_chip(np.stack(best), number)
+        return replace(built, levels=levels, **smallest), least, largest

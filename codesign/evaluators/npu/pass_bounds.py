@@ -3,22 +3,25 @@
 A pass takes at least as long as each unit needs for the work of all operators together: the
 array for its cycles, each port for the bytes that must cross it, the vector unit for its
 operations. (The evaluator takes the longest unit operator by operator, so it is never below.)
-What placement decides counts with the best placement:
+Groups of operators follow one another, so their least times add up; see ``_Totals``. What placement
+decides counts with the best placement:
 
 - Pinned on chip, weights and KV cache each have all of its memory; every operand is read once
   at least, or as often as ``array`` blocking streams it.
-- Every byte from off chip crosses the port of the fastest tier once at least, where bytes pass from
-  tier to tier in any order; else the tiers share the bytes by their bandwidths.
+- Every byte from off chip crosses the port of the tier in front once, and twice if it lives in
+  another, where bytes pass from tier to tier in any order; else the tiers share the bytes by their
+  bandwidths.
 - Of weights and KV cache, what exceeds the capacity of a set of tiers lives in the others, and
   crosses a port of theirs as often as the less read of the two is read.
-- The first chunk of a transfer and all latencies count as nothing; activations that do not fit
-  on chip likewise.
+- A first tile and a latency are those of the quickest memory. Activations that do not fit on chip
+  count as nothing.
 - Layers of several formats count as if every weight had their average. What a pass takes at least
   is the largest of straight lines in the bytes of a weight, so its mean over layers is never less.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -67,29 +70,47 @@ class ArrayChoice(NamedTuple):
 
 
 class _Totals(NamedTuple):
-    """Sums over the operators of a pass for one array, dataflow and batch size.
+    """Sums over operators of a pass for an array, dataflow and batch size, by group: (g, ...).
 
-    Elements, of ``near`` between array and on-chip memory, of ``far`` from off chip; states in
-    bytes.
+    The groups are products with weights that requests share, products with keys and values of each
+    request, and operators without a product: they differ in the unit that is busiest. Elements, of
+    ``near`` between array and on-chip memory, of ``far`` from off chip; states in bytes. ``active``
+    are operators that use the on-chip port, ``weight_operators`` and ``kv_operators`` those that
+    wait for a first tile of one of the two, ``weight_tiles`` and ``kv_tiles`` these tiles.
     """
 
-    cycles: float
-    active_cycles: float
-    near_weights: float
-    near_kv: float
-    near_activations: float
-    near_scores: float
-    outputs: float
-    written_near_kv: float
-    written_near_state: float
-    written_scores: float
-    sums: float
-    near_state: float
-    far_weights: float
-    far_kv: float
-    far_state: float
-    written_kv: float
-    written_state: float
+    cycles: FloatArray
+    active_cycles: FloatArray
+    near_weights: FloatArray
+    near_kv: FloatArray
+    near_activations: FloatArray
+    near_scores: FloatArray
+    outputs: FloatArray
+    written_near_kv: FloatArray
+    written_near_state: FloatArray
+    written_scores: FloatArray
+    sums: FloatArray
+    near_state: FloatArray
+    far_weights: FloatArray
+    far_kv: FloatArray
+    far_state: FloatArray
+    written_kv: FloatArray
+    written_state: FloatArray
+    active: FloatArray
+    weight_operators: FloatArray
+    kv_operators: FloatArray
+    weight_tiles: FloatArray
+    kv_tiles: FloatArray
+
+
+class _OffChip(NamedTuple):
+    """Bytes from off chip and to it, by group (g, n), and (n,) shares of what is not on chip."""
+
+    weights: FloatArray
+    kv: FloatArray
+    written_kv: FloatArray
+    loose_weights: FloatArray
+    loose_kv: FloatArray
 
 
 @dataclass(frozen=True)
@@ -97,9 +118,11 @@ class BestInputs:
     """The best case of ``n`` designs; every array is (n,) or (l, n).
 
     Attributes:
-        hardware: With the longest vector that is possible, the fastest tier first.
-        tdp_watts: With the shortest.
-        array_watts: Of the array, at least; 0 where the TDP is stated.
+        hardware: The fastest that is possible, the fastest tier first.
+        tdp_watts: At least.
+        cycle_joules: Of a cycle of the array with data in all rows, at least; 0 where the TDP is
+            stated.
+        slowest_hz: Slowest clock.
         weight_bytes: Of an element, at least; likewise the others.
         smallest_batch: That the policy may choose.
         largest_batch: Likewise, with the narrowest formats.
@@ -109,7 +132,8 @@ class BestInputs:
 
     hardware: AcceleratorBatch
     tdp_watts: FloatArray
-    array_watts: FloatArray
+    cycle_joules: FloatArray
+    slowest_hz: FloatArray
     weight_bytes: FloatArray
     activation_bytes: FloatArray
     kv_bytes: FloatArray
@@ -147,7 +171,9 @@ class PassBounds:
         self._options = options
         self._link = link_time(preparation.part, options)
         self._energies = account_constants(options).operation_energies
-        self._totals: dict[tuple[float | bool, ...], _Totals] = {}
+        is_product, is_own = pass_.table.m_per_request > 0, pass_.table.is_attention
+        self._groups = (is_product & ~is_own, is_product & is_own, ~is_product)
+        self._totals: dict[tuple[float | bool, ...], FloatArray] = {}
 
     def least(
         self,
@@ -160,13 +186,14 @@ class PassBounds:
         hardware = case.hardware
         levels = hardware.levels
         present = np.unique(case.array)
-        table = np.zeros((len(arrays), len(_Totals._fields)))
-        for number in present.tolist():
-            array = arrays[number]
-            of_flows = [self._summed(array, flow, in_pass) for flow in array.dataflows.tolist()]
-            table[number] = np.min(of_flows, axis=0)
-        totals = _Totals(*table[case.array].T)
-        weights, kv, written = self._off_chip_bytes(case, totals, held)
+        table = np.zeros((len(_Totals._fields), len(self._groups), len(arrays)))
+        if len(present):
+            table[..., present] = self._summed([arrays[number] for number in present], in_pass)
+        totals = _Totals(*table[..., case.array])
+        off_chip_bytes = self._off_chip_bytes(case, totals, held)
+        groups_s = self._groups_s(case, totals, off_chip_bytes, held)
+        totals = _Totals(*(values.sum(axis=0) for values in totals))
+        weights, kv, written = (of_groups.sum(axis=0) for of_groups in off_chip_bytes[:3])
         moved = weights + kv + written
         near_reads, near_writes = self._near_bytes(case, totals)
         vector = self._pass.vector_operands
@@ -179,9 +206,8 @@ class PassBounds:
         on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
         if self.modelling.is_vector_serial:
             near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
-        compute = totals.cycles / hardware.clock_hz
-        off_chip = self._off_chip_s(case, totals, moved, in_pass, held)
-        matrix = busiest_s(compute, on_chip, off_chip, self.modelling)
+        off_chip = self._off_chip_s(case, (weights, kv, written), in_pass, held)
+        matrix = np.maximum(groups_s.sum(axis=0), np.maximum(on_chip, off_chip))
         requests = np.full(len(case.array), in_pass)
         operations = self._pass.vector_operations(requests)
         vector_s = self._pass.vector_s(requests, hardware, case.activation_bytes)
@@ -192,19 +218,62 @@ class PassBounds:
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
-        active_s = totals.active_cycles / hardware.clock_hz
-        energy = energy + active_s * case.array_watts
+        energy = energy + totals.active_cycles * case.cycle_joules
         buffered = self._pass.score_buffer_bytes(requests, case.activation_bytes)
         buffered = buffered * hardware.scores_are_local
         energies = self._energies
         vector_joules = operations * energies.lane_joules
         vector_joules = vector_joules + buffered * energies.score_buffer_joules_per_byte
-        energy = energy + vector_joules * energies.at_clock(hardware.clock_hz)
+        energy = energy + vector_joules * energies.at_clock(case.slowest_hz)
         sent = self._link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
         at_rest = hardware.background_watts * self._part.n_devices
         energy = dynamic + at_rest * pass_s
         return pass_s * ROUNDING, energy * ROUNDING, dynamic * ROUNDING
+
+    def _groups_s(
+        self, case: BestInputs, totals: _Totals, off_chip_bytes: _OffChip, held: float
+    ) -> FloatArray:
+        """(g, n) least time of each group of operators.
+
+        Args:
+            totals: By group, (g, n).
+            off_chip_bytes: Likewise.
+        """
+        levels, modelling = case.hardware.levels, self.modelling
+        weights, kv, written, loose_weights, loose_kv = off_chip_bytes
+        near_reads, near_writes = self._near_bytes(case, totals)
+        port_s = inverse(levels.bandwidth_bytes_per_s[0])
+        on_chip = (near_reads + near_writes + weights + kv + written) * port_s
+        compute = totals.cycles / case.hardware.clock_hz
+        kv_s, written_s = self._slowdowns(case)
+        off_chip = (weights + kv * kv_s + written * written_s) * self._byte_s(case, held)
+        if modelling.is_calibrated:
+            return busiest_s(compute, on_chip, off_chip, modelling)
+        tiles_weights = totals.weight_tiles * case.weight_bytes
+        tiles_kv = totals.kv_tiles * case.kv_bytes
+        loose_tiles = tiles_weights * loose_weights + tiles_kv * loose_kv
+        latency = np.where(levels.exists[1:], levels.latency_s[1:], np.inf).min(axis=0)
+        waiting = totals.weight_operators * (loose_weights > 0)
+        waiting = waiting + totals.kv_operators * (loose_kv > 0)
+        near_s = levels.latency_s[0]
+        rate = (self._options.offchip_efficiency or 1.0) * levels.bandwidth_bytes_per_s[1]
+        exposed = totals.active * near_s + (tiles_weights + tiles_kv) * port_s
+        exposed = exposed + waiting * latency + loose_tiles * inverse(rate)
+        off_chip = off_chip + waiting * (latency + near_s) + loose_tiles * port_s
+        on_chip = on_chip + totals.active * near_s
+        return busiest_s(compute + exposed, on_chip, off_chip, modelling)
+
+    def _slowdowns(self, case: BestInputs) -> tuple[FloatArray | float, FloatArray | float]:
+        """Least time of a byte of the KV cache read, and written, over that of a streamed one."""
+        if self.modelling.is_calibrated:
+            return 1.0, 1.0
+        levels = case.hardware.levels
+        paged, written = (
+            np.where(levels.exists[1:], slowdown[1:], np.inf).min(axis=0)
+            for slowdown in (levels.paged_slowdown, levels.written_slowdown)
+        )
+        return paged, written
 
     def _near_bytes(self, case: BestInputs, totals: _Totals) -> tuple[FloatArray, FloatArray]:
         """Bytes that the array reads from on-chip memory in a pass and writes to it."""
@@ -223,9 +292,7 @@ class PassBounds:
             + sums,
         )
 
-    def _off_chip_bytes(
-        self, case: BestInputs, totals: _Totals, held: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _off_chip_bytes(self, case: BestInputs, totals: _Totals, held: float) -> _OffChip:
         """Least bytes of weights and KV cache read, and of KV cache written, in a pass."""
         room = self._data_share * case.hardware.levels.capacity_bytes[0]
         weights, kv = self._resident_bytes(case, held)
@@ -235,10 +302,12 @@ class PassBounds:
         scale = scale_bytes(self.modelling)
         kv_read = totals.far_kv * (case.kv_bytes + scale) + totals.far_state
         kv_written = totals.written_kv * (case.kv_bytes + scale) + totals.written_state
-        return (
+        return _OffChip(
             totals.far_weights * (case.weight_bytes + scale) * loose_weights,
             kv_read * loose_kv,
             kv_written * loose_kv,
+            loose_weights,
+            loose_kv,
         )
 
     def _resident_bytes(self, case: BestInputs, held: float) -> tuple[FloatArray, FloatArray]:
@@ -246,54 +315,82 @@ class PassBounds:
         kv = (kv + self._part.state_bytes_per_request) * held
         return self._part.weight_elements * case.weight_bytes, kv
 
-    def _off_chip_s(
-        self, case: BestInputs, totals: _Totals, moved: FloatArray, in_pass: float, held: float
-    ) -> FloatArray:
-        """Least time of the busiest off-chip port."""
-        levels, modelling = case.hardware.levels, self.modelling
+    def _rates(self, case: BestInputs) -> FloatArray:
+        """(t, n) most bytes of weights and KV cache per second of each tier."""
         usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
-        rates = usable * known_tiers(levels.bandwidth_bytes_per_s[1:], modelling)
-        weights, kv = self._resident_bytes(case, held)
-        beyond = np.maximum(weights + kv - levels.capacity_bytes[1], 0.0)
-        if not modelling.is_staged:
-            elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1:].sum(axis=0))
-            return np.asarray(np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere))
-        per_byte = self._least_reads(case, totals, held)
-        fastest = moved * inverse(rates[0])
-        others = levels.capacity_bytes[2:].sum(axis=0)
+        tiers = known_tiers(case.hardware.levels.bandwidth_bytes_per_s[1:], self.modelling)
+        return np.asarray(usable * tiers)
+
+    def _byte_s(self, case: BestInputs, held: float) -> FloatArray:
+        """(n,) least seconds of a byte from off chip."""
+        rates = self._rates(case)
+        if self.modelling.is_staged:
+            return inverse(rates[0])
+        resident = np.add(*self._resident_bytes(case, held))
+        beyond = np.maximum(resident - case.hardware.levels.capacity_bytes[1], 0.0)
+        elsewhere = beyond * inverse(resident) * inverse(rates[1:].sum(axis=0))
+        return np.asarray(np.maximum(inverse(rates.sum(axis=0)), elsewhere))
+
+    def _off_chip_s(
+        self,
+        case: BestInputs,
+        moved: tuple[FloatArray, FloatArray, FloatArray],
+        in_pass: float,
+        held: float,
+    ) -> FloatArray:
+        """(n,) least time of the busiest off-chip port.
+
+        Args:
+            moved: Bytes of weights and KV cache read, and of KV cache written.
+        """
+        levels, rates = case.hardware.levels, self._rates(case)
+        weights, kv, written = moved
+        kv_s, written_s = self._slowdowns(case)
+        slowed = weights + kv * kv_s + written * written_s
+        if not self.modelling.is_staged:
+            return np.asarray(slowed * self._byte_s(case, held))
+        resident_weights, resident_kv = self._resident_bytes(case, held)
+        resident = resident_weights + resident_kv
+        per_byte = weights / np.maximum(resident_weights, 1.0)
+        by_kv = kv / np.maximum(resident_kv, 1.0)
+        per_byte = np.where(resident_kv > 0, np.minimum(per_byte, by_kv), per_byte)
+        capacity = levels.capacity_bytes[1:]
+        # The tier that comes first passes on what lives in all others.
+        has_others = (capacity > 0).sum(axis=0) > 1
+        behind = np.where(has_others, np.maximum(resident - capacity, 0.0), 0.0)
+        through = (slowed + behind * per_byte) * inverse(rates)
+        fastest = np.where(rates > 0, through, np.inf).min(axis=0)
+        beyond = np.maximum(resident - capacity[0], 0.0)
+        others = capacity[1:].sum(axis=0)
         # What exceeds all tiers lives in the last, which may be the fastest.
         activations = _WIDEST_BYTES * self._largest_activations * in_pass
         surely = np.maximum(np.minimum(beyond, others - activations), 0.0)
         in_any_order = surely * per_byte * inverse(rates[1:].sum(axis=0))
         in_this_order = np.zeros_like(beyond)
-        for rate, capacity in zip(rates[1:], levels.capacity_bytes[2:], strict=True):
+        for rate, of_tier in zip(rates[1:], capacity[1:], strict=True):
             in_this_order = np.maximum(in_this_order, beyond * per_byte * inverse(rate))
-            beyond = np.maximum(beyond - capacity, 0.0)
+            beyond = np.maximum(beyond - of_tier, 0.0)
         orders = worth_trying(
-            levels.bandwidth_bytes_per_s[1:],
-            levels.capacity_bytes[1:],
-            levels.write_energy_ratio[1:],
+            levels.bandwidth_bytes_per_s[1:], capacity, levels.write_energy_ratio[1:]
         )
         # Few requests in flight slow down some tiers more than others.
         is_certain = ~orders[1:].any(axis=0) & (self._options.requests_in_flight is None)
         deeper = np.where(is_certain, in_this_order, in_any_order)
         return np.asarray(np.maximum(fastest, deeper))
 
-    def _least_reads(self, case: BestInputs, totals: _Totals, held: float) -> FloatArray:
-        """Least number of times that a pass reads a resident byte of weights or KV cache."""
-        weights, kv, _ = self._off_chip_bytes(case, totals, held)
-        resident_weights, resident_kv = self._resident_bytes(case, held)
-        by_weights = weights / np.maximum(resident_weights, 1.0)
-        by_kv = kv / np.maximum(resident_kv, 1.0)
-        return np.where(resident_kv > 0, np.minimum(by_weights, by_kv), by_weights)
+    def _summed(self, arrays: Sequence[ArrayChoice], batch: float) -> FloatArray:
+        """(t, g, a) least totals of arrays for a batch size, over the dataflows possible."""
+        flows = [(array, flow) for array in arrays for flow in array.dataflows.tolist()]
+        keys = [(a.depth, a.width, a.organization, flow, a.is_local, batch) for a, flow in flows]
+        missing = [key for key in dict.fromkeys(keys) if key not in self._totals]
+        if missing:
+            sums = self._sums(*(np.array(values)[:, None] for values in zip(*missing, strict=True)))
+            self._totals |= dict(zip(missing, np.moveaxis(np.stack(sums), -1, 0), strict=True))
+        begins = np.cumsum([0, *(len(array.dataflows) for array in arrays)])[:-1]
+        every = np.stack([self._totals[key] for key in keys], axis=-1)
+        return np.asarray(np.minimum.reduceat(every, begins, axis=-1))
 
-    def _summed(self, array: ArrayChoice, dataflow: int, batch: float) -> _Totals:
-        key = (array.depth, array.width, array.organization, dataflow, array.is_local, batch)
-        if key not in self._totals:
-            self._totals[key] = self._sum(*(np.array([[value]]) for value in key))
-        return self._totals[key]
-
-    def _sum(
+    def _sums(
         self,
         d: FloatArray,
         w: FloatArray,
@@ -302,9 +399,9 @@ class PassBounds:
         is_local: BoolArray,
         b: FloatArray,
     ) -> _Totals:
-        pass_, table, batch = self._pass, self._pass.table, float(b[0, 0])
-        operators = pass_.operators
-        shapes = pass_.shapes_of(d, w, kind, flow, is_local, b)
+        """Totals of (a, 1) arrays, each (g, a)."""
+        table, operators, batch = self._pass.table, self._pass.operators, b
+        shapes = self._pass.shapes_of(d, w, kind, flow, is_local, b)
         far, far_kv = off_chip_passes(shapes.rows, table.m_per_request > 0, w, flow, self.modelling)
         kv, state = operators.kv_read * batch, operators.state_read * batch
         streamed = operators.inputs * shapes.near_inputs
@@ -312,9 +409,20 @@ class PassBounds:
         outputs = (operators.outputs + operators.port_outputs) * batch
         stored = operators.port_kv_written * batch
 
-        def total(values: FloatArray) -> float:
-            return float((np.broadcast_to(values, (1, len(table)))[0] * table.count).sum())
+        shape = shapes.cycles.shape
+        groups = [np.where(is_of_group, table.count, 0.0) for is_of_group in self._groups]
 
+        def total(values: FloatArray) -> FloatArray:
+            every = np.broadcast_to(values, shape)
+            return np.stack([(every * count).sum(axis=1) for count in groups])
+
+        first_tile = np.minimum(d, table.k) * shapes.first_columns
+        has_rows = table.m_per_request > 0
+        first_tile = np.where(has_rows, first_tile, d * shapes.first_columns)
+        weight_tile = np.where(table.is_attention, 0.0, first_tile)
+        weight_tile = np.minimum(weight_tile, shapes.weights_read)
+        kv_tile = np.where(has_rows & table.is_attention, first_tile, 0.0)
+        kv_tile = np.minimum(kv_tile, np.minimum(operators.port_kv * batch, kv))
         return _Totals(
             cycles=total(shapes.cycles),
             active_cycles=total(shapes.active_cycles),
@@ -333,4 +441,9 @@ class PassBounds:
             far_state=far_kv * total(state),
             written_kv=far_kv * total(operators.kv_written * batch),
             written_state=far_kv * total(operators.state_written * batch),
+            active=total(np.sign(shapes.weights_read + streamed + operators.port_kv)),
+            weight_operators=total(np.sign(weight_tile)),
+            kv_operators=total(np.sign(kv_tile)),
+            weight_tiles=total(weight_tile),
+            kv_tiles=total(kv_tile),
         )

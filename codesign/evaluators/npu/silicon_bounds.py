@@ -9,7 +9,6 @@ over the numbers of dies that a design may have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -31,8 +30,7 @@ class SiliconBounds(SiliconMetrics):
     """Least accounts and largest footprint of ``n`` designs that are decided in part.
 
     Args:
-        hardware: All but the vector lengths count.
-        vector_lengths: (n,) the least and the largest.
+        hardware: The least and the largest.
         operand_bits: (2, n) the narrowest and the widest operands.
         part: What one device has of the model.
         filled_rows: (n,) share of the array's rows that hold data in the largest batch, at least.
@@ -40,16 +38,14 @@ class SiliconBounds(SiliconMetrics):
 
     def __init__(
         self,
-        hardware: AcceleratorBatch,
-        vector_lengths: tuple[FloatArray, FloatArray],
+        hardware: tuple[AcceleratorBatch, AcceleratorBatch],
         operand_bits: tuple[FloatArray, FloatArray],
         part: ModelPart,
         options: NpuOptions,
         filled_rows: FloatArray,
     ) -> None:
-        smallest, largest = (replace(hardware, vector_length=lanes) for lanes in vector_lengths)
-        super().__init__(smallest, operand_bits[0], part, options, filled_rows)
-        self._largest = SiliconMetrics(largest, operand_bits[1], part, options, filled_rows)
+        super().__init__(hardware[0], operand_bits[0], part, options, filled_rows)
+        self._largest = SiliconMetrics(hardware[1], operand_bits[1], part, options, filled_rows)
 
     @cached_property
     def _cuts(self) -> list[tuple[PricedAccelerators, PricedAccelerators, FloatArray]]:

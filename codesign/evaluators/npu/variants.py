@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, taken
+from codesign.base.columns import Columns, IntArray, combined, distinct, taken
 from codesign.base.errors import check_known
 from codesign.models.accounts.account_constants import PROCESSES
 from codesign.models.deployments import Parallelism
@@ -31,14 +31,15 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
     """Groups of designs: degrees, options, (g,) positions, and the columns without either."""
     names = [name for name in OPTION_PARAMETERS if name in designs]
     n = len(next(iter(designs.values())))
-    codes = [_codes(designs, name) for name in names] or [np.zeros(n, dtype=np.int64)]
-    present, number = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+    codes = [_codes(designs, name) for name in names]
+    number, first = distinct(*combined(*codes)) if codes else (np.zeros(n, dtype=np.int64), [0])
     columns = {name: column for name, column in designs.items() if name not in names}
-    for i, values in enumerate(present.tolist()):
+    for i, representative in enumerate(first if n else ()):
         stated = tuple(
-            (name, OPTION_PARAMETERS[name][code]) for name, code in zip(names, values, strict=False)
+            (name, OPTION_PARAMETERS[name][of_option[representative]])
+            for name, of_option in zip(names, codes, strict=True)
         )
-        positions = np.flatnonzero(number.ravel() == i)
+        positions = np.flatnonzero(number == i)
         alike = taken(columns, positions)
         if not has_degrees(designs):
             yield Parallelism(), stated, positions, alike

@@ -236,6 +236,19 @@ class _GatheredLevels(MemoryLevels):
             vars(self)["_table"], np.take(vars(self)["_kinds"], positions, axis=1)
         )
 
+    def with_on_chip(self, properties: FloatArray, number: IntArray) -> _GatheredLevels:
+        """The levels with another on-chip memory.
+
+        Args:
+            properties: (p, u) of ``u`` memories, in the order of the record.
+            number: (n,) position of each accelerator's memory among them.
+        """
+        table, kinds = vars(self)["_table"], vars(self)["_kinds"]
+        return _GatheredLevels(
+            np.concatenate([table, properties], axis=1),
+            np.concatenate([(table.shape[1] + number)[None], kinds[1:]]),
+        )
+
     def in_order(self, order: IntArray) -> _GatheredLevels:
         """The tiers in another order; see :func:`in_order`."""
         kinds: IntArray = vars(self)["_kinds"]

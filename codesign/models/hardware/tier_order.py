@@ -105,6 +105,7 @@ def worth_trying(
         for j in range(i + 1, n_tiers):
             belongs_before = (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
             belongs_before &= write_energy_ratio[i] <= MOST_WRITE_ENERGY_RATIO
+            belongs_before |= bandwidth[j] == 0  # else latencies would hide behind an empty place
             is_quick = wait[i] <= wait[j] + LATENCY_TOLERANCE_S
             if_before = np.where(is_quick, never, by_latency)
             swapped = np.where(belongs_before, if_before, by_bandwidth)

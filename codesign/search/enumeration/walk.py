@@ -112,6 +112,8 @@ class Walk:
         columns, undecided = self.decomposition.columns(part, level)
         best = self.problem.best_case(columns, undecided, self._metrics)
         excluded = np.zeros(len(part), dtype=bool)
+        for violation in self.problem.evaluator.least_violations(columns, undecided).values():
+            excluded |= violation > 0
         for limit in self._limits:
             if limit.expression.names <= set(best):
                 excluded |= ~(limit.expression.violation(best) <= 0)

@@ -9,7 +9,7 @@ from pydantic import SkipValidation
 
 from codesign.answers.answer import Answer, Entry
 from codesign.answers.campaigns import Design, Numbers, Uncertainty
-from codesign.base.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
+from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.insight.evaluated_design import EvaluatedDesign
 
 
@@ -69,6 +69,8 @@ class EvaluateAnswer(Answer, version=2):
     power: SkipValidation[Sequence[PowerRow]]
     costs: SkipValidation[Sequence[CostRow]]
     """Area and price of one device, by block and part."""
+    floorplan: SkipValidation[Sequence[FloorplanRow]]
+    """Rectangles of the die's blocks; empty if an area is unknown."""
     notes: Sequence[str]
     """Limits of the numbers, one sentence each."""
     pass_s: float | None
@@ -82,7 +84,7 @@ class EvaluateAnswer(Answer, version=2):
     def describe(cls, evaluated: EvaluatedDesign, **fields: Any) -> Self:
         """The answer about an evaluated design; absent parameters are left out."""
         explanation = evaluated.explanation
-        names = ["metrics", "operators", "levels", "power", "costs", "notes", "pass_s"]
+        names = ["metrics", "operators", "levels", "power", "costs", "floorplan", "notes", "pass_s"]
         names += ["timeline"] if explanation.timeline else []
         return cls(
             space=evaluated.space.name,

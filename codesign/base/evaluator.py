@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from codesign.base.columns import Columns, FloatArray, Value
 from codesign.base.errors import InputError
-from codesign.base.explanation_rows import CostRow, LevelRow, OperatorRow, PowerRow
+from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
@@ -50,6 +50,7 @@ class Explanation:
             its energy is counted.
         costs: One row per block or part of one device: its area and its price; None where it has
             none of the two, or nobody knows it.
+        floorplan: Rectangles of the blocks of one device; empty where an area is unknown.
         ranges: Lowest and highest value of metrics whose errors were measured, by name: 90 % of the
             measurements lie between.
         timeline: Of a system, one row per pool and hand-over: when a request that waits for nobody
@@ -65,6 +66,7 @@ class Explanation:
     notes: Sequence[str] = ()
     timing_notes: Mapping[str, str] = field(default_factory=dict)
     costs: Sequence[CostRow] = ()
+    floorplan: Sequence[FloorplanRow] = ()
     timeline: Sequence[Mapping[str, Any]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pass_s: float | None = None

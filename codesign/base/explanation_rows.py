@@ -111,6 +111,28 @@ class PowerRow(TypedDict, total=False):
     average_watts: float | None
 
 
+class FloorplanRow(TypedDict, total=False):
+    """A rectangle of the floorplan, in mm from the lower left corner of the base.
+
+    A block may have several rectangles. Their areas add up to that of its cost row.
+    """
+
+    name: Required[str]
+    """The block, by the part of its cost row."""
+    layer: int
+    """0 on the base, 1 on the layer above it, and so on."""
+    x_mm: float
+    y_mm: float
+    width_mm: float
+    height_mm: float
+    stacks: float
+    """Memories that stand beside it."""
+    w_per_mm2: float | None
+    """Thermal design power over the area, with the block's part of what all blocks share."""
+    celsius: float | None
+    """Temperature of its hottest spot."""
+
+
 class CostRow(TypedDict, total=False):
     """A block or part of one device; None where it has none of a quantity, or nobody knows it."""
 

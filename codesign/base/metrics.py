@@ -123,8 +123,14 @@ _METRICS = (
            "making one unit: dies, bonding, memories, package, test; neither margin nor design"),
     Metric("power_density_w_per_mm2", "minimize", "W/mm^2",
            "thermal design power of a die and what is stacked on it over its area"),
+    Metric("block_density_w_per_mm2", "minimize", "W/mm^2",
+           "thermal design power of the densest block of the compute die over its area"),
     Metric("junction_temperature_celsius", "minimize", "degC",
-           "temperature of the compute die at its thermal design power, below its layers"),
+           "temperature of the compute die's hottest block at its thermal design power, below "
+           "its layers"),
+    Metric("thermal_load", "minimize", "",
+           "temperature rise of the hottest block over the one that its limit allows, 105 degC, "
+           "or 95 degC with DRAM bonded onto the die; at most 1 can work"),
     Metric("lifetime_years", "maximize", "year",
            "time until the first memory is worn out by writes, always busy; at most 10"),
     Metric("embodied_kgco2e", "minimize", "kg",

@@ -124,6 +124,11 @@ class EvaluatedDesign(_LimitedDesign):
         return self.explanation.costs
 
     @property
+    def floorplan(self) -> Sequence[Mapping[str, Any]]:
+        """One row per rectangle of the die: block, place, density and temperature."""
+        return self.explanation.floorplan
+
+    @property
     def power(self) -> Sequence[Mapping[str, Any]]:
         """One row per component: TDP and average watts."""
         return self.explanation.power

@@ -1,17 +1,15 @@
 """Charts of what is built: the die to scale with its memories, and a system of machines.
 
-The blocks of a die have the areas of the account of costs, and an interface has the length that it
-takes along an edge. What no block covers is the uncore. Memories stand outside, along the length
-of their interfaces; how far they reach outward is not to scale.
+The blocks of a die lie where the account of costs places them. What no block covers is the uncore.
+Memories stand outside, along the length of their interfaces; how far they reach outward is not to
+scale.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel
@@ -23,8 +21,6 @@ from codesign.report.system_picture import SystemPicture, TimelineBar, system_pi
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
 
-_DIE_ASPECT = 33.0 / 26.0
-"""Height over width, as the reticle field has them [MemExplorer, section 2.1]."""
 _DEPTH_MM, _GAP_MM = 7.0, 1.2
 _HATCHES = {
     "tier2": "/",
@@ -35,9 +31,8 @@ _HATCHES = {
     "exchange": "x",
 }
 _KINDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
-_BETWEEN = ("uncore", "filler below layers")
+_BETWEEN = ("uncore", "filler", "die to die")
 """Parts that fill the silicon between blocks."""
-_CORES = ("array", "vector", "on_chip")
 
 
 @dataclass(frozen=True)
@@ -60,24 +55,22 @@ class DiePlan:
     """Blocks of a die and the memories beside it.
 
     Attributes:
-        width_mm: Width of the die.
-        height_mm: Height of the die; its sides carry the memory interfaces.
-        blocks: Blocks on the die with the areas of the account.
+        width_mm: Width of the silicon.
+        height_mm: Height of the silicon.
+        blocks: Rectangles of the floorplan, without what lies between the blocks.
         memories: Stacks outside, by the name of their level.
-        is_edge_to_scale: Interfaces have the lengths that they take; otherwise they fill the side.
-        n_dies: Dies that the silicon is cut into, side by side.
-        layers: Number of SRAM layers that are stacked on the dies; empty without any.
-        layer_mm2: Area of one layer over all dies.
+        grid: Columns and rows of the dies that the silicon is cut into.
+        layers: Stacked layers.
+        notes: Density and temperature of the blocks, by the name of the block.
     """
 
     width_mm: float
     height_mm: float
     blocks: tuple[Rectangle, ...]
     memories: tuple[Rectangle, ...]
-    is_edge_to_scale: bool
-    n_dies: int = 1
-    layers: tuple[int, ...] = ()
-    layer_mm2: float = 0.0
+    grid: tuple[int, int] = (1, 1)
+    layers: tuple[Rectangle, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 def level_words(level: Mapping[str, Any]) -> str:
@@ -102,101 +95,74 @@ def level_words(level: Mapping[str, Any]) -> str:
 
 
 def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
-    """The floor plan of a design's die; None if the evaluator gives no areas."""
-    rows = [row for row in evaluated.costs if row.get("area_mm2")]
-    layers = [row for row in rows if row.get("part") == "stacked layers"]
-    areas = {
-        str(row.get("part")): (row_title(row), float(row["area_mm2"]))
-        for row in rows
-        if row not in layers
-    }
-    total = sum(area for _, area in areas.values())
-    if not total:
+    """The floorplan of a design's die; None if the evaluator gives none."""
+    rows = evaluated.floorplan
+    if not rows:
         return None
-    strips = []
-    for level in evaluated.levels:
-        title, area = areas.get(f"{level['name']} interface", ("", 0.0))
-        length = (level.get("shoreline_mm") or 0.0) + (level.get("uncharged_shoreline_mm") or 0.0)
-        if area and length:
-            strips.append((level, title, area, length))
-    sides: list[list[Any]] = [[], []]
-    for strip in sorted(strips, key=lambda side_strip: -side_strip[3]):
-        min(sides, key=lambda side: sum(side_strip[3] for side_strip in side)).append(strip)
-    longest = max((sum(side_strip[3] for side_strip in side) for side in sides), default=0.0)
-    height = max(float(np.sqrt(total * _DIE_ASPECT)), min(longest, float(np.sqrt(total * 2.0))))
-    width = total / height
-    cores = [(name, *areas[name]) for name in _CORES if name in areas]
-    edges = {f"{level['name']} interface" for level, *_ in strips}
-    cores += [
-        (block, title, area)
-        for block, (title, area) in areas.items()
-        if block not in (*_CORES, *_BETWEEN, *edges)
-    ]
-    for is_to_scale in (True, False):
-        blocks = [
-            *_strips(sides[0], 0.0, 1.0, height, is_to_scale),
-            *_strips(sides[1], width, -1.0, height, is_to_scale),
-        ]
-        inner_left = max((b.x[1] for b in blocks if b.x[0] == 0.0), default=0.0)
-        right = min((b.x[0] for b in blocks if b.x[1] == width), default=width)
-        inside = right - inner_left
-        if (
-            inside > 0
-            and sum(core[2] for core in cores) / inside <= height
-            and (not is_to_scale or longest <= height)
-        ):
-            break
-    gap = max(0.0, height - sum(core[2] for core in cores) / inside) / (len(cores) + 1)
-    y = height
-    for name, title, area in cores:
-        high = area / inside
-        y -= gap
-        blocks.append(Rectangle(name, title, (inner_left, right), (y - high, y)))
-        y -= high
-    n_dies = int(rows[0].get("n_dies") or 1)
-    return DiePlan(
-        width, height, tuple(blocks), tuple(_memories(strips, blocks, width)), is_to_scale, n_dies,
-        tuple(int(row["n_dies"]) // n_dies for row in layers)[:1],
-        sum(float(row["area_mm2"]) / int(row["n_dies"]) * n_dies for row in layers),
-    )  # fmt: skip
-
-
-def _strips(
-    side: Sequence[Any], edge_mm: float, inward: float, height: float, is_to_scale: bool
-) -> list[Rectangle]:
-    """Interfaces along a side, each with its area: as long as they are, or filling the side."""
-    used = sum(length for *_, length in side)
-    factor = 1.0 if is_to_scale else height / used if used else 1.0
-    y = (height + used * factor) / 2
-    blocks = []
-    for level, title, area, length in side:
-        high = length * factor
-        x = sorted((edge_mm, edge_mm + inward * area / high))
-        blocks.append(Rectangle(f"{level['name']} interface", title, (x[0], x[1]), (y - high, y)))
-        y -= high
-    return blocks
-
-
-def _memories(strips: Sequence[Any], blocks: Sequence[Rectangle], width: float) -> list[Rectangle]:
-    """The stacks of each level beside its interface, side by side along the edge."""
-    stacks = []
-    for level, *_ in strips:
-        block = next(b for b in blocks if b.name == f"{level['name']} interface")
-        n = sum(bank["count"] for bank in level.get("banks", ())) or 1
-        outward = block.x[1] == width
-        x = (
-            (width + _GAP_MM, width + _GAP_MM + _DEPTH_MM)
-            if outward
-            else (-_GAP_MM - _DEPTH_MM, -_GAP_MM)
+    titles = {str(row.get("part")): row_title(row) for row in evaluated.costs}
+    drawn = [
+        Rectangle(
+            str(row["name"]), titles.get(row["name"], row["name"]),
+            (row["x_mm"], row["x_mm"] + row["width_mm"]),
+            (row["y_mm"], row["y_mm"] + row["height_mm"]),
         )
-        each = (block.y[1] - block.y[0]) / n
-        title = memory_words("".join(bank_words({"banks": level["banks"][:1]}).split(" ×")[:1]))
-        stacks += [
-            Rectangle(
-                str(level["name"]), title, x, (block.y[0] + k * each, block.y[0] + (k + 1) * each)
-            )
-            for k in range(n)
-        ]
+        for row in rows
+    ]  # fmt: skip
+    width, height = max(block.x[1] for block in drawn), max(block.y[1] for block in drawn)
+    pairs = list(zip(rows, drawn, strict=True))
+    beside = [(block, float(row["stacks"])) for row, block in pairs if row.get("stacks")]
+    n_dies = max((int(row.get("n_dies") or 1) for row in evaluated.costs[:1]), default=1)
+    return DiePlan(
+        width,
+        height,
+        tuple(block for row, block in pairs if not row["layer"] and block.name not in _BETWEEN),
+        tuple(_memories(beside, evaluated.levels, (width, height))),
+        _grid(width, height, n_dies),
+        tuple(block for row, block in pairs if row["layer"]),
+        {str(row["name"]): _heat_words(row) for row in rows if row.get("celsius") is not None},
+    )
+
+
+def _heat_words(row: Mapping[str, Any]) -> str:
+    return f"; {row['w_per_mm2']:.3g} W/mm², {row['celsius']:.0f} °C"
+
+
+def _grid(width: float, height: float, n_dies: int) -> tuple[int, int]:
+    """Columns and rows of equal dies: the longer side is halved again and again."""
+    columns, rows = 1, 1
+    while columns * rows < n_dies:
+        if width / columns >= height / rows:
+            columns *= 2
+        else:
+            rows *= 2
+    return columns, rows
+
+
+def _memories(
+    beside: Sequence[tuple[Rectangle, float]],
+    levels: Sequence[Mapping[str, Any]],
+    size_mm: tuple[float, float],
+) -> list[Rectangle]:
+    """The stacks beside each interface; a single one where a stack bends around a corner."""
+    titles = {
+        str(level["name"]): memory_words(
+            "".join(bank_words({"banks": level["banks"][:1]}).split(" ×")[:1])
+        )
+        for level in levels
+        if level.get("banks")
+    }
+    stacks = []
+    for block, count in beside:
+        name = block.name.removesuffix(" interface")
+        n = round(count) if round(count) and abs(count - round(count)) < 1e-6 else 1
+        axis = 0 if block.x[0] < 1e-6 or abs(block.x[1] - size_mm[0]) < 1e-6 else 1
+        across, along = (block.x, block.y) if axis == 0 else (block.y, block.x)
+        near = -_GAP_MM - _DEPTH_MM if across[0] < 1e-6 else size_mm[axis] + _GAP_MM
+        each = (along[1] - along[0]) / n
+        for k in range(n):
+            ends = (near, near + _DEPTH_MM), (along[0] + k * each, along[0] + (k + 1) * each)
+            x, y = ends if axis == 0 else ends[::-1]
+            stacks.append(Rectangle(name, titles.get(name, name), x, y))
     return stacks
 
 
@@ -210,35 +176,33 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     if plan is None:
         return None
     levels = {str(level["name"]): level for level in evaluated.levels}
-    die_height = plan.height_mm / plan.n_dies
-    die = f"die {plan.width_mm:.3g} × {die_height:.3g} mm" if plan.n_dies == 1 else (
-        f"{plan.n_dies} dies, each {plan.width_mm:.3g} × {die_height:.3g} mm"
-    )  # fmt: skip
+    (columns, rows), n_dies = plan.grid, plan.grid[0] * plan.grid[1]
+    die = f"{plan.width_mm / columns:.3g} × {plan.height_mm / rows:.3g} mm"
+    die = f"die {die}" if n_dies == 1 else f"{n_dies} dies, each {die}"
     marks: list[Mark] = [
         Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3,
             text=f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore")
     ]  # fmt: skip
+    largest = {block.name: block for block in sorted(plan.blocks, key=lambda x: x.area_mm2)}
     for block in plan.blocks:
         name = block.name.removesuffix(" interface")
-        words = f"{block.title}: {block.area_mm2:.3g} mm²"
+        words = f"{block.title}: {block.area_mm2:.3g} mm²{plan.notes.get(block.name, '')}"
         if name in levels and name == block.name:
             words += f"; {level_words(levels[name])}"
+        is_labelled = name == block.name and block is largest[block.name]
         marks.append(Box(
             block.x, block.y, palette.PARTS.get(name, "gray"), 0.6,
-            "x" if block.name != name else "", label=block.title if name == block.name else "",
+            "x" if block.name != name else "", label=block.title if is_labelled else "",
             text=words,
         ))  # fmt: skip
     marks += [
-        Line([0.0, plan.width_mm], [k * die_height] * 2, width=1.6) for k in range(1, plan.n_dies)
+        Line([0.0, plan.width_mm], [k * plan.height_mm / rows] * 2, width=1.6)
+        for k in range(1, rows)
     ]
-    for layers in plan.layers:
-        words = f"{layers} stacked SRAM layer{'' if layers == 1 else 's'}"
-        share = float(np.sqrt(plan.layer_mm2 / (plan.width_mm * plan.height_mm)))
-        x, y = ((0.5 * (1 - share) * side, 0.5 * (1 + share) * side)
-                for side in (plan.width_mm, plan.height_mm))  # fmt: skip
-        marks.append(Box(x, y, "green", 0.12, dash="dash", edge="green",
-                         text=f"{words}, each of {plan.layer_mm2:.4g} mm²"))  # fmt: skip
-        marks.append(Label(0.0, -3.4, f"dashed: {words}", "green", "start", size=10))
+    marks += [
+        Line([k * plan.width_mm / columns] * 2, [0.0, plan.height_mm], width=1.6)
+        for k in range(1, columns)
+    ]
     for stack in plan.memories:
         level = levels[stack.name]
         marks.append(Box(
@@ -250,12 +214,19 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     span = max(span_mm, plan.width_mm + 2 * reach + 2)
     middle = plan.width_mm / 2
     x = (middle - span / 2, middle + span / 2)
+    low = min([0.0, *(stack.y[0] for stack in plan.memories)])
+    high = max([plan.height_mm, *(stack.y[1] for stack in plan.memories)])
+    for layer in plan.layers[:1]:
+        words = f"{len(plan.layers)} stacked SRAM layer{'' if len(plan.layers) == 1 else 's'}"
+        marks.append(Box(layer.x, layer.y, "green", 0.12, dash="dash", edge="green",
+                         text=f"{words}, each of {layer.area_mm2:.4g} mm²"))  # fmt: skip
+        marks.append(Label(0.0, low - 3.4, f"dashed: {words}", "green", "start", size=10))
     marks += [
-        Line([0.0, 5.0], [-1.4, -1.4], width=2.0),
-        Label(5.6, -1.4, "5 mm", "quiet", "start", size=10),
-        Label(middle, plan.height_mm + 1.4, die, "quiet", "middle", size=10),
+        Line([0.0, 5.0], [low - 1.4, low - 1.4], width=2.0),
+        Label(5.6, low - 1.4, "5 mm", "quiet", "start", size=10),
+        Label(middle, high + 1.4, die, "quiet", "middle", size=10),
     ]  # fmt: skip
-    y = (-5.0 if plan.layers else -3.0, plan.height_mm + 2.6)
+    y = (low - (5.0 if plan.layers else 3.0), high + 2.6)
     hidden = [Axis(ends, is_hidden=True) for ends in (x, y)]
     return Panel(hidden[0], hidden[1], marks, title, height=300.0, is_to_scale=True)
 

@@ -24,12 +24,13 @@ STUDIES = {
     "life": "life_study",
     "systems": "systems",
     "area": "published_dies",
+    "heat": "stack_heat",
     "cost": "published_prices",
 }
 """Module of each study, in the order of the page."""
 
 
-SIZED = ("simulation", "scalesim", "array-bounds", "epoch")
+SIZED = ("simulation", "scalesim", "array-bounds", "epoch", "heat")
 """Studies that draw cases by a seed or can have fewer of them; the others have what was printed or
 measured."""
 WITH_TABLES = ("kernels", "requests", "arrivals", "throughput")

@@ -6,26 +6,34 @@ All are of all devices that serve the model together, but those of a temperature
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Value
+from codesign.base.columns import FloatArray, IntArray, Value
 from codesign.base.evaluator import PoolPrices
-from codesign.base.explanation_rows import CostRow
+from codesign.base.explanation_rows import CostRow, FloorplanRow
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan, floorplan
 from codesign.models.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
-from codesign.models.accounts.heat import Heat, heat_of
+from codesign.models.accounts.heat import (
+    Sources,
+    Temperatures,
+    block_densities,
+    sources_of,
+    temperatures,
+)
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.accounts.ownership import (
     owned_usd_per_hour,
     usd_per_joule,
     written_off_per_hour,
 )
+from codesign.models.accounts.placement import Placement, place, rectangles
 from codesign.models.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.models.accounts.wear import SECONDS_PER_YEAR
 from codesign.models.deployments import ModelPart
@@ -34,6 +42,7 @@ from codesign.models.hardware.accelerator import (
     LEVEL_TITLES,
     TIER_TECHNOLOGIES,
     AcceleratorBatch,
+    take,
 )
 from codesign.models.hardware.power import thermal_design_watts
 from codesign.models.memtech import MemoryTechnology
@@ -43,7 +52,9 @@ SILICON_METRICS = (
     "unit_cost_usd",
     "embodied_kgco2e",
     "power_density_w_per_mm2",
+    "block_density_w_per_mm2",
     "junction_temperature_celsius",
+    "thermal_load",
 )
 """Metrics that follow from hardware and widths of operands alone."""
 COST_OF_TOKENS = ("usd_per_million_tokens", "kgco2e_per_million_tokens")
@@ -86,6 +97,7 @@ class SiliconMetrics:
         self._filled_rows = filled_rows
         self._hardware = hardware
         self._bits = operand_bits
+        self._part = part
         self._n_devices = part.n_devices
         self._options = options
 
@@ -133,9 +145,37 @@ class SiliconMetrics:
         return self.unit.stacks.n_dies * self.unit.stacks.base_mm2
 
     @cached_property
-    def heat(self) -> Heat:
-        """Power of one device on its base dies."""
-        return heat_of(self._hardware, self.tdp_by_component, self.footprint_mm2, self.constants)
+    def placement(self) -> Placement:
+        """Rectangles of the blocks on the base of one device."""
+        levels, n_dies = self._hardware.levels, self.unit.stacks.n_dies
+        return place(self.plan, levels, n_dies, self.footprint_mm2, self.constants)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Power of one device by the place where it becomes heat."""
+        return sources_of(
+            self._hardware, self.tdp_by_component, self._bits, self._filled_rows, self.constants
+        )
+
+    @cached_property
+    def temperatures(self) -> Temperatures:
+        """Temperatures of the blocks of one device."""
+        return temperatures(self.sources, self.placement, self.constants, self._options.cooling)
+
+    @cached_property
+    def _distinct(self) -> tuple[SiliconMetrics, IntArray]:
+        """The distinct accelerators of the batch, and (n,) which of them each is."""
+        hardware = self._hardware
+        _, memories = hardware.levels.tabulated(("n_stacks",))
+        names = [field.name for field in fields(hardware) if field.name != "levels"]
+        rows = [getattr(hardware, name) for name in names]
+        key = np.stack([*rows, *memories, *self._bits, self._filled_rows + np.zeros(len(rows[0]))])
+        bytes_of_row = np.ascontiguousarray(key.T, dtype=np.float64).view(f"V{8 * len(key)}")
+        _, first, number = np.unique(bytes_of_row.ravel(), return_index=True, return_inverse=True)
+        few = SiliconMetrics(
+            take(hardware, first), self._bits[:, first], self._part, self._options, key[-1, first]
+        )
+        return few, number
 
     @cached_property
     def tdp_by_component(self) -> dict[str, FloatArray]:
@@ -154,11 +194,24 @@ class SiliconMetrics:
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:
-        return self.heat.density_w_per_mm2
+        return self.sources.density_w_per_mm2(self.footprint_mm2)
 
     @property
+    def block_density_w_per_mm2(self) -> FloatArray:
+        few, number = self._distinct
+        densities = block_densities(few.sources, few.placement)
+        return np.asarray(densities.max(axis=0)[number])
+
+    @cached_property
     def junction_temperature_celsius(self) -> FloatArray:
-        return self.heat.junction_celsius(self.constants, self._options.cooling)
+        few, number = self._distinct
+        return few.temperatures.hottest_celsius[number]
+
+    @property
+    def thermal_load(self) -> FloatArray:
+        ambient = self.constants.ambient_celsius
+        rise = self.junction_temperature_celsius - ambient
+        return np.asarray(rise / (self.sources.limit_celsius - ambient))
 
     @cached_property
     def embodied_kgco2e(self) -> FloatArray:
@@ -306,6 +359,32 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     ]
 
 
+def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
+    """Rectangles on the base and above it of a batch of one design."""
+    placement, plan = silicon.placement, silicon.plan
+    die_to_die_mm2 = float(silicon.footprint_mm2[0] - plan.base_mm2[0])
+    celsius: dict[str, float] = {}
+    for name, value in zip(placement.names, silicon.temperatures.celsius[:, 0], strict=True):
+        celsius[name] = float(np.fmax(value, celsius.get(name, np.nan)))
+    _, *densities = block_densities(silicon.sources, placement)[:, 0].tolist()
+    density = dict(zip(placement.names, densities, strict=True))
+    shared = float(silicon.sources.spread[0] / silicon.footprint_mm2[0])
+    return [
+        {
+            "name": block.name,
+            "layer": block.layer,
+            "x_mm": block.x,
+            "y_mm": block.y,
+            "width_mm": block.width,
+            "height_mm": block.height,
+            "stacks": block.stacks,
+            "w_per_mm2": None if block.layer else density.get(block.name, shared),
+            "celsius": None if block.layer else _known(celsius.get(block.name, np.nan)),
+        }
+        for block in rectangles(placement, plan, die_to_die_mm2)
+    ]
+
+
 def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
     """Notes on process, prices, floorplan and design cost behind the accounts."""
     constants = silicon.constants
@@ -335,7 +414,9 @@ _NEEDED = {
     "area_mm2": ("interface_area",),
     "unit_cost_usd": ("interface_area", "price"),
     "power_density_w_per_mm2": ("interface_area",),
+    "block_density_w_per_mm2": ("interface_area",),
     "junction_temperature_celsius": ("interface_area",),
+    "thermal_load": ("interface_area",),
     "embodied_kgco2e": ("interface_area", "embodied_carbon"),
     "usd_per_million_tokens": ("interface_area", "price"),
     "kgco2e_per_million_tokens": ("interface_area", "embodied_carbon"),

@@ -11,7 +11,7 @@ import numpy as np
 from codesign.base.columns import Columns, FloatArray
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
-from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
+from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows, floorplan_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES
@@ -67,6 +67,7 @@ def explain(
         ],
         timing_notes={"array": balance, "vector": balance} | at_power_limit,
         costs=cost_rows(design.silicon),
+        floorplan=floorplan_rows(design.silicon),
         pass_s=float(design.pass_s[0]),
     )
 

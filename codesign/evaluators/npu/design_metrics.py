@@ -344,8 +344,16 @@ class DesignMetrics:
         return self.silicon.power_density_w_per_mm2
 
     @property
+    def block_density_w_per_mm2(self) -> FloatArray:
+        return self.silicon.block_density_w_per_mm2
+
+    @property
     def junction_temperature_celsius(self) -> FloatArray:
         return self.silicon.junction_temperature_celsius
+
+    @property
+    def thermal_load(self) -> FloatArray:
+        return self.silicon.thermal_load
 
     @property
     def embodied_kgco2e(self) -> FloatArray:

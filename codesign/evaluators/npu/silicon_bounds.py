@@ -82,6 +82,16 @@ class SiliconBounds(SiliconMetrics):
         return self._least(lambda unit: embodied_kgco2e(unit.stacks, levels, self.constants))
 
     @property
+    def block_density_w_per_mm2(self) -> FloatArray:
+        """(n,) mean density of the base, at least; the densest block is not below it."""
+        return np.asarray(self.sources.base / self.footprint_mm2)
+
+    @cached_property
+    def junction_temperature_celsius(self) -> FloatArray:
+        """(n,) mean temperature of the base, at least; the hottest block is not below it."""
+        return self.sources.mean_celsius(self.footprint_mm2, self.constants, self._options.cooling)
+
+    @property
     def footprint_mm2(self) -> FloatArray:
         """(n,) base dies of one device, at most; each of them fits the reticle."""
         return np.asarray(

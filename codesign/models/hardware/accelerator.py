@@ -88,6 +88,7 @@ class MemoryLevels:
             unknown.
         package_area_mm2: Area that the memories take on an interposer; 0 on a board.
         packaged_units: Memories on that interposer.
+        n_stacks: Memories of the level, each with an interface of its own; 0 on chip.
         wear_per_byte: Part of the level's life that one written byte takes; 0: it does not wear.
         embodied_kgco2e: CO2 equivalents from making the memories; NaN where unknown, 0 on chip.
         paged_slowdown: Time of a byte of a page over that of a streamed one.
@@ -109,6 +110,7 @@ class MemoryLevels:
     interface_area_mm2: FloatArray
     package_area_mm2: FloatArray
     packaged_units: FloatArray
+    n_stacks: FloatArray
     wear_per_byte: FloatArray
     embodied_kgco2e: FloatArray
     paged_slowdown: FloatArray
@@ -216,6 +218,7 @@ class _GatheredLevels(MemoryLevels):
     interface_area_mm2 = _Gathered()
     package_area_mm2 = _Gathered()
     packaged_units = _Gathered()
+    n_stacks = _Gathered()
     wear_per_byte = _Gathered()
     embodied_kgco2e = _Gathered()
     paged_slowdown = _Gathered()
@@ -555,7 +558,7 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
         _ratio(write, read), edge - uncharged, uncharged,
         bank.owned("price") * bank.per_unit("capacity"),
         bank.owned("interface_area") * 1e6, package_area,
-        np.where(package_area > 0, bank.counts, 0.0),
+        np.where(package_area > 0, bank.counts, 0.0), bank.counts,
         np.divide(1.0, written, out=np.zeros_like(written), where=written > 0),
         bank.owned("embodied_carbon") * bank.per_unit("capacity"), *slowdowns,
     )  # fmt: skip

@@ -1,62 +1,129 @@
 """Heat against closed forms and a network that is solved; wear and carbon by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from codesign.models.accounts.account_constants import constants_at
+from codesign.models.accounts.account_constants import PROCESSES, constants_at
+from codesign.models.accounts.area import floorplan
 from codesign.models.accounts.carbon import operational_kgco2e_per_joule
-from codesign.models.accounts.heat import Heat
+from codesign.models.accounts.heat import (
+    BLOCK_LIMIT_W_PER_MM2,
+    Sources,
+    sources_of,
+    temperatures,
+)
+from codesign.models.accounts.placement import Placement
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS, lifetime_years
+from codesign.models.hardware.accelerator import build_accelerators
+from codesign.models.hardware.power import thermal_design_watts
+from codesign.models.memtech import load_library
+from codesign.space import load_space
+from tests.laws import never_falls
 
 N7 = constants_at("n7")
 
 
-def heat(base: float, layers: float, mm2: float, n: int) -> Heat:
-    return Heat(*(np.array([float(value)]) for value in (base, layers, mm2, n)))
+def sources(
+    base: float, layers: float = 0.0, n: int = 0, array: float = 0.0, dram: float = 0.0
+) -> Sources:
+    watts = [np.array([float(value)]) for value in (base - array, layers, n, dram, dram > 0)]
+    return Sources({"array": np.array([array])}, *watts)
 
 
-def test_a_bare_die_is_one_resistance_above_the_ambient() -> None:
-    stack = heat(400, 0, 500, 0)
-    assert stack.density_w_per_mm2[0] == pytest.approx(0.8)
-    assert stack.junction_celsius(N7, "liquid")[0] == pytest.approx(35 + 0.8 * 40)
-    assert stack.junction_celsius(N7, "air")[0] == pytest.approx(35 + 0.8 * 90)
+def mean(of: Sources, mm2: float, cooling: str = "liquid") -> float:
+    return float(of.mean_celsius(np.array([mm2]), N7, cooling)[0])
+
+
+def square_with_a_band(mm2: float, band_mm: float) -> Placement:
+    """A base whose array is a band across its middle."""
+    side = mm2**0.5
+    x, y, width, height, none = (
+        np.array([[value]]) for value in (0.0, (side - band_mm) / 2, side, band_mm, 0.0)
+    )
+    sides = np.full((2, 1), side)
+    layers = np.concatenate([np.zeros((2, 1)), sides])
+    return Placement(
+        ("array",), x, y, width, height, none, sides, np.ones((2, 1)), np.zeros((4, 1)), layers
+    )
+
+
+def hottest(of: Sources, place: Placement, cooling: str = "liquid") -> float:
+    return float(temperatures(of, place, N7, cooling).hottest_celsius[0])
+
+
+def test_a_bare_die_is_its_resistances_above_the_ambient() -> None:
+    silicon = 0.775 / 0.12
+    assert sources(400).density_w_per_mm2(np.array([500.0]))[0] == pytest.approx(0.8)
+    assert mean(sources(400), 500) == pytest.approx(35 + 0.8 * (40 + silicon))
+    assert mean(sources(400), 500, "air") == pytest.approx(35 + 0.8 * (90 + silicon))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 12])
-def test_the_chain_equals_a_network_that_is_solved(n: int) -> None:
-    base, layers, mm2 = 300.0, 70.0, 600.0
-    between, outside = mm2 / N7.layer_kelvin_mm2_per_watt, mm2 / N7.liquid_kelvin_mm2_per_watt
-    conductance, watts = np.zeros((n + 1, n + 1)), np.full(n + 1, layers / n)
-    watts[0] = base  # node 0 is the base, node n the top layer, which meets the cold plate
-    for lower in range(n):
+def test_the_mean_equals_a_network_that_is_solved(n: int) -> None:
+    base, layers, dram, mm2 = 300.0, 70.0, 20.0, 600.0
+    silicon, bond = 0.05 / 0.12, N7.layer_kelvin_mm2_per_watt
+    conductance, watts = np.zeros((n + 2, n + 2)), np.full(n + 2, layers / n)
+    watts[0], watts[-1] = base, dram  # node 0 is the base, the last the DRAM on top
+    for lower in range(n + 1):
+        between = mm2 / (bond + (0.1 / 0.12 if lower == 0 else silicon))
         conductance[lower : lower + 2, lower : lower + 2] += between * np.array([[1, -1], [-1, 1]])
-    conductance[n, n] += outside
+    conductance[-1, -1] += mm2 / (N7.liquid_kelvin_mm2_per_watt + silicon)
     rise = np.linalg.solve(conductance, watts)
-    celsius = heat(base, layers, mm2, n).junction_celsius(N7, "liquid")[0]
-    assert celsius == pytest.approx(N7.ambient_celsius + rise[0])
+    stack = sources(base, layers, n, dram=dram)
+    assert mean(stack, mm2) == pytest.approx(N7.ambient_celsius + rise[0])
+    assert stack.limit_celsius[0] == 95.0 and sources(1).limit_celsius[0] == 105.0
 
 
-def test_twelve_layers_of_dram_on_a_gpu_are_as_hot_as_imec_found() -> None:
-    # IEDM 2025: 141.7 degC below twelve layers, 69.1 degC beside them, with the same cooling. The
-    # latter gives the power over the area; the layers' own power is left out.
-    found = []
-    for end in ("low", "typical", "high"):
-        of_layers = constants_at("n7", end).layer_kelvin_mm2_per_watt
-        constants = replace(N7, layer_kelvin_mm2_per_watt=of_layers)
-        density = (69.1 - N7.ambient_celsius) / N7.liquid_kelvin_mm2_per_watt
-        stack = heat(density * 800, 0, 800, 12)
-        found.append(float(stack.junction_celsius(constants, "liquid")[0]))
-    assert found[0] < 141.7 < found[2]
-    assert found[1] == pytest.approx(69.1 + 12 * 5 * 0.8525)  # 120.3 degC
+def test_heat_of_the_whole_base_has_no_hot_spot() -> None:
+    stack = sources(300, 60, 3, array=300)
+    assert hottest(stack, square_with_a_band(400, 20.0)) == pytest.approx(mean(stack, 400))
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_a_narrower_band_is_hotter(n: int) -> None:
+    stack = sources(200, 30, n, array=150)
+    celsius = [hottest(stack, square_with_a_band(400, band)) for band in (20.0, 8.0, 4.0, 2.0)]
+    assert never_falls(celsius) and celsius[-1] > celsius[0] + 20
+
+
+def test_temperatures_add_up_over_the_sources() -> None:
+    place = square_with_a_band(400, 4.0)
+    parts = sources(100), sources(150, array=150), sources(0, 40, 3)
+    base = [sources(100, n=3), sources(150, n=3, array=150), parts[2]]
+    stack = sources(250, 40, 3, array=150)
+    rises = [temperatures(part, place, N7, "liquid").celsius for part in base]
+    means = [mean(part, 400) - N7.ambient_celsius for part in base]
+    band = float(np.nansum(rises[1]))
+    total = band + means[0] + means[2]
+    # The array stands in the middle of the layers, which warm it evenly.
+    assert float(temperatures(stack, place, N7, "liquid").celsius[0, 0]) == pytest.approx(total)
 
 
 def test_more_power_or_less_area_is_never_cooler() -> None:
-    start = {"base": 300.0, "layers": 50.0, "mm2": 600.0, "n": 2}
-    coolest = heat(**start).junction_celsius(N7, "air")
-    for change in ({"base": 301.0}, {"layers": 51.0}, {"mm2": 599.0}, {"n": 3}):
-        assert heat(**{**start, **change}).junction_celsius(N7, "air") > coolest
+    start = hottest(sources(300, 50, 2, array=100), square_with_a_band(600, 3.0), "air")
+    for change in (
+        hottest(sources(301, 50, 2, array=100), square_with_a_band(600, 3.0), "air"),
+        hottest(sources(300, 51, 2, array=100), square_with_a_band(600, 3.0), "air"),
+        hottest(sources(300, 50, 2, array=100), square_with_a_band(599, 3.0), "air"),
+        hottest(sources(300, 50, 3, array=100), square_with_a_band(600, 3.0), "air"),
+    ):
+        assert change > start
+
+
+def test_the_units_of_an_array_have_the_density_of_published_blocks_in_every_format() -> None:
+    library = load_library()
+    space = load_space("memexplorer", {"memtech": library.catalog()})
+    row = space.encode({k: v for k, v in space.designs["Base"].items() if v is not None})
+    hardware = build_accelerators(space.columns(row), library)
+    for process in PROCESSES:
+        constants = constants_at(process)
+        for width in (4.0, 8.0, 16.0):
+            bits = np.full((2, 1), width)
+            watts = thermal_design_watts(hardware, *bits, constants.operation_energies)
+            heat = sources_of(hardware, watts, bits, np.ones(1), constants)
+            area = floorplan(hardware, *bits, constants).blocks.array
+            assert 0.9 < heat.blocks["array"][0] / area[0] < BLOCK_LIMIT_W_PER_MM2
+            assert heat.blocks["array"] + heat.spread == pytest.approx(watts["array"])
 
 
 def test_p1_wears_its_flash_out_in_a_month_or_in_years() -> None:

@@ -101,7 +101,7 @@ def test_no_dies_are_counted_where_the_area_is_not_known() -> None:
     assert {row["n_dies"] for row in account.costs} == {None}
     assert not any("dies" in note for note in account.notes)
     absent = [note for note in account.notes if note.startswith("no ")]
-    assert len(absent) == 7 and not any("wear" in note for note in absent)
+    assert len(absent) == 9 and not any("wear" in note for note in absent)
 
 
 def test_a_memory_that_wears_says_how_often_it_is_written() -> None:

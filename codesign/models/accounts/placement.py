@@ -1,0 +1,287 @@
+"""Floorplan with positions: where the blocks of a base lie, by one deterministic rule.
+
+The base is a grid of equal dies, each square up to the 26 mm of the reticle's short side. The
+interfaces of memories stand along its sides as whole stacks, first on the left, then on the right,
+the top and the bottom side; links and host take the room between them. If whole stacks do not fit,
+all interfaces share the outline in proportion to their areas. Inside, SRAM, array and vector unit
+are bands over the full width, with the uncore between them. Layers lie over the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.models.accounts.account_constants import Constants
+from codesign.models.accounts.area import Floorplan
+from codesign.models.hardware.accelerator import LEVEL_NAMES, MemoryLevels
+
+RETICLE_SHORT_SIDE_MM = 26.0
+"""Short side of the field of a lithography scanner."""
+_BETWEEN = ("uncore", "filler", "die to die")
+"""Areas between the blocks."""
+_ROUNDING = 1e-9
+
+
+class Placement(NamedTuple):
+    """Rectangles on the bases of ``n`` accelerators, in mm from their lower left corners.
+
+    Attributes:
+        names: (r,) block of each rectangle; a block may have several.
+        x: (r, n) left side; likewise the others.
+        stacks: (r, n) memories at the rectangle; 0 for other blocks.
+        sides_mm: (2, n) width and height of the base.
+        grid: (2, n) columns and rows of its dies.
+        margins_mm: (4, n) depth of the interfaces at the left, right, top and bottom side.
+        layers: (4, n) x, y, width and height of every stacked layer.
+    """
+
+    names: tuple[str, ...]
+    x: FloatArray
+    y: FloatArray
+    width: FloatArray
+    height: FloatArray
+    stacks: FloatArray
+    sides_mm: FloatArray
+    grid: FloatArray
+    margins_mm: FloatArray
+    layers: FloatArray
+
+
+class Rectangle(NamedTuple):
+    """A block, or a piece of it, in mm from the lower left corner of the base.
+
+    Attributes:
+        layer: 0 for the base, 1 for the layer on it, and so on.
+    """
+
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+    layer: int = 0
+    stacks: float = 0.0
+
+
+class _Interfaces(NamedTuple):
+    """Interfaces along the sides; (i, n), tiers first, then links and host.
+
+    Attributes:
+        length: Side that each takes, 0 for one that is bonded onto the die.
+        unit: Length of one stack's interface, 0 for links and host.
+    """
+
+    area: FloatArray
+    length: FloatArray
+    unit: FloatArray
+
+
+def place(
+    plan: Floorplan,
+    levels: MemoryLevels,
+    n_dies: FloatArray,
+    dies_mm2: FloatArray,
+    constants: Constants,
+) -> Placement:
+    """Rectangles of the blocks of ``n`` accelerators.
+
+    Args:
+        n_dies: (n,) base dies.
+        dies_mm2: (n,) area of all of them.
+    """
+    blocks, n = plan.blocks, len(n_dies)
+    sides, grid = _outline(n_dies, dies_mm2)
+    ports = np.stack([np.broadcast_to(values, n) for values in (blocks.links, blocks.host)])
+    tiers = np.stack(blocks.tiers)
+    edges = 1e3 * (levels.shoreline_m + levels.uncharged_shoreline_m)[1:]
+    is_bonded = edges <= 0.0
+    stacks = np.maximum(levels.n_stacks[1:], 1.0)
+    area = np.concatenate([np.where(is_bonded, 0.0, tiers), ports])
+    length = np.concatenate([edges, ports * constants.edge_mm_per_interface_mm2])
+    unit = np.concatenate([edges / stacks, np.zeros_like(ports)])
+    bands = np.stack(
+        [blocks.sram, blocks.array, blocks.vector, *np.where(is_bonded, tiers, 0.0)]
+    ) + np.zeros(n)
+    between = dies_mm2 - area.sum(axis=0) - bands.sum(axis=0)
+    lengths, depths, margins = _along_sides(_Interfaces(area, length, unit), sides, between)
+    strips = _strips(lengths, depths, margins, sides)
+    names = [f"{level} interface" for level in LEVEL_NAMES[1 : len(tiers) + 1]]
+    strip_names = [name for name in (*names, "links", "host interface") for _ in range(4)]
+    per_strip = np.where(unit > 0, 1.0 / np.where(unit > 0, unit, 1.0), 0.0)
+    held = (lengths * per_strip[:, None]).reshape(-1, n)
+    inner = _bands(bands, margins, sides)
+    x, y, width, height = np.concatenate([strips, inner], axis=1)
+    share = np.sqrt(plan.layer_mm2 / (sides[0] * sides[1]))
+    corner = 0.5 * (1.0 - share) * sides
+    return Placement(
+        (*strip_names, "on_chip", "array", "vector", *names),
+        x, y, width, height, np.concatenate([held, np.zeros_like(bands)]), sides, grid, margins,
+        np.concatenate([corner, share * sides]),
+    )  # fmt: skip
+
+
+def _outline(n_dies: FloatArray, dies_mm2: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(2, n) width and height of the base, and columns and rows of its dies."""
+    rows = 2.0 ** np.floor(np.log2(n_dies) / 2.0)
+    grid = np.stack([n_dies / rows, rows])
+    die_mm2 = dies_mm2 / n_dies
+    height = np.minimum(np.sqrt(die_mm2), RETICLE_SHORT_SIDE_MM)
+    return np.stack([die_mm2 / height, height]) * grid, grid
+
+
+def _along_sides(
+    interfaces: _Interfaces, sides_mm: FloatArray, between_mm2: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(i, 4, n) length on each side, (i, n) depth, and (4, n) depth that a side keeps for all."""
+    area, length, unit = interfaces
+    width, height = sides_mm
+    total, half = area.sum(axis=0), width + height
+    depths = np.divide(area, length, out=np.zeros_like(area), where=length > 0)
+    deepest = depths.max(axis=0)
+    sides = np.stack([height, height, width - 2 * deepest, width - 2 * deepest])
+    lengths = _whole_stacks(length, unit, sides)
+    is_used = (lengths > 0).any(axis=0)
+    kept_mm2 = deepest * (sides * is_used).sum(axis=0)
+    fits = np.isclose(lengths.sum(axis=1), length, rtol=_ROUNDING, atol=_ROUNDING).all(axis=0)
+    fits &= kept_mm2 - total <= between_mm2
+    # The depth of a ring along the outline that has the area of all interfaces.
+    ring = (half - np.sqrt(np.maximum(half * half - 4.0 * total, 0.0))) / 4.0
+    ends = np.cumsum(area, axis=0) / np.where(ring > 0, ring, 1.0)
+    stops = np.cumsum(np.stack([height, height, width - 2 * ring, width - 2 * ring]), axis=0)
+    starts = stops - np.stack([height, height, width - 2 * ring, width - 2 * ring])
+    begins = ends - area / np.where(ring > 0, ring, 1.0)
+    shared = np.minimum(ends[:, None], stops) - np.maximum(begins[:, None], starts)
+    lengths = np.where(fits, lengths, np.maximum(shared, 0.0))
+    depths = np.where(fits, depths, np.where(area > 0, ring, 0.0))
+    margins = np.where(fits, deepest * is_used, ring)
+    return lengths, depths, margins
+
+
+def _whole_stacks(length: FloatArray, unit: FloatArray, sides: FloatArray) -> FloatArray:
+    """(i, 4, n) length of each interface on each side.
+
+    Stacks stay in one piece; links and host are cut only if no side has room for all of them.
+    """
+    room = sides.copy()
+    lengths = np.zeros((len(length), *sides.shape))
+    for i, (remaining, size) in enumerate(zip(length.copy(), unit, strict=True)):
+        is_cut = (size <= 0.0) & (room.max(axis=0) < remaining)
+        is_widest = np.arange(len(sides))[:, None] == room.argmax(axis=0)
+        for side in range(len(sides)):
+            complete = np.floor(room[side] / np.maximum(size, _ROUNDING) + _ROUNDING) * size
+            free = np.where(is_cut | is_widest[side], room[side], 0.0)
+            used = np.minimum(remaining, np.where(size > 0.0, complete, free))
+            lengths[i, side] = np.maximum(used, 0.0)
+            room[side] -= lengths[i, side]
+            remaining = remaining - lengths[i, side]
+            remaining = np.where(remaining < _ROUNDING, 0.0, remaining)
+    return lengths
+
+
+def _strips(
+    lengths: FloatArray, depths: FloatArray, margins: FloatArray, sides_mm: FloatArray
+) -> FloatArray:
+    """(4, 4 i, n) x, y, width and height of the interfaces on the four sides."""
+    width, height = sides_mm
+    begins = np.cumsum(lengths, axis=0) - lengths
+    depth = np.where(lengths > 0, depths[:, None], 0.0)
+    nothing = np.zeros_like(depth[:, 0])
+    along = margins[0] + begins
+    rectangles = [
+        (nothing, begins[:, 0], depth[:, 0], lengths[:, 0]),
+        (width - depth[:, 1], begins[:, 1], depth[:, 1], lengths[:, 1]),
+        (along[:, 2], height - depth[:, 2], lengths[:, 2], depth[:, 2]),
+        (along[:, 3], nothing, lengths[:, 3], depth[:, 3]),
+    ]
+    return np.stack(
+        [np.stack(place, axis=1).reshape(-1, len(width)) for place in zip(*rectangles, strict=True)]
+    )
+
+
+def _bands(areas: FloatArray, margins: FloatArray, sides_mm: FloatArray) -> FloatArray:
+    """(4, b, n) x, y, width and height of the blocks inside, from the bottom to the top."""
+    width, height = sides_mm[0] - margins[:2].sum(axis=0), sides_mm[1] - margins[2:].sum(axis=0)
+    heights = areas / width
+    is_there = areas > 0
+    gap = (height - heights.sum(axis=0)) / (is_there.sum(axis=0) + 1)
+    y = margins[3] + np.cumsum(heights + gap * is_there, axis=0) - heights
+    x = np.broadcast_to(margins[0], areas.shape)
+    return np.stack([x, y, np.where(is_there, width, 0.0), heights])
+
+
+def rectangles(placement: Placement, plan: Floorplan, die_to_die_mm2: float) -> list[Rectangle]:
+    """All rectangles of a batch of one design, those between the blocks and the layers included.
+
+    Empty if an area is unknown.
+    """
+    columns = (placement.x, placement.y, placement.width, placement.height, placement.stacks)
+    values = [column[:, 0].tolist() for column in columns]
+    if not np.isfinite(placement.sides_mm).all():
+        return []
+    blocks = [
+        Rectangle(name, x, y, width, height, stacks=stacks)
+        for name, x, y, width, height, stacks in zip(placement.names, *values, strict=True)
+        if width * height > 0
+    ]
+    remaining = dict(
+        zip(
+            _BETWEEN,
+            (float(plan.blocks.uncore[0]), float(plan.blocks.filler[0]), die_to_die_mm2),
+            strict=True,
+        )
+    )
+    x, y, width, height = placement.layers[:, 0].tolist()
+    layers = [
+        Rectangle("stacked layers", x, y, width, height, number + 1)
+        for number in range(int(plan.n_layers[0]))
+    ]
+    return [*blocks, *_filled(_gaps(placement), remaining), *layers]
+
+
+def _gaps(placement: Placement) -> Iterator[Rectangle]:
+    """Rectangles between the blocks: behind and beside interfaces, and between the bands."""
+    (width, height), (start, right, top, bottom) = (
+        values[:, 0].tolist() for values in (placement.sides_mm, placement.margins_mm)
+    )
+    n_strips = placement.names.index("on_chip")
+    strips = np.stack([placement.width, placement.height])[:, :n_strips, 0].reshape(2, -1, 4)
+    ends = [
+        (0.0, 0.0, start, height), (width - right, 0.0, right, height),
+        (start, height - top, width - start - right, top),
+        (start, 0.0, width - start - right, bottom),
+    ]  # fmt: skip
+    for side, (x, y, wide, high) in enumerate(ends):
+        for depth, length in strips[:, :, side].T if side < 2 else strips[::-1, :, side].T:
+            if length > 0 and side < 2:
+                inner = x + depth if side == 0 else x
+                yield Rectangle("", inner, y, wide - depth, length)
+                y, high = y + length, high - length
+            elif length > 0:
+                yield Rectangle("", x, y + depth if side == 3 else y, length, high - depth)
+                x, wide = x + length, wide - length
+        yield Rectangle("", x, y, wide, high)
+    y = bottom
+    for begin, high in np.stack([placement.y, placement.height])[:, n_strips:, 0].T.tolist():
+        if high > 0:
+            yield Rectangle("", start, y, width - start - right, begin - y)
+            y = begin + high
+    yield Rectangle("", start, y, width - start - right, height - top - y)
+
+
+def _filled(gaps: Iterator[Rectangle], remaining: dict[str, float]) -> Iterator[Rectangle]:
+    """The gaps, cut where the area of one block ends and that of the next begins."""
+    names = list(remaining)
+    for gap in gaps:
+        x, y, width, height = gap.x, gap.y, max(gap.width, 0.0), max(gap.height, 0.0)
+        while width * height > _ROUNDING:
+            while len(names) > 1 and remaining[names[0]] <= _ROUNDING:
+                names.pop(0)
+            area = width * height
+            share = min(1.0, remaining[names[0]] / area) if len(names) > 1 else 1.0
+            yield Rectangle(names[0], x, y, width * share, height)
+            remaining[names[0]] -= area * share
+            x, width = x + width * share, width * (1.0 - share)

@@ -1,0 +1,85 @@
+"""Floorplans: whole, without overlaps, with all interfaces on the sides of the base."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codesign.models.accounts.account_constants import constants_at
+from codesign.models.accounts.area import Floorplan, floorplan
+from codesign.models.accounts.placement import (
+    RETICLE_SHORT_SIDE_MM,
+    Placement,
+    Rectangle,
+    place,
+    rectangles,
+)
+from codesign.models.accounts.price import cheapest_unit
+from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.models.memtech import load_library
+from codesign.space import load_space
+
+LIBRARY = load_library()
+SPACE = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
+
+
+def placed(hardware: AcceleratorBatch, level: str) -> tuple[Floorplan, Placement, np.ndarray]:
+    constants, widths = constants_at("n7", level), np.full(len(hardware.n_layers), 8.0)
+    plan = floorplan(hardware, widths, widths, constants)
+    stacks = cheapest_unit(plan, hardware.levels, constants).stacks
+    area = stacks.n_dies * stacks.base_mm2
+    return plan, place(plan, hardware.levels, stacks.n_dies, area, constants), area
+
+
+def overlap(first: Rectangle, second: Rectangle) -> float:
+    return min(
+        min(first.x + first.width, second.x + second.width) - max(first.x, second.x),
+        min(first.y + first.height, second.y + second.height) - max(first.y, second.y),
+    )
+
+
+@pytest.mark.parametrize("level", ["low", "typical", "high"])
+def test_rectangles_tile_the_base_and_have_the_areas_of_the_blocks(level: str) -> None:
+    for seed in range(25):
+        rows = SPACE.sample(np.random.default_rng(seed), 1)
+        hardware = build_accelerators(SPACE.columns(rows), LIBRARY, level)
+        plan, placement, area = placed(hardware, level)
+        blocks = rectangles(placement, plan, float(area[0] - plan.base_mm2[0]))
+        width, height = placement.sides_mm[:, 0]
+        base = [block for block in blocks if block.layer == 0]
+        assert width * height == pytest.approx(area[0])
+        for i, block in enumerate(base):
+            assert -1e-7 < block.x < block.x + block.width < width + 1e-7
+            assert -1e-7 < block.y < block.y + block.height < height + 1e-7
+            assert all(overlap(block, neighbor) < 1e-6 for neighbor in base[i + 1 :])
+        areas: dict[str, float] = {}
+        for block in base:
+            areas[block.name] = areas.get(block.name, 0.0) + block.width * block.height
+        assert sum(areas.values()) == pytest.approx(area[0])
+        for name, mm2 in (("array", plan.blocks.array), ("uncore", plan.blocks.uncore),
+                          ("tier1 interface", plan.blocks.tiers[0])):  # fmt: skip
+            assert areas[name] == pytest.approx(mm2[0], rel=1e-6), name
+
+
+def test_every_interface_stands_on_a_side_of_the_base_and_no_die_exceeds_the_reticle() -> None:
+    hardware = build_accelerators(
+        SPACE.columns(SPACE.sample(np.random.default_rng(0), 500)), LIBRARY
+    )
+    _, placement, _ = placed(hardware, "typical")
+    assert (placement.sides_mm / placement.grid <= 33.0 + 1e-9).all()
+    assert (placement.sides_mm[1] / placement.grid[1] <= RETICLE_SHORT_SIDE_MM + 1e-9).all()
+    (width, height), ends = placement.sides_mm, placement.x + placement.width
+    tops = placement.y + placement.height
+    on_a_side = (placement.x < 1e-9) | (placement.y < 1e-9)
+    on_a_side |= (ends > width - 1e-9) | (tops > height - 1e-9)
+    for i, name in enumerate(placement.names[: placement.names.index("on_chip")]):
+        is_there = placement.width[i] * placement.height[i] > 0
+        assert on_a_side[i][is_there].all(), name
+
+
+def test_base_has_a_stack_of_memory_on_every_side() -> None:
+    row = SPACE.encode({k: v for k, v in SPACE.designs["Base"].items() if v is not None})
+    _, placement, _ = placed(build_accelerators(SPACE.columns(row), LIBRARY), "typical")
+    stacks = placement.stacks[:4, 0]
+    np.testing.assert_allclose(stacks, 1.0)
+    assert max(placement.width[0, 0], placement.height[0, 0]) == pytest.approx(11.0)

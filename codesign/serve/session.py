@@ -233,18 +233,16 @@ class Session:
             )
             if len(valid):
                 nearest = rows[next(i for i in order if excess[i] <= 0)]
-                return {"codes": nearest.tolist(), "text": self._changes(row[0], nearest)}
+                before = row[0]
+                changes = [
+                    f"{setting_words(parameter.name, parameter.values[0])[0]} "
+                    f"{_text(parameter, before[k])} → {_text(parameter, nearest[k])}"
+                    for k, parameter in enumerate(self._space.parameters)
+                    if before[k] != nearest[k]
+                ]
+                return {"codes": nearest.tolist(), "text": ", ".join(changes)}
             frontier = rows[np.argsort(excess, kind="stable")[:_FOLLOWED]]
         return None
-
-    def _changes(self, before: IntArray, after: IntArray) -> str:
-        changes = [
-            f"{setting_words(parameter.name, parameter.values[0])[0]} "
-            f"{_text(parameter, before[k])} → {_text(parameter, after[k])}"
-            for k, parameter in enumerate(self._space.parameters)
-            if before[k] != after[k]
-        ]
-        return ", ".join(changes)
 
     def _starts(self) -> list[dict[str, Any]]:
         """Recommended designs, named ones of the space, points of the front between its ends."""

@@ -197,7 +197,12 @@ def _page_html(
         "prices": prices_html(page_results, answer),
         "changes": changes_html(page_results, answer),
         "misses": misses_html(page_results, answer),
-        "bands": _drawn_twice(bands_chart(picture, False), bands) if bands else "",
+        "bands": (
+            f'<div class="wide">{draw(bands_chart(picture, False), 1.4 * WIDE)}</div>'
+            f'<div class="narrow">{draw(bands, NARROW)}</div>'
+        )
+        if bands
+        else "",
         "optimizers": optimizers_html(results, picture),
     }
     hidden = {f"{name}_hidden": "" if text else " hidden" for name, text in blocks.items()}
@@ -241,13 +246,6 @@ def _page_html(
     for name, replacement in replacements.items():
         text = text.replace("{{" + name + "}}", replacement)
     return text
-
-
-def _drawn_twice(wide: Any, narrow: Any) -> str:
-    return (
-        f'<div class="wide">{draw(wide, 1.4 * WIDE)}</div>'
-        f'<div class="narrow">{draw(narrow, NARROW)}</div>'
-    )
 
 
 def _static(name: str) -> str:

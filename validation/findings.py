@@ -75,7 +75,7 @@ def site_files(folder: Path, drawings: Path) -> dict[str, str | bytes]:
         folder: Stored findings.
         drawings: Empty folder in which figures are drawn.
     """
-    from codesign.report.scatter import save_predictions
+    from validation.scatter import save_predictions
 
     files: dict[str, str | bytes] = {}
     for path in sorted(folder.glob("*.json")):

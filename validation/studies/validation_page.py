@@ -94,7 +94,7 @@ def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[P
         path: File of the finding, such as ``results/validation.json``.
         command: Command that makes the finding again.
     """
-    from codesign.report.scatter import save_predictions
+    from validation.scatter import save_predictions
 
     folder = path.with_suffix("")
     written = []

@@ -44,7 +44,6 @@ _MOST_NAMES = 12
 _NEAR = 0.6
 """[ours] Share of the front's span around it that is drawn."""
 _CROWDED = 0.1
-DASHES = ("", "dash", "dashdot", "dot", "long")
 PICK_TITLES = {"frugal": "Frugal", "knee": "Knee", "fastest": "Fastest", "best": "Best"}
 
 
@@ -159,7 +158,6 @@ def _front_axis(
     """The look at the front and the named designs, with a limit that is near."""
     if metric is None:
         return Axis(padded(picture.values(None), 0.02, 0.02), "Evaluated designs")
-    arrow = arrows[0] if senses[metric.name] == "maximize" else arrows[1]
     values = picture.values(metric)
     close = values[: picture.n_front] if picture.n_front > 1 else values
     if picture.marked is not None:
@@ -174,22 +172,28 @@ def _front_axis(
         inside = values[: picture.n_feasible]
         within = (inside >= close.min() - _NEAR * span) & (inside <= close.max() + _NEAR * span)
         close = np.concatenate([close, inside[within]])
-    if _is_crowded(close):
-        ends = log_padded(close, 1.2)
-        return Axis(ends, f"{axis_label(metric)}, log scale  {arrow} better", "", is_log=True)
-    ends = padded(close)
+    return objective_axis(metric, senses[metric.name], close, arrows)
+
+
+def objective_axis(metric: Metric, sense: str, values: FloatArray, arrows: str) -> Axis:
+    """Axis around values of an objective, with an arrow in the direction in which it is better.
+
+    The axis is logarithmic if a linear one would press nine values of ten into a tenth of it.
+
+    Args:
+        arrows: Arrow of larger values, then that of smaller ones.
+    """
+    arrow = arrows[0] if sense == "maximize" else arrows[1]
+    if len(values) and 0 < values.min() < values.max():
+        share = (np.quantile(values, 0.9) - values.min()) / (values.max() - values.min())
+        if share < _CROWDED:
+            title = f"{axis_label(metric)}, log scale  {arrow} better"
+            return Axis(log_padded(values, 1.2), title, "", is_log=True)
+    ends = padded(values)
     unit = axis_unit(ends, metric.unit)
-    title = axis_label(Metric(metric.name, metric.sense, metric.unit, ""))
+    title = axis_label(metric)
     title = f"{title.rpartition(' (')[0]} ({unit})" if unit else title
     return Axis(ends, f"{title}  {arrow} better", metric.unit)
-
-
-def _is_crowded(values: FloatArray) -> bool:
-    """True if a linear axis would press nine values of ten into a tenth of its length."""
-    if not len(values) or values.min() <= 0 or values.max() <= values.min():
-        return False
-    share = (np.quantile(values, 0.9) - values.min()) / (values.max() - values.min())
-    return bool(share < _CROWDED)
 
 
 def _cloud(picture: FrontPicture, x: Metric | None, y: Metric) -> Iterator[Mark]:
@@ -331,12 +335,13 @@ def convergence_chart(results: Results) -> Chart:
         curve = convergence(results, optimizer, 400)
         if not len(curve.evaluations):
             continue
-        hue = palette.SERIES[number % len(palette.SERIES)]
+        look = palette.series_look(number)
         seeds = curve.seeds if curve.n_runs > 1 else ()
-        marks += [Line(curve.evaluations, scale * seed, hue, 0.6, opacity=0.6) for seed in seeds]
+        marks += [
+            Line(curve.evaluations, scale * seed, look["hue"], 0.6, opacity=0.6) for seed in seeds
+        ]
         name = f"{optimizer} ({curve.n_runs} seed{'' if curve.n_runs == 1 else 's'})"
-        dash = DASHES[number % len(DASHES)]
-        marks.append(Line(curve.evaluations, scale * curve.mean, hue, 2.0, dash, name=name))
+        marks.append(Line(curve.evaluations, scale * curve.mean, width=2.0, name=name, **look))
         last = max(last, float(curve.evaluations[-1]))
         top = max(top, float(scale * curve.seeds.max()))
     units = [objective.metric.unit for objective in results.problem.objectives]
@@ -372,9 +377,9 @@ def regret_chart(results: Results) -> Chart | None:
         if not (regret > 0).any():
             continue
         low, last = min(low, float(regret[regret > 0].min())), float(curve.evaluations[-1])
-        hue, dash = palette.SERIES[number % len(palette.SERIES)], DASHES[number % len(DASHES)]
-        regret = np.where(regret > 0, regret, np.nan)
-        marks.append(Line(curve.evaluations, 100 * regret, hue, 2.0, dash, name=optimizer))
+        percent = 100 * np.where(regret > 0, regret, np.nan)
+        look = palette.series_look(number)
+        marks.append(Line(curve.evaluations, percent, width=2.0, name=optimizer, **look))
     panel = Panel(
         Axis((0.0, last), "Evaluated designs"),
         Axis((100 * low / 1.2, 100.0), "Regret (%), log scale", is_log=True), marks,

@@ -1,52 +1,45 @@
-"""Figures of a comparison: a panel per problem, the same color and line for an optimizer in all.
+"""Figures of a comparison: a panel per problem, the same hue and dash for an optimizer in all.
 
-Like ``figures.py`` it gives the same bytes for the same results, but for ``wall_time``, whose data
-are never the same twice.
+Files have the same bytes for the same results, but for ``wall_time``, whose data are never the same
+twice. The critical difference is drawn as Demšar (2006), figure 1, does: mean ranks on a line, the
+best one at its left end, and bars that join optimizers that Nemenyi's test does not tell apart.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
 from codesign.base.metrics import flipped_columns
 from codesign.insight.comparison import rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
-from codesign.insight.comparison.critical_difference import critical_difference
+from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
+from codesign.insight.comparison.ranking import ALPHA, Ranking
 from codesign.insight.comparison.targets import solved_share
 from codesign.insight.comparison.wall_time import elapsed_seconds, shares_over_time
+from codesign.report.campaign_charts import objective_axis
+from codesign.report.chart import Axis, Box, Chart, Label, Line, Mark, Panel, Points, log_padded
 from codesign.report.comparison_document import evaluators_line, two_objective_problems
+from codesign.report.comparison_statistics import p_text
 from codesign.report.comparison_tables import short_name
 from codesign.report.comparison_wall_time import duration
-from codesign.report.critical_difference_figure import draw_critical_difference
-from codesign.report.drawing import (
-    COLORS,
-    LINES,
-    MM_PER_INCH,
-    USUAL_WIDTH_MM,
-    check_format,
-    drawing_style,
-    is_column,
-    label_objective,
-    save_figure,
-)
+from codesign.report.drawing import check_format
+from codesign.report.palette import series_look
+from codesign.report.paper import save_svg, titled, width_of
+from codesign.report.svg import text_width
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+    from codesign.base.columns import FloatArray
     from codesign.insight.comparison import Outcome, ProblemOutcome
 
 _MOST_COLUMNS = 3
+_PANEL_WIDTH = 330.0
 _LEAST_REGRET = 1e-4
 """Lower end of the axis of regret: a ten-thousandth of the hypervolume matters to no design."""
-_LETTERS = 90
-"""Letters of 9 points that fit the width of a figure."""
 _TIMES = 200
 """Points of a curve against wall time."""
 _TIME_TICKS = (
@@ -55,6 +48,11 @@ _TIME_TICKS = (
     *(3600.0 * hours for hours in (1, 2, 5, 10, 20, 50, 100, 200)),
 )  # fmt: skip
 """Seconds."""
+_LINE, _BAR = 15.0, 8.0
+"""Pixels between two lines of names, and between two bars of a critical difference."""
+_SIDE = 0.3
+"""Most of the width that the names of one side take."""
+_EVALUATIONS = "Evaluated designs (shaded: the initial sample)"
 
 
 def save_figures(
@@ -63,277 +61,267 @@ def save_figures(
     """Draw every figure; returns the paths.
 
     Args:
-        width_mm: How wide the critical differences and the balance of wall time will be printed;
-            both columns of a page if None. The others have a panel per problem.
+        width_mm: Width in print of the critical differences and the balance of wall time; both
+            columns of a page if None. The others have a panel per problem.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
+        MissingExtraError: The library that converts to PDF and PNG is not installed.
         InputError: The format is unknown or a file cannot be written.
     """
     check_format(form)
-    draws: dict[str, Callable[[Outcome], Figure]] = {
-        "convergence": draw_convergence,
-        "regret": draw_regret,
-        "runtimes": draw_runtimes,
-    }
+    charts = [convergence_chart(outcome), regret_chart(outcome), runtimes_chart(outcome)]
+    names = ["convergence", "regret", "runtimes"]
     if two_objective_problems(outcome):
-        draws["attainment"] = draw_attainment
-    printed: dict[str, Callable[[Outcome, float], Figure]] = {}
-    if critical_difference(rank_optimizers(outcome)) is not None:
-        printed["critical_difference"] = draw_critical_difference
+        charts, names = [*charts, attainment_chart(outcome)], [*names, "attainment"]
+    print_width, is_narrow = width_of(width_mm)
+    ranking = rank_optimizers(outcome)
+    if critical_difference(ranking) is not None:
+        title = f"{outcome.definition.name}: mean rank"
+        charts.append(critical_difference_chart(ranking, title, print_width))
+        names.append("critical_difference")
     if outcome.definition.budget > outcome.definition.initial:
-        draws["wall_time"] = draw_wall_time
-        printed["wall_time_balance"] = draw_balance
+        charts += [wall_time_chart(outcome), balance_chart(outcome, is_narrow)]
+        names += ["wall_time", "wall_time_balance"]
     written = []
-    with drawing_style():
-        for name, draw in draws.items():
-            written.append(save_figure(draw(outcome), folder / f"{name}.{form}"))
-    with drawing_style(width_mm):
-        for name, draw_wide in printed.items():
-            figure = draw_wide(outcome, width_mm or USUAL_WIDTH_MM)
-            written.append(save_figure(figure, folder / f"{name}.{form}"))
+    for name, chart in zip(names, charts, strict=True):
+        is_printed = name in ("critical_difference", "wall_time_balance")
+        width = print_width if is_printed else max(width_of(None)[0], _PANEL_WIDTH * chart.columns)
+        drawing = titled(chart, width, [chart.title, *([] if is_printed else [chart.alt])])
+        path = folder / f"{name}.{form}"
+        written.append(save_svg([(drawing, 0.0, 0.0)], path, width, is_printed and bool(width_mm)))
     return written
 
 
-def draw_convergence(outcome: Outcome) -> Figure:
-    """Share of the best hypervolume against evaluations: mean, band of one standard deviation."""
-    figure, panels = _panels(outcome.problems)
-    for axes, problem in panels:
-        for style, shares in _curves(outcome, problem):
-            mean = shares.mean(axis=0)
-            spread = shares.std(axis=0, ddof=1) if len(shares) > 1 else np.zeros_like(mean)
-            low, high = np.clip(mean - spread, 0, None), np.clip(mean + spread, None, 1)
-            _draw_band(axes, style, mean, low, high)
-        axes.axhline(1.0, color="black", linewidth=0.8)
-        axes.set_ylim(0, 1.03)
-        _finish_evaluations(axes, outcome)
-    _share_labels(figure, "Hypervolume, share of the best front's")
-    _share_legend(figure, outcome, "mean ± standard deviation over the seeds")
-    return figure
+def convergence_chart(outcome: Outcome) -> Chart:
+    """Share of the best hypervolume against evaluations: mean, and one standard deviation."""
+
+    def ends(shares: FloatArray) -> tuple[FloatArray, ...]:
+        mean, spread = shares.mean(axis=0), shares.std(axis=0, ddof=min(1, len(shares) - 1))
+        return np.clip(mean - spread, 0, None), mean, np.clip(mean + spread, None, 1)
+
+    axis = Axis((0.0, 1.03), "Hypervolume, share of the best")
+    return _curves_chart(
+        outcome, ends, axis, "share of the best front's hypervolume",
+        "Mean over the seeds; thin lines: a standard deviation more and less.",
+    )  # fmt: skip
 
 
-def draw_regret(outcome: Outcome) -> Figure:
-    """Missing share of the best hypervolume: median, and band between the quartiles."""
-    figure, panels = _panels(outcome.problems)
-    for axes, problem in panels:
-        for style, shares in _curves(outcome, problem):
-            regret = np.clip(1.0 - shares, _LEAST_REGRET, None)
-            low, middle, high = np.quantile(regret, [0.25, 0.5, 0.75], axis=0)
-            _draw_band(axes, style, middle, low, high)
-        axes.set_yscale("log")
-        axes.set_ylim(_LEAST_REGRET, 1.2)
-        _finish_evaluations(axes, outcome)
-    _share_labels(figure, "Regret: hypervolume missing, share of the best")
-    _share_legend(figure, outcome, "median and quartiles over the seeds")
-    return figure
+def regret_chart(outcome: Outcome) -> Chart:
+    """Missing share of the best hypervolume: median and quartiles."""
+
+    def ends(shares: FloatArray) -> FloatArray:
+        return np.quantile(np.clip(1.0 - shares, _LEAST_REGRET, None), [0.25, 0.5, 0.75], axis=0)
+
+    ticks = [(10.0**power, f"{10.0**power:g}") for power in range(-4, 1)]
+    axis = Axis((_LEAST_REGRET, 1.2), "Regret, share of the best", is_log=True, ticks=ticks)
+    return _curves_chart(
+        outcome, ends, axis, "regret, the hypervolume missing to the best front's",
+        "Median over the seeds; thin lines: quartiles.",
+    )  # fmt: skip
 
 
-def draw_runtimes(outcome: Outcome) -> Figure:
+def _curves_chart(
+    outcome: Outcome, ends: Callable[[FloatArray], Sequence[FloatArray]], axis: Axis, subject: str,
+    words: str,
+) -> Chart:  # fmt: skip
+    """A panel per problem with a curve between two thin ones for each optimizer."""
+    x = Axis((0.0, outcome.definition.budget), _EVALUATIONS)
+    panels = []
+    for problem in outcome.problems:
+        marks: list[Mark] = [_initial(outcome, axis)]
+        for number, label in enumerate(outcome.labels):
+            look = series_look(number)
+            for curve, width in zip(ends(problem.shares(label)), (0.7, 1.7, 0.7), strict=True):
+                steps = np.arange(1, len(curve) + 1)
+                name = label if width > 1 else ""
+                opacity = 1.0 if width > 1 else 0.6
+                marks.append(Line(steps, curve, width=width, opacity=opacity, name=name, **look))
+        panels.append(Panel(x, axis, marks, _problem_title(problem)))
+    return _panels_chart(outcome, panels, subject, words)
+
+
+def _panels_chart(outcome: Outcome, panels: Sequence[Panel], subject: str, words: str) -> Chart:
+    # Four panels are a square.
+    columns = 2 if len(panels) == 4 else min(_MOST_COLUMNS, len(panels))
+    title = f"{outcome.definition.name}: {subject}"
+    return Chart(panels, f"{words} {evaluators_line(outcome)}.", title, columns)
+
+
+def _problem_title(problem: ProblemOutcome) -> str:
+    notes = {" (tuned on it)": problem.tuned, " (solved by hints)": problem.solved_by_hints}
+    return short_name(problem) + "".join(note for note, applies in notes.items() if applies)
+
+
+def _initial(outcome: Outcome, axis: Axis, begin: float = 0.0) -> Box:
+    return Box((begin, outcome.definition.initial), axis.ends, "grid", 0.7, edge="")
+
+
+def runtimes_chart(outcome: Outcome) -> Chart:
     """Share of (problem, seed, target) that is reached, against evaluations."""
-    figure, axes = _single()
-    budget = outcome.definition.budget
-    evaluations = np.arange(1, budget + 1)
+    budget, axis = outcome.definition.budget, Axis((0.0, 1.0), "Share of targets reached")
+    marks: list[Mark] = [_initial(outcome, axis, 1.0)]
     for number, label in enumerate(outcome.labels):
         solved = solved_share(outcome.ranked, label, outcome.targets, budget)
-        axes.plot(evaluations, solved, drawstyle="steps-post", **_style(number, label))
-    axes.set_xlim(1, budget)
-    axes.set_xscale("log")
-    axes.set_ylim(0, 1)
-    axis = axes.xaxis
-    from matplotlib.ticker import NullFormatter, StrMethodFormatter
-
+        look = series_look(number)
+        marks.append(Line(np.arange(1, budget + 1), solved, step="hv", name=label, **look))
     ticks = [base * 10**power for power in range(7) for base in (1, 2, 5)]
-    axis.set_ticks([tick for tick in ticks if tick <= budget])
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
-    _mark_initial(axes, outcome)
-    axes.set_xlabel("Evaluated designs")
-    axes.set_ylabel("Share of targets reached")
+    ticks_within = [(float(tick), f"{tick:,}") for tick in ticks if tick <= budget]
+    x = Axis((1.0, float(budget)), _EVALUATIONS, is_log=True, ticks=ticks_within)
     targets = ", ".join(f"{100 * target:g}" for target in outcome.targets)
-    axes.set_title(
-        f"{outcome.definition.name}: {targets} % of the best hypervolume, "
-        f"{_count(len(outcome.ranked), 'problem')}\n{_evaluators(outcome)}",
-        fontsize=11,
-    )
-    axes.legend(loc="upper left", fontsize=9)
-    return figure
+    n = len(outcome.ranked)
+    subject = f"{targets} % of the best hypervolume, {n} problem{'' if n == 1 else 's'}"
+    return _panels_chart(outcome, [Panel(x, axis, marks)], subject, "")
 
 
-def draw_attainment(outcome: Outcome) -> Figure:
+def attainment_chart(outcome: Outcome) -> Chart:
     """Surface that half of an optimizer's runs attained, against the best front; two objectives."""
-    figure, panels = _panels(two_objective_problems(outcome), sharey=False)
-    for axes, problem in panels:
+    panels = []
+    for problem in two_objective_problems(outcome):
         first, second = problem.objectives
-        senses = (first.sense, second.sense)
-        best = flipped_columns(problem.truth.objectives, senses)
-        # Power or cost reads best on the x axis: the last objective comes first.
-        steps = "steps-post" if second.sense == "minimize" else "steps-pre"
-        _draw_surface(
-            axes,
-            best,
-            steps,
-            {"color": "black", "linewidth": 1.0, "label": f"{problem.truth.kind} front"},
-        )
+        step = "hv" if second.sense == "minimize" else "vh"
+        surfaces = {f"{problem.truth.kind} front": (problem.truth.objectives, {"hue": "ink"})}
         for number, label in enumerate(outcome.labels):
-            surface = attainment_surfaces(problem, label, [50.0])[50.0]
-            _draw_surface(axes, flipped_columns(surface, senses), steps, _style(number, label))
-        label_objective(axes.xaxis, second)
-        label_objective(axes.yaxis, first)
-        axes.margins(0.05)
-    _share_legend(figure, outcome, "attained by half of the seeds")
-    return figure
+            points = attainment_surfaces(problem, label, [50.0])[50.0]
+            surfaces[label] = (points, series_look(number))
+        marks: list[Mark] = []
+        drawn = []
+        for name, (points, look) in surfaces.items():
+            ordered = points[np.argsort(points[:, 1], kind="stable")]
+            # Power or cost reads best on the x axis: the last objective comes first.
+            y, x = flipped_columns(ordered, (first.sense, second.sense)).T
+            order = np.argsort(x, kind="stable")
+            marks.append(Line(x[order], y[order], step=step, name=name, **look))
+            # The symbols show a surface of a single point.
+            marks.append(Points(x, y, look["hue"], size=3.5))
+            drawn.append(np.column_stack([x, y]))
+        x, y = np.concatenate(drawn).T
+        axes = (
+            objective_axis(objective.metric, objective.sense, values, arrows)
+            for objective, values, arrows in ((second, x, "→←"), (first, y, "↑↓"))
+        )
+        panels.append(Panel(*axes, marks, _problem_title(problem)))
+    words = "Attained by half of the seeds."
+    return _panels_chart(outcome, panels, "attainment surfaces", words)
 
 
-def draw_wall_time(outcome: Outcome) -> Figure:
+def wall_time_chart(outcome: Outcome) -> Chart:
     """Wall time per suggestion after the initial designs, over all problems."""
-    figure, axes = _single(height=1.4 + 0.42 * len(outcome.labels))
+    marks: list[Mark] = []
+    values = []
     for row, label in enumerate(outcome.labels):
         waits = [problem.suggestion_seconds(label) for problem in outcome.problems]
         seconds = np.concatenate(waits)
         if not len(seconds):
             continue
         low, q1, middle, q3, high = np.quantile(seconds, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
-        color = COLORS[row % len(COLORS)]
-        axes.plot([low, high], [row, row], color=color, linewidth=1.2)
-        axes.plot([q1, q3], [row, row], color=color, linewidth=6, alpha=0.5)
-        axes.plot([middle], [row], color=color, marker="D", markersize=6)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(outcome.labels)), outcome.labels)
-    axes.set_ylim(len(outcome.labels) - 0.5, -0.6)
-    axes.set_xlabel("Seconds per suggestion: median, quartiles, 5 % to 95 %")
-    axes.set_title(f"{outcome.definition.name}: wall time", fontsize=11)
-    return figure
-
-
-def draw_balance(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM) -> Figure:
-    """Mean share over the kinds against wall time, a panel for each cost of an evaluation."""
-    from matplotlib.figure import Figure
-
-    costs = outcome.definition.evaluation_costs
-    n_columns = 1 if is_column(width_mm) else min(2, len(costs))
-    n_rows = -(-len(costs) // n_columns)
-    size = (width_mm / MM_PER_INCH, 2.3 * n_rows + 1.1)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).ravel().tolist()
-    for unused in grid[len(costs) :]:
-        figure.delaxes(unused)
-    for axes, cost_s in zip(grid, costs, strict=False):
-        runs = [run for problem in outcome.ranked for run in problem.runs]
-        ends: dict[str, float] = dict.fromkeys(outcome.labels, 0.0)
-        for run in runs:
-            end = float(elapsed_seconds(run, np.array([cost_s]))[0, -1])
-            ends[run.optimizer] = max(ends[run.optimizer], end)
-        begin = outcome.definition.initial * cost_s
-        for number, label in enumerate(outcome.labels):
-            seconds = np.geomspace(begin, max(ends[label], begin), _TIMES)
-            shares = shares_over_time(outcome, label, cost_s, seconds)
-            axes.plot(seconds, shares, **_style(number, label))
-        axes.set_xscale("log")
-        axes.set_ylim(0, 1)
-        axes.set_title(f"an evaluation takes {duration(cost_s)}", fontsize="medium")
-        _mark_times(axes.xaxis, begin, max(ends.values()))
-    figure.supxlabel("Wall time: evaluations × cost + measured suggestions", fontsize="medium")
-    figure.supylabel("Mean share of the best hypervolume", fontsize="medium")
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2 if n_columns == 1 else 4)
-    return figure
-
-
-def _mark_times(axis: Any, begin: float, end: float) -> None:
-    """Ticks in the units in which people count time, as many as have room."""
-    from matplotlib.ticker import NullFormatter
-
-    ticks = [tick for tick in _TIME_TICKS if begin <= tick <= end]
-    ticks = ticks[:: max(1, -(-len(ticks) // 5))]
-    axis.set_ticks(ticks, [duration(tick) for tick in ticks])
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _style(number: int, label: str) -> dict[str, Any]:
-    # Past the last color, the lines go on by one, so that no two optimizers look the same.
-    line = LINES[(number + number // len(COLORS)) % len(LINES)]
-    color = COLORS[number % len(COLORS)]
-    return {"color": color, "linestyle": line, "linewidth": 1.7, "label": label}
-
-
-def _curves(outcome: Outcome, problem: ProblemOutcome) -> list[tuple[dict[str, Any], FloatArray]]:
-    return [
-        (_style(number, label), problem.shares(label))
-        for number, label in enumerate(outcome.labels)
-    ]
-
-
-def _draw_band(
-    axes: Axes, style: dict[str, Any], middle: FloatArray, low: FloatArray, high: FloatArray
-) -> None:
-    evaluations = np.arange(1, len(middle) + 1)
-    axes.plot(evaluations, middle, **style)
-    axes.fill_between(evaluations, low, high, color=style["color"], alpha=0.13, linewidth=0)
-
-
-def _draw_surface(axes: Axes, points: FloatArray, steps: str, style: dict[str, Any]) -> None:
-    """A staircase through (k, 2) points, the second objective on the x axis."""
-    order = np.argsort(points[:, 1], kind="stable")
-    # The marker shows a surface of a single point.
-    axes.plot(
-        points[order, 1], points[order, 0], drawstyle=steps, marker="o", markersize=2.5, **style
+        hue = series_look(row)["hue"]
+        values += [low, high]
+        marks += [
+            Line([low, high], [row, row], hue, 1.2),
+            Line([q1, q3], [row, row], hue, 6.0, opacity=0.5),
+            Points([middle], [row], hue, "diamond"),
+        ]
+    n = len(outcome.labels)
+    x = _time_axis(*log_padded(values, 1.5), "Seconds per suggestion")
+    panel = Panel(x, Axis((-0.6, n - 0.4), names=outcome.labels), marks, height=30.0 * n)
+    return Chart(
+        [panel], "Median, quartiles, 5 % to 95 %.", f"{outcome.definition.name}: wall time"
     )
 
 
-def _single(height: float = 4.6) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _panels(
-    problems: Sequence[ProblemOutcome], sharey: bool = True
-) -> tuple[Figure, list[tuple[Axes, ProblemOutcome]]]:
-    """A grid with a titled panel for each problem."""
-    from matplotlib.figure import Figure
-
-    # Four panels are a square.
-    n_columns = 2 if len(problems) == 4 else min(_MOST_COLUMNS, len(problems))
-    n_rows = -(-len(problems) // n_columns)
-    size = (max(7.2, 4.2 * n_columns), 3.0 * n_rows + 1.2)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey=sharey).ravel().tolist()
-    for unused in grid[len(problems) :]:
-        figure.delaxes(unused)
-    panels = list(zip(grid, problems, strict=False))
-    for axes, problem in panels:
-        mark = " (tuned on it)" if problem.tuned else ""
-        mark += " (solved by hints)" if problem.solved_by_hints else ""
-        axes.set_title(f"{short_name(problem)}{mark}", fontsize=9)
-    return figure, panels
+def _time_axis(begin: float, end: float, title: str) -> Axis:
+    """A logarithmic axis with ticks in the units in which people count time."""
+    ticks = [(tick, duration(tick)) for tick in _TIME_TICKS if begin <= tick <= end]
+    return Axis((begin, end), title, is_log=True, ticks=ticks[:: max(1, -(-len(ticks) // 5))])
 
 
-def _finish_evaluations(axes: Axes, outcome: Outcome) -> None:
-    axes.set_xlim(0, outcome.definition.budget)
-    _mark_initial(axes, outcome)
+def balance_chart(outcome: Outcome, is_narrow: bool) -> Chart:
+    """Mean share over the kinds against wall time, a panel for each cost of an evaluation."""
+    panels = []
+    for cost_s in outcome.definition.evaluation_costs:
+        ends: dict[str, float] = dict.fromkeys(outcome.labels, 0.0)
+        for run in (run for problem in outcome.ranked for run in problem.runs):
+            end = float(elapsed_seconds(run, np.array([cost_s]))[0, -1])
+            ends[run.optimizer] = max(ends[run.optimizer], end)
+        begin = outcome.definition.initial * cost_s
+        marks = []
+        for number, label in enumerate(outcome.labels):
+            seconds = np.geomspace(begin, max(ends[label], begin), _TIMES)
+            shares = shares_over_time(outcome, label, cost_s, seconds)
+            marks.append(Line(seconds, shares, width=1.7, name=label, **series_look(number)))
+        x = _time_axis(begin, max([*ends.values(), 1.01 * begin]), "Evaluations and suggestions")
+        title = f"an evaluation takes {duration(cost_s)}"
+        panels.append(Panel(x, Axis((0.0, 1.0), "Share of the best"), marks, title, height=150.0))
+    title = f"{outcome.definition.name}: mean share of the best hypervolume in equal wall time"
+    return Chart(panels, title, title, 1 if is_narrow else min(2, len(panels)))
 
 
-def _mark_initial(axes: Axes, outcome: Outcome) -> None:
-    axes.axvspan(0, outcome.definition.initial, color="#F2F2F2", zorder=0, linewidth=0)
+def critical_difference_chart(ranking: Ranking, subject: str, width: float) -> Chart:
+    """Mean ranks over the kinds of problems, which are two at least.
+
+    Args:
+        subject: Beginning of the title.
+        width: Pixels of the figure.
+    """
+    nemenyi = critical_difference(ranking)
+    if nemenyi is None:
+        raise ValueError("a single block has no critical difference")
+    p = "" if ranking.friedman_p is None else f", Friedman p {p_text(ranking.friedman_p)}"
+    joined = "joined: not told apart" if nemenyi.is_rejected else "no difference is shown"
+    title = (
+        f"{subject} over {len(ranking.blocks)} kinds of problems (1 is best){p}; {joined} "
+        f"(Nemenyi, {100 * ALPHA:g} %)"
+    )
+    names = ["\n".join(textwrap.wrap(label, int(_SIDE * width / 6.5))) for label in ranking.labels]
+    k = len(names)
+    side = max(map(text_width, names)) + 6.0
+    per_rank = (width - 30.0 - 2 * side) / (k - 1)
+    marks = [*_rank_marks(k, per_rank, nemenyi.difference), *_group_marks(ranking, nemenyi)]
+    first = 62.0 + _BAR * len(nemenyi.groups)
+    row = 5.0 + 13.0 * max(name.count("\n") + 1 for name in names)
+    order = np.argsort(ranking.mean_ranks, kind="stable").tolist()
+    n_left = (k + 1) // 2
+    # The names nearest to their side are highest, so that no line crosses another.
+    places = [(column, 1.0, "end", i) for i, column in enumerate(order[:n_left])]
+    places += [(column, k, "start", i) for i, column in enumerate(reversed(order[n_left:]))]
+    for column, end, anchor, line in places:
+        rank, y = float(ranking.mean_ranks[column]), first + row * line
+        hue = series_look(column)["hue"]
+        marks.append(Line([rank, rank, end], [_RANKS_Y, y, y], hue, 1.0))
+        marks.append(Points([rank], [_RANKS_Y], hue, "diamond", 7.0))
+        shift = 4.0 / per_rank * (-1 if anchor == "end" else 1)
+        top = y - 6.6 * names[column].count("\n")
+        marks.append(Label(end + shift, top, names[column], anchor=anchor))
+    height = first + row * n_left
+    x, y_axis = (1.0 - side / per_rank, k + side / per_rank), (height, 0.0)
+    hidden = (Axis(ends, is_hidden=True) for ends in (x, y_axis))
+    return Chart([Panel(*hidden, marks, height=height)], title, title, has_legend=False)
 
 
-def _share_labels(figure: Figure, y: str) -> None:
-    figure.supxlabel("Evaluated designs (shaded: the initial sample, shared by all)", fontsize=10)
-    figure.supylabel(y, fontsize=10)
+_RANKS_Y = 50.0
+"""Height of the line of ranks, in pixels from the top."""
 
 
-def _share_legend(figure: Figure, outcome: Outcome, title: str) -> None:
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), fontsize=9,
-        title=f"{title}\n{_evaluators(outcome)}", title_fontsize=9,
-    )  # fmt: skip
+def _rank_marks(k: int, per_rank: float, difference: float) -> Iterator[Mark]:
+    """The line of ranks, and above it the critical difference."""
+    yield Line([1, k], [_RANKS_Y, _RANKS_Y], width=1.0)
+    step = max(1, -(-18 // int(per_rank)))
+    for rank in range(1, k + 1):
+        yield Line([rank, rank], [_RANKS_Y, _RANKS_Y - 5], width=1.0)
+        if (rank - 1) % step == 0:
+            yield Label(rank, _RANKS_Y - 12, str(rank), anchor="middle", size=10)
+    words = f"critical difference {difference:.2f}"
+    if difference > k - 1:  # no two ranks can be so far apart
+        words += ", more than the line"
+    else:
+        end = 1 + difference
+        yield Line([1, 1, 1, end, end, end], [19, 25, 22, 22, 19, 25], width=1.0)
+    yield Label((1 + k) / 2, 8, words, anchor="middle", size=10)
 
 
-def _evaluators(outcome: Outcome) -> str:
-    return textwrap.fill(evaluators_line(outcome), _LETTERS)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
+def _group_marks(ranking: Ranking, nemenyi: CriticalDifference) -> Iterator[Mark]:
+    """Bars that join what is not told apart."""
+    rank_of = dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True))
+    for number, group in enumerate(nemenyi.groups):
+        y = _RANKS_Y + _BAR * (number + 1)
+        yield Line([rank_of[group[0]] - 0.04, rank_of[group[-1]] + 0.04], [y, y], width=3.5)

@@ -24,6 +24,8 @@ DARK = {
 """Hue by name in the dark look of a page."""
 SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
 """Hues of series without a meaning of their own, in the order in which they are used."""
+DASHES = ("", "dash", "dashdot", "dot", "long")
+"""Dashes of series, so that prints without color can be read."""
 
 BOUNDS = {
     "compute": "blue",
@@ -47,6 +49,12 @@ STAGES = {"prefill": "blue", "decode": "green", "hand-over": "vermilion", "excha
 """Hue of the work that machines and links of a system do for a request."""
 PICKS = {"frugal": "green", "knee": "blue", "fastest": "vermilion"}
 """Recommended designs."""
+
+
+def series_look(number: int) -> dict[str, str]:
+    """Hue and dash of the line of a series; 35 series have looks of their own."""
+    dash = DASHES[(number + number // len(SERIES)) % len(DASHES)]
+    return {"hue": SERIES[number % len(SERIES)], "dash": dash}
 
 
 def style_sheet() -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +14,6 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.report.svg import text_width
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -161,38 +158,3 @@ def overprints(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
     monkeypatch.setattr(Figure, "savefig", looked_at)
     return found
-
-
-@pytest.fixture(scope="session")
-def overprinted_texts() -> Callable[[Path], list[str]]:
-    """Texts of an SVG file that meet by more than two pixels."""
-    return _overprinted_texts
-
-
-def _overprinted_texts(path: Path) -> list[str]:
-    """Texts of an SVG that meet by more than two pixels."""
-    boxes = []
-
-    def collect(element, dx: float, dy: float) -> None:
-        move = re.match(r"translate\(([\d.]+) ([\d.]+)\)", element.get("transform", ""))
-        if move:
-            dx, dy = dx + float(move[1]), dy + float(move[2])
-        if element.tag.endswith("text") and not element.get("transform"):
-            size = float(element.get("font-size", 11))
-            lines = [element.text or "", *(span.text or "" for span in element)]
-            lines = [line for line in lines if line]
-            wide = text_width("\n".join(lines), size)
-            x, y = float(element.get("x")) + dx, float(element.get("y")) + dy
-            left = x - {"middle": wide / 2, "end": wide}.get(element.get("text-anchor"), 0.0)
-            bottom = y + 1.2 * size * (len(lines) - 1)
-            boxes.append((" ".join(lines), left, left + wide, y - 0.75 * size, bottom))
-        for child in element:
-            collect(child, dx, dy)
-
-    collect(ElementTree.parse(path).getroot(), 0.0, 0.0)
-    return [
-        f"{a[0]!r} on {b[0]!r}"
-        for i, a in enumerate(boxes)
-        for b in boxes[i + 1 :]
-        if min(a[2], b[2]) - max(a[1], b[1]) > 2 and min(a[4], b[4]) - max(a[3], b[3]) > 2
-    ]

@@ -69,8 +69,8 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
 		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
 		&& $(CURDIR)/$(BIN)/codesign figure osworld-prefill --format png --output $(CURDIR)/docs/images \
-		&& $(CURDIR)/$(BIN)/python $(CURDIR)/docs/recommended.py osworld-prefill \
-			$(CURDIR)/docs/images/recommended.png \
+		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
+			--output $(CURDIR)/docs/images/recommended.png \
 		&& for kind in roofline breakdown hierarchy; do \
 			$(CURDIR)/$(BIN)/codesign figure $$kind osworld-prefill --design P1 --format png \
 				--output $(CURDIR)/docs/images/$$kind.png || exit 1; done \

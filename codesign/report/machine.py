@@ -93,11 +93,17 @@ class MachineLevel:
         return " + ".join(bank.words for bank in self.banks)
 
     @property
+    def energy_words(self) -> str:
+        """Such as "2.2 / 2.4 pJ/bit", of reading and of writing."""
+        ends = (self.read_energy_joules_per_byte, self.write_energy_joules_per_byte)
+        return " / ".join(f"{joules / 8e-12:.3g}" for joules in ends) + " pJ/bit"
+
+    @property
     def edge_words(self) -> str:
-        """Such as "44 mm of edge" or "36 mm of edge, not charged"; empty on chip."""
+        """Such as "44 mm of edge" or "36 mm of edge, not charged"; "none" on chip."""
         if self.uncharged_shoreline_m:
             return f"{self.uncharged_shoreline_m * 1e3:.4g} mm of edge, not charged"
-        return f"{self.shoreline_m * 1e3:.4g} mm of edge" if self.shoreline_m else ""
+        return f"{self.shoreline_m * 1e3:.4g} mm of edge" if self.shoreline_m else "none"
 
 
 @dataclass(frozen=True)

@@ -90,11 +90,37 @@ def titled(chart: Chart, width: float, lines: Sequence[str], notes: Sequence[str
     )
 
 
+Piece = tuple[str, float, float]
+"""A drawing and its place on a sheet, in pixels."""
+
+
+def sheet_text(
+    pieces: Sequence[Piece], width: float, height: float = 0.0, scale: float = 1.0
+) -> str:
+    """Text of an SVG file with drawings on one sheet, the hues written in.
+
+    Args:
+        height: Height of the sheet; as high as its drawings if 0.
+        scale: Size of the sheet over its pixels.
+    """
+    bottom = max([height, *(y + height_of(text) for text, _, y in pieces)]) + 2.0
+    inside = "".join(
+        f'<g transform="translate({x:.1f} {y:.1f})">{sized(text)}</g>' for text, x, y in pieces
+    )
+    text = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{scale * width:.2f}" '
+        f'height="{scale * bottom:.2f}" '
+        f'viewBox="0 0 {width:.1f} {bottom:.1f}" font-family="{FONT}">{hatch_patterns()}'
+        f'<rect width="100%" height="100%" fill="var(--paper)"/>{inside}</svg>\n'
+    )
+    text = re.sub(r' data-[a-z]+="[^"]*"', "", text)
+    return re.sub(r"var\(--(\w+)\)", lambda hue: palette.LIGHT[hue[1]], text)
+
+
 def save_svg(
-    pieces: Sequence[tuple[str, float, float]], path: Path, width: float, is_print: bool,
-    height: float = 0.0,
-) -> Path:  # fmt: skip
-    """Write drawings that stand on one sheet, each at its place in pixels.
+    pieces: Sequence[Piece], path: Path, width: float, is_print: bool, height: float = 0.0
+) -> Path:
+    """Write drawings on one sheet as SVG, PDF or PNG.
 
     Args:
         is_print: Pixels for print, not for a screen.
@@ -102,43 +128,23 @@ def save_svg(
     """
     form = ending_of(path)
     check_format(form)
-    bottom = max([height, *(y + height_of(text) for text, _, y in pieces)]) + 2.0
     # Screens have 96 pixels an inch; a PDF has 72 points.
-    unit = 72.0 / 96.0 if form == "pdf" else 1.0
-    inside = "".join(
-        f'<g transform="translate({x:.1f} {y:.1f})">{sized(text)}</g>' for text, x, y in pieces
-    )
-    text = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{unit * width:.2f}" '
-        f'height="{unit * bottom:.2f}" '
-        f'viewBox="0 0 {width:.1f} {bottom:.1f}" font-family="{FONT}">{hatch_patterns()}'
-        f'<rect width="100%" height="100%" fill="var(--paper)"/>{inside}</svg>'
-    )
-    text = re.sub(r' data-[a-z]+="[^"]*"', "", text)
-    text = re.sub(r"var\(--(\w+)\)", lambda hue: palette.LIGHT[hue[1]], text)
+    text = sheet_text(pieces, width, height, 72.0 / 96.0 if form == "pdf" else 1.0)
     with replacing(path) as unfinished:
         if form == "svg":
-            unfinished.write_text(text + "\n", encoding="utf-8")
+            unfinished.write_text(text, encoding="utf-8")
             return path
         with needing_extra("a figure as PDF or PNG", "report"):
             import vl_convert
-        dpi = _PRINT_DPI if is_print else _USUAL_DPI
-        unfinished.write_bytes(
-            _ordered(vl_convert.svg_to_pdf(text)) if form == "pdf"
-            else vl_convert.svg_to_png(text, scale=dpi / 96.0)
-        )  # fmt: skip
+            from pikepdf import Pdf
+        if form == "png":
+            dpi = _PRINT_DPI if is_print else _USUAL_DPI
+            unfinished.write_bytes(vl_convert.svg_to_png(text, scale=dpi / 96.0))
+        else:
+            # In the order of their first mention: the converter shuffles the objects of a PDF.
+            with Pdf.open(BytesIO(vl_convert.svg_to_pdf(text))) as document:
+                document.save(unfinished, deterministic_id=True)
     return path
-
-
-def _ordered(pdf: bytes) -> bytes:
-    """A PDF with its objects in the order of their first mention: the writer shuffles them."""
-    with needing_extra("a figure as PDF", "report"):
-        from pikepdf import Pdf
-
-    written = BytesIO()
-    with Pdf.open(BytesIO(pdf)) as document:
-        document.save(written, deterministic_id=True)
-    return written.getvalue()
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:

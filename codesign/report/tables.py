@@ -138,6 +138,53 @@ def rows_table(
     return table
 
 
+def field_cells(
+    records: Iterable[Any], fields: str, digits: int = 4
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Cells of records by header, each number in the unit that its field states.
+
+    Args:
+        fields: Names with a point between levels, separated by spaces; ``name=header`` states a
+            header, with ``_`` for its spaces.
+
+    Returns:
+        Cells by header, and the headers of columns of numbers.
+
+    >>> field_cells([{"n": 1200, "wait_s": 0.5}], "n=runs wait_s")
+    ({'runs': ['1,200'], 'wait': ['500 ms']}, ['runs', 'wait'])
+    """
+    listed, cells, numbers = list(records), {}, []
+    for field in fields.split():
+        name, _, header = field.partition("=")
+        values = [_field(record, name) for record in listed]
+        header = header.replace("_", " ") or unit_and_title(name)[1]
+        cells[header] = [format_cell(name, value, digits) for value in values]
+        if all(isinstance(value, int | float | None) for value in values):
+            numbers.append(header)
+    return cells, numbers
+
+
+def _field(record: Any, name: str) -> Any:
+    for step in name.split("."):
+        record = record.get(step) if isinstance(record, Mapping) else getattr(record, step)
+    return record
+
+
+def record_table(
+    title: str, records: Iterable[Any], fields: str, digits: int = 4, folds: bool = False
+) -> Table:
+    """A line per record and a column per field, as :func:`field_cells` words them.
+
+    Args:
+        folds: The cells of the first column may be broken over lines.
+    """
+    cells, numbers = field_cells(records, fields, digits)
+    table = plain_table(title, list(cells), numbers, zip(*cells.values(), strict=True))
+    if folds:
+        let_break(table.columns[0])
+    return table
+
+
 def _flatten(row: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     flat: dict[tuple[str, ...], Any] = {}
     for key, value in row.items():
@@ -164,7 +211,7 @@ def _fitting(
     return fitting_names
 
 
-def format_cell(name: str, value: Any) -> str:
+def format_cell(name: str, value: Any, digits: int = 3) -> str:
     """One value of an explanation in the unit that its name states."""
     if value is None:
         return "–"
@@ -173,7 +220,7 @@ def format_cell(name: str, value: Any) -> str:
     if isinstance(value, int | float):
         if name == "share" or name.endswith(("_share", "_fraction", "utilization")):
             return f"{100 * value:.1f} %"
-        return format_value(float(value), unit_and_title(name)[0], digits=3)
+        return format_value(float(value), unit_and_title(name)[0], digits)
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {format_cell(name, element)}" for key, element in value.items())
     if isinstance(value, list | tuple) and not all(isinstance(element, int) for element in value):

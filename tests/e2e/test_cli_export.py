@@ -498,16 +498,13 @@ def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
     assert low < 600 < 900 < high
 
 
-def test_the_block_diagram_of_a_spec_sheet_shows_dies_layers_and_links(tmp_path):
+def test_the_drawing_of_a_spec_sheet_shows_the_die_its_layers_and_memories(tmp_path):
     path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
-    assert "![Block diagram](p1-blocks.svg)" in path.read_text("utf-8")
-    drawing = ElementTree.parse(tmp_path / "p1-blocks.svg").getroot()
-    words = [item.text for item in drawing.iter("{http://www.w3.org/2000/svg}text")]
-    assert "2 × 2048 bit × 7.81 Gbit/s" in words
-    assert [f"layer {number}: 3D-stacked SRAM, one layer" in words for number in (1, 2, 3, 4)] == [
-        True, True, True, False,
-    ]  # fmt: skip
-    assert "2 compute dies side by side" in words
+    assert "![Die and memories to scale](p1-die.svg)" in path.read_text("utf-8")
+    drawing = ElementTree.parse(tmp_path / "p1-die.svg").getroot()
+    words = "\n".join(drawing.itertext())
+    for part in ("2 dies, each ", "dashed: 3 stacked SRAM layers", "HBM4, 12-high ×2 · 72 GB"):
+        assert part in words
 
 
 def test_a_spec_sheet_says_which_edge_is_not_charged(tmp_path):

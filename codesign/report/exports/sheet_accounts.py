@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,23 +13,22 @@ from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty import design_intervals
 from codesign.models.accounts.account_constants import constant_ranges
-from codesign.report.exports.block_diagram import interface_words
 from codesign.report.labels import format_metric, format_value, metric_of
 from codesign.report.uncertainty_tables import NO_RANGE
 
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.report.machine import Machine
+    from codesign.report.machine import Bank, Machine
 
 SAMPLES = 200
 """Draws for the intervals of a sheet: as many as for a page."""
-_BUDGETS = (
-    ("area (mm²)", "costs", "part", "area_mm2"),
-    ("TDP (W)", "power", "name", "tdp_watts"),
-    ("price (USD)", "costs", "part", "usd"),
-)
-"""Header, rows of an explanation, what names a row, its number."""
-BUDGET_COLUMNS = ("part", *(header for header, *_ in _BUDGETS))
+_BUDGETS = {
+    "area (mm²)": ("costs", "part", "area_mm2"),
+    "TDP (W)": ("power", "name", "tdp_watts"),
+    "price (USD)": ("costs", "part", "usd"),
+}
+"""Header, rows of an explanation, key of their names, key of the number."""
+BUDGET_COLUMNS = ("part", *_BUDGETS)
 NOT_MODELLED = (
     "floor plan: where blocks are on a die, and how wires reach them; areas are sums",
     "clock trees, timing closure, reset, test and debug logic; `uncore` stands for all of them",
@@ -53,11 +52,10 @@ def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
     except InputError:
         intervals = {}
     words = {}
-    for name in evaluated.metrics:
+    for name, value in evaluated.metrics.items():
         metric = metric_of(name, evaluated.known_metrics)
-        ends = [format_metric(float(value), metric) for value in intervals.get(name, ())]
-        has_value = np.isfinite(evaluated.metrics[name])
-        words[name] = " to ".join(ends) or (NO_RANGE if has_value else "–")
+        ends = [format_metric(float(end), metric) for end in intervals.get(name, ())]
+        words[name] = " to ".join(ends) or (NO_RANGE if np.isfinite(value) else "–")
     return words
 
 
@@ -76,12 +74,18 @@ def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
         pass
     else:
         levels = (sweep.low, sweep.typical, sweep.high)
-        evaluators = [sweep.evaluator_at(values) for values in levels]
-        accounts_at_ends = [evaluator.explain(columns) for evaluator in evaluators]
+        accounts_at_ends = [sweep.evaluator_at(values).explain(columns) for values in levels]
         ends = [account for account in accounts_at_ends if account is not None]
     accounts = [
-        [_numbers(getattr(end, rows), key, number) for end in ends]
-        for _, rows, key, number in _BUDGETS
+        [
+            {
+                str(row[key]): float("nan") if row.get(number) is None else row[number]
+                for row in getattr(end, rows)
+                if row.get(number) != 0
+            }
+            for end in ends
+        ]
+        for rows, key, number in _BUDGETS.values()
     ]
     names = dict.fromkeys(name for numbers in accounts for end in numbers for name in end)
     if not names:
@@ -100,31 +104,31 @@ def _ends_words(values: Sequence[float | None]) -> str:
     return words[0] if len(set(words)) == 1 else " / ".join(words)
 
 
-def _numbers(rows: Sequence[Mapping[str, Any]], key: str, number: str) -> dict[str, float]:
-    """Sum over the parts that have a value; NaN if none has."""
-    values = {str(row[key]): row.get(number) for row in rows}
-    return {name: float("nan") if x is None else x for name, x in values.items() if x != 0}
-
-
 def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
     """Width, rate, number and die edge of every off-chip interface."""
-    lines: list[tuple[str, ...]] = []
-    for level in machine.tiers:
-        for bank in level.banks:
-            memory = bank.technology
-            area = memory.interface_area
-            ends = () if area is None else (area.low, area.typical, area.high)
-            lines.append(
-                (
-                    f"{level.title}: {memory.name}",
-                    str(bank.count),
-                    interface_words(bank) or "not known",
-                    format_value(memory.value_at("bandwidth", bank.level), "B/s"),
-                    f"{memory.value_at('shoreline', bank.level) * 1e3:.4g} mm",
-                    " / ".join(f"{x * 1e6:.4g}" for x in ends) + " mm²" if ends else "not known",
-                )
-            )
-    return lines
+    return [
+        (
+            f"{level.title}: {bank.technology.name}",
+            str(bank.count),
+            _interface_words(bank),
+            format_value(bank.technology.value_at("bandwidth", bank.level), "B/s"),
+            f"{bank.technology.value_at('shoreline', bank.level) * 1e3:.4g} mm",
+            "not known"
+            if (area := bank.technology.interface_area) is None
+            else f"{1e6 * area.low:.4g} / {1e6 * area.typical:.4g} / {1e6 * area.high:.4g} mm²",
+        )
+        for level in machine.tiers
+        for bank in level.banks
+    ]
+
+
+def _interface_words(bank: Bank) -> str:
+    """Such as "2048 bit × 7.81 Gbit/s" of one unit."""
+    pins = bank.technology.data_pins
+    if pins is None:
+        return "not known"
+    rate = 8.0 * bank.technology.value_at("bandwidth", bank.level) / pins
+    return f"{pins} bit × {rate / 1e9:.3g} Gbit/s"
 
 
 def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
@@ -137,9 +141,9 @@ def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
         if name in options.constants
         else (
             name,
-            " / ".join(f"{x:.6g}" for x in (memory.low, memory.typical, memory.high)),
-            memory.date,
-            memory.source,
+            " / ".join(f"{x:.6g}" for x in (constant.low, constant.typical, constant.high)),
+            constant.date,
+            constant.source,
         )
-        for name, memory in constant_ranges(options.process).items()
+        for name, constant in constant_ranges(options.process).items()
     ]

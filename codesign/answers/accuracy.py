@@ -30,6 +30,12 @@ class FormatsEntry(Entry):
     kv_format: str
     quantization_algorithm: str
 
+    @property
+    def formats_in_words(self) -> str:
+        """All formats in one line."""
+        names = f"{self.weight_format} / {self.activation_format} / {self.kv_format}"
+        return f"{names}, {self.quantization_algorithm}"
+
     @staticmethod
     def fields_of(choice: FormatChoice) -> dict[str, str]:
         """The fields of a combination of formats."""

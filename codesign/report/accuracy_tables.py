@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from codesign.answers.accuracy import (
     AccuracyAnswer,
-    FormatsEntry,
     MixFormatsAnswer,
     QuantizeAnswer,
 )
@@ -17,17 +16,16 @@ from codesign.models.format_mixture import is_mixed, mixture_words
 from codesign.models.quantization.loss_rule import (
     estimate,
 )
-from codesign.models.quantization.measured import Interval, MeasuredTable
+from codesign.models.quantization.measured import MeasuredTable
 from codesign.models.quantization.published import (
     MEASURES,
     FormatChoice,
 )
 from codesign.models.workload import Request, bits_per_weight, parameter_count
-from codesign.report.tables import let_break, plain_table, text_line
+from codesign.report.tables import record_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from codesign.insight.evaluated_design import EvaluatedDesign
 
@@ -51,132 +49,102 @@ def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> l
         answer: The answer about a model.
         measured: The table of its measured rows.
     """
-    parts: list[RenderableType] = []
-    if answer.published:
-        parts += _published_tables(answer)
-    else:
-        parts.append(text_line(f"No score of {answer.model} is published here."))
-    numbers = ["ratio to 16 bits", "low", "high"]
-    columns = ["of", *numbers, "basis"]
-    table = _formats_table("Scores over those at 16 bits", columns, numbers)
-    for estimated in answer.estimates:
-        values = [f"{value:.4g}" for value in (estimated.ratio, estimated.low, estimated.high)]
-        table.add_row(_in_one_cell(estimated), estimated.measure, *values, estimated.basis)
-    parts.append(table)
-    if measured is not None:
-        parts.append(_measured_table(answer, measured))
+    fields = f"{_FORMATS} measure=of ratio=ratio_to_16_bits low high basis"
+    estimates = record_table("Scores over those at 16 bits", answer.estimates, fields, folds=True)
     errors = answer.errors_of_rule.accuracy
     words = ", ".join(f"{measure} {value:.2f}" for measure, value in errors.items())
     line = f"Error of the log of an estimated loss that 80 % of withheld scores keep: {words}."
-    return [*parts, text_line(line)]
+    return [
+        *_published_tables(answer),
+        estimates,
+        *([] if measured is None else [_measured_table(answer, measured)]),
+        text_line(line),
+    ]
 
 
-_FORMAT_COLUMNS = ("weights", "activations", "KV cache", "algorithm")
-_IN_ONE_COLUMN = "weights / activations / KV cache, algorithm"
-
-
-def _in_one_cell(formats: FormatsEntry) -> str:
-    names = f"{formats.weight_format} / {formats.activation_format} / {formats.kv_format}"
-    return f"{names}, {formats.quantization_algorithm}"
-
-
-def _formats_table(title: str, columns: Sequence[str], numbers: Sequence[str]) -> Table:
-    """An empty table whose first column has formats, which may be broken over lines."""
-    table = plain_table(title, [_IN_ONE_COLUMN, *columns], numbers)
-    let_break(table.columns[0])
-    return table
+_FORMATS = "formats_in_words=weights_/_activations_/_KV_cache,_algorithm"
+_BESIDE = "log_error_of_rule=log_error"
 
 
 def _published_tables(answer: AccuracyAnswer) -> list[RenderableType]:
     """The scores, and below them their sources by number."""
-    numbers = ["16 bits", "score", "ratio", "by rule", "log error", "source"]
-    table = _formats_table("Published scores", ["benchmark", *numbers], numbers)
+    if not answer.published:
+        return [text_line(f"No score of {answer.model} is published here.")]
     sources = list(dict.fromkeys(score.source for score in answer.published))
-    for score in answer.published:
-        values = (score.full_precision, score.score, score.ratio, score.ratio_of_rule)
-        cells = ["–" if value is None else f"{value:.4g}" for value in values]
-        error = score.log_error_of_rule
-        cells.append("–" if error is None else f"{error:+.2f}")
-        cells.append(str(sources.index(score.source) + 1))
-        table.add_row(_in_one_cell(score), score.benchmark.replace(",", ", "), *cells)
+    rows = [
+        vars(score)
+        | {
+            "formats_in_words": score.formats_in_words,
+            "benchmark": score.benchmark.replace(",", ", "),
+            "source": sources.index(score.source) + 1,
+        }
+        for score in answer.published
+    ]
+    fields = "benchmark full_precision=16_bits score ratio ratio_of_rule=by_rule"
+    table = record_table(
+        "Published scores", rows, f"{_FORMATS} {fields} {_BESIDE} source", folds=True
+    )
     lines = [text_line(f"{number}: {source}") for number, source in enumerate(sources, start=1)]
     return [table, *lines]
 
 
 def _measured_table(answer: AccuracyAnswer, measured: MeasuredTable) -> RenderableType:
-    numbers = ["KL, 1e-3 nats", "perplexity ratio", "95 %", "published", "by rule", "log error"]
-    title = f"Measured: {measured.model} on {measured.text}"
+    title = f"Measured: {measured.model} on {measured.text}; KL in nats, ratios of perplexities"
     if not measured.is_of(answer.n_parameters):
         title += f", which is not {answer.model}: {measured.n_parameters:.4g} parameters"
-    table = _formats_table(title, [*numbers, "basis"], numbers)
-    let_break(table.columns[1 + numbers.index("95 %")])
-    for row in answer.measured or ():
-        ratio = row.perplexity_ratio
-        beside = (row.published_ratio, row.ratio_of_rule, row.log_error_of_rule)
-        table.add_row(
-            _in_one_cell(row),
-            f"{1e3 * row.divergence_nats.mean:.3g}",
-            f"{ratio.mean:.4f}",
-            f"{ratio.low:.4f} to {ratio.high:.4f}",
-            *("–" if value is None else f"{value:.3f}" for value in beside),
-            row.basis,
-        )
-    return table
+    fields = (
+        f"{_FORMATS} divergence_nats.mean=KL perplexity_ratio.mean=ratio perplexity_ratio.low=low "
+        f"perplexity_ratio.high=high published_ratio=published ratio_of_rule=by_rule {_BESIDE} "
+        "basis"
+    )
+    return record_table(title, answer.measured or (), fields, folds=True)
+
+
+_EACH_FORMAT = (
+    "weight_format=weights activation_format=activations kv_format=KV_cache "
+    "quantization_algorithm=algorithm"
+)
+_DIVERGENCE = "divergence_nats.mean=KL divergence_nats.low=KL_low divergence_nats.high=KL_high"
 
 
 def measured_tables(answer: QuantizeAnswer) -> list[RenderableType]:
     """A measured table as lines: one for each combination."""
-    numbers = ["perplexity", "ratio", "KL, 1e-3 nats", "95 %", "top-1", "worst layer, dB"]
-    table = plain_table(f"{answer.model} on {answer.text}, measured",
-                        [*_FORMAT_COLUMNS, *numbers], numbers)  # fmt: skip
-    for row in answer.rows:
-        layers = [value for value in row.layer_sqnr_db if value is not None]
-        table.add_row(
-            row.weight_format,
-            row.activation_format,
-            row.kv_format,
-            row.quantization_algorithm,
-            f"{row.perplexity.mean:.4g}",
-            f"{row.perplexity_ratio.mean:.4f}",
-            *_divergence_cells(row.divergence_nats),
-            f"{row.agreement.mean:.2%}",
-            f"{min(layers):.1f}" if layers else "–",
-        )
+    rows = [
+        vars(row) | {"worst": min((x for x in row.layer_sqnr_db if x is not None), default=None)}
+        for row in answer.rows
+    ]
+    fields = (
+        f"{_EACH_FORMAT} perplexity.mean=perplexity perplexity_ratio.mean=ratio {_DIVERGENCE} "
+        "agreement.mean=top-1 worst=worst_layer,_dB"
+    )
     words = (
         f"{answer.n_evaluation} sequences of {answer.context_length} tokens, seed "
         f"{answer.seed}, on {answer.device}. Table: {answer.file}"
     )
-    return [table, text_line(words)]
-
-
-def _divergence_cells(divergence: Interval) -> tuple[str, str]:
-    """Mean and interval, in 1e-3 nats."""
-    mean, low, high = (1e3 * end for end in (divergence.mean, divergence.low, divergence.high))
-    return f"{mean:.3g}", f"{low:.3g} to {high:.3g}"
+    title = f"{answer.model} on {answer.text}, measured; KL in nats"
+    return [record_table(title, rows, fields), text_line(words)]
 
 
 def mixture_tables(answer: MixFormatsAnswer) -> list[RenderableType]:
     """Mixtures by their bits, and the cost of each product."""
-    numbers = ["bits", "expected KL", "measured KL", "95 %"]
-    table = plain_table(f"Mixtures for {answer.model}, KL in 1e-3 nats per token",
-                        [*numbers, "products in each format", "weight_format of a space"],
-                        numbers)  # fmt: skip
-    for mixture in answer.mixtures:
-        names = sorted(mixture.formats.values())
-        table.add_row(
-            f"{mixture.average_bits:.3f}",
-            f"{1e3 * mixture.expected_divergence_nats:.3g}",
-            *_divergence_cells(mixture.divergence_nats),
-            ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)),
-            mixture.weight_format,
-        )
-    names = list(answer.sensitivities[0].divergence_nats)
-    costs = plain_table("KL of each product alone, 1e-3 nats per token",
-                        ["product", "weights", *names], ["weights", *names])  # fmt: skip
-    for product in answer.sensitivities:
-        cells = [f"{1e3 * product.divergence_nats[name]:.3g}" for name in names]
-        costs.add_row(product.product, f"{product.n_weights:,}", *cells)
-    return [table, costs, text_line(f"Table: {answer.file}")]
+    counts = [Counter(sorted(mixture.formats.values())) for mixture in answer.mixtures]
+    rows = [
+        vars(mixture) | {"products": ", ".join(f"{n} {name}" for name, n in count.items())}
+        for mixture, count in zip(answer.mixtures, counts, strict=True)
+    ]
+    fields = (
+        f"average_bits=bits expected_divergence_nats=expected_KL {_DIVERGENCE} "
+        "products=products_in_each_format weight_format=weight_format_of_a_space"
+    )
+    costs = [vars(x) | dict(x.divergence_nats) for x in answer.sensitivities]
+    names = " ".join(answer.sensitivities[0].divergence_nats)
+    return [
+        record_table(f"Mixtures for {answer.model}, KL in nats per token", rows, fields),
+        record_table(
+            "KL of each product alone, nats per token", costs, f"product n_weights=weights {names}"
+        ),
+        text_line(f"Table: {answer.file}"),
+    ]
 
 
 def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.report.tables import pairs_table, plain_table, spaced
+from codesign.report.labels import format_value
+from codesign.report.tables import pairs_table, record_table, spaced
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,19 +27,11 @@ def cache_tables(
     facts = {
         "file": str(path),
         "results": f"{sum(holding.results for holding in holdings):,}",
-        "size": f"{sum(holding.size_bytes for holding in holdings) / 1e6:,.2f} MB",
+        "size": format_value(sum(holding.size_bytes for holding in holdings), "B"),
     }
     if removed is not None:
         facts["removed"] = f"{removed:,}"
-    columns = ["results", "MB", "oldest, days", "newest, days"]
-    table = plain_table("Evaluators", ["evaluator", "inputs", *columns], columns)
-    for holding in holdings:
-        table.add_row(
-            holding.evaluator,
-            holding.source,
-            f"{holding.results:,}",
-            f"{holding.size_bytes / 1e6:,.3f}",
-            f"{holding.oldest_days:,.1f}",
-            f"{holding.newest_days:,.1f}",
-        )
-    return spaced(pairs_table("Cache of results", facts), table)
+    fields = "evaluator source=inputs results size_bytes=size oldest_days newest_days"
+    return spaced(
+        pairs_table("Cache of results", facts), record_table("Evaluators", holdings, fields)
+    )

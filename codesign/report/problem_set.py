@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from codesign.report.labels import format_value
-from codesign.report.tables import let_break, pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -17,31 +17,23 @@ if TYPE_CHECKING:
 
     from codesign.base.columns import FloatArray
 
-_MOST_DIGITS = 10**9
-"""Least number of designs that is written with an exponent."""
-
 
 def list_table(records: Mapping[str, ProblemRecord]) -> Table:
     """One line per problem, those of a kind together."""
-    numbers = ["designs", "feasible", "objectives", "limits", "front", "hypervolume"]
-    table = plain_table("Problems with proven fronts", ["problem", "kind", *numbers], numbers)
-    let_break(table.columns[0])
-    for record in records.values():
-        table.add_row(
-            record.label,
-            record.kind,
-            (
-                f"{record.n_designs:,}"
-                if record.n_designs < _MOST_DIGITS
-                else f"{record.n_designs:.2g}"
-            ),
-            _share(record.feasible_share),
-            str(len(record.objectives)),
-            str(len(record.limits)),
-            f"{record.front_points:,}",
-            f"{record.hypervolume:.6g}",
-        )
-    return table
+    rows = [
+        vars(record)
+        | {
+            "label": record.label,
+            "objectives": len(record.objectives),
+            "limits": len(record.limits),
+        }
+        for record in records.values()
+    ]
+    fields = (
+        "label=problem kind n_designs=designs feasible_share=feasible objectives limits "
+        "front_points=front hypervolume"
+    )
+    return record_table("Problems with proven fronts", rows, fields, digits=6, folds=True)
 
 
 def _share(share: float) -> str:
@@ -102,9 +94,7 @@ def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[Rend
 
 def score_tables(problem: PublicProblem, shares: FloatArray) -> list[RenderableType]:
     """The same as a table."""
-    title, columns = (
-        f"{problem.record.label}: share of the exact hypervolume",
-        ["evaluations", "share"],
-    )
+    title = f"{problem.record.label}: share of the exact hypervolume"
+    columns = ["evaluations", "share"]
     rows = ((f"{n:,}", f"{100 * shares[n - 1]:.2f} %") for n in counts_to_show(len(shares)))
     return [plain_table(title, columns, columns, rows)]

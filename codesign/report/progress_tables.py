@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.base.text import one_line
 from codesign.report.labels import evaluator_words
-from codesign.report.tables import pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,19 +27,8 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
     }
     if status.notices:
         facts["notices"] = "\n".join(status.notices)
-    numbers = ["seed", "evaluated", "feasible", "failed", "hypervolume", "seconds"]
-    table = plain_table("Runs", ["optimizer", *numbers, "state"], numbers)
-    for campaign in status.runs:
-        table.add_row(
-            campaign.run.optimizer,
-            str(campaign.run.seed),
-            f"{campaign.done:,}",
-            f"{campaign.feasible:,}",
-            f"{campaign.failed:,}",
-            f"{campaign.hypervolume:.4g}",
-            f"{campaign.seconds:,.1f}",
-            campaign.state,
-        )
+    fields = "run.optimizer=optimizer run.seed=seed done=evaluated feasible failed hypervolume"
+    table = record_table("Runs", status.runs, f"{fields} seconds state")
     kinds = sum((Counter(run.failures) for run in status.runs), Counter[str]())
     if set(kinds) - {"failed"}:
         facts["without a result"] = ", ".join(
@@ -50,10 +39,7 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
 
 def verdict_tables(verdicts: Sequence[FileVerdict]) -> list[RenderableType]:
     """State of each file of a campaign's folder."""
-    table = plain_table("Files", ["file", "state", ""])
-    for verdict in verdicts:
-        table.add_row(verdict.file, verdict.state, verdict.words)
-    return [table]
+    return [record_table("Files", verdicts, "file state words=explanation")]
 
 
 def campaigns_tables(

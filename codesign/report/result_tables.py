@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -20,7 +21,7 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.labels import design_words as design_words
-from codesign.report.tables import plain_table
+from codesign.report.tables import plain_table, record_table
 from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
@@ -90,29 +91,25 @@ def _front_metrics(results: Results) -> list[Metric]:
     return objectives + [metric_of(name, metrics) for name in key]
 
 
-def optimizers_table(results: Results) -> Table:
-    """Hypervolume and counts of each optimizer over its seeds."""
-    exact_hypervolume = results.exact_hypervolume
-    share = ["of exact"] if exact_hypervolume else []
-    numbers = ["hypervolume", "± std", *share, "seeds", "evaluated", "feasible", "failed"]
-    table = plain_table("Optimizers", ["optimizer", *numbers], numbers)
-    for record in summarize(results):
-        std = record.hypervolume_std
-        table.add_row(
-            record.optimizer,
-            f"{record.hypervolume_mean:.4g}",
-            "–" if std is None else f"{std:.2g}",
-            *(
-                [f"{100 * record.hypervolume_mean / exact_hypervolume:.1f} %"]
-                if exact_hypervolume
-                else []
-            ),
-            str(record.n_runs),
-            f"{record.n_evaluated:,}",
-            f"{record.n_feasible:,}",
-            f"{record.n_failed:,}",
-        )
-    return table
+def optimizers_table(results: Results, ranks: Mapping[str, float] | None = None) -> Table:
+    """Hypervolume and counts of each optimizer over its seeds.
+
+    Args:
+        ranks: Mean rank of each optimizer; not shown if None.
+    """
+    exact = results.exact_hypervolume
+    rows = [
+        vars(record)
+        | {"share": record.hypervolume_mean / exact if exact else None}
+        | {"rank": ranks[record.optimizer] if ranks else None}
+        for record in summarize(results)
+    ]
+    share, rank = " share=of_exact" * bool(exact), " rank=mean_rank" * bool(ranks)
+    fields = f"optimizer hypervolume_mean=hypervolume hypervolume_std=±_std{share}{rank} "
+    return record_table(
+        "Optimizers", rows, f"{fields}n_runs=seeds n_evaluated=evaluated n_feasible=feasible "
+        "n_failed=failed",
+    )  # fmt: skip
 
 
 def reference_text(results: Results) -> str:

@@ -13,6 +13,8 @@ from codesign.report.pass_account import pass_account
 from codesign.report.system_picture import limit_words
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from codesign.base.metrics import Metric
     from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.search.campaign import Results
@@ -65,6 +67,13 @@ def table_html(
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
         f"<table{mark}><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def rich_html(table: Table, name: str = "") -> str:
+    """A table of the terminal in HTML."""
+    columns = [[escape(str(cell)) for cell in column.cells] for column in table.columns]
+    head = [escape(str(column.header).replace("\n", " ")) for column in table.columns]
+    return table_html(head, zip(*columns, strict=True), str(table.title or ""), name)
 
 
 def change_cell(metric: Metric, share: float | None) -> str:

@@ -15,6 +15,7 @@ from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.labels import evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
+from codesign.report.page.answer_html import rich_html
 from codesign.report.result_tables import front_table, reference_text
 from codesign.report.tables import format_cell
 
@@ -245,15 +246,7 @@ def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
 
 def front_html(results: Results, limit: int, tolerance: float) -> str:
     """The front as a plain table, for readers without JavaScript."""
-    table = front_table(results, limit, tolerance=tolerance)
-    columns = [list(column.cells) for column in table.columns]
-    head = "".join(f"<th>{escape(str(column.header))}</th>" for column in table.columns)
-    lines = zip(*columns, strict=True)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in line) + "</tr>"
-        for line in lines
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return rich_html(front_table(results, limit, tolerance=tolerance))
 
 
 def folded_text(folded: FoldedFront) -> str:

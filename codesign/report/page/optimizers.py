@@ -15,9 +15,9 @@ import numpy as np
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
 from codesign.insight.summary import optimizer_names, summarize
 from codesign.report.campaign_charts import convergence_chart, front_chart, regret_chart
-from codesign.report.labels import format_value
-from codesign.report.page.answer_html import percent, table_html
+from codesign.report.page.answer_html import percent, rich_html
 from codesign.report.page.design_html import WIDTH
+from codesign.report.result_tables import optimizers_table
 from codesign.report.svg import draw
 
 if TYPE_CHECKING:
@@ -39,20 +39,7 @@ def optimizers_html(results: Results, picture: FrontPicture) -> str:
     if not records:
         return ""
     tested = seed_ranking(results)
-    head = ["optimizer", "hypervolume", "± std"]
-    head += ["of exact"] * bool(exact) + ["mean rank"] * (tested is not None)
-    head += ["seeds", "evaluated", "feasible", "failed"]
-    rows = []
-    for record in records:
-        row = [escape(record.optimizer), format_value(record.hypervolume_mean)]
-        row.append(format_value(record.hypervolume_std, "", 2))
-        if exact:
-            row.append(percent(record.hypervolume_mean / exact))
-        if tested is not None:
-            row.append(f"{tested[0].mean_ranks[tested[0].labels.index(record.optimizer)]:.3g}")
-        row += [f"{n:,}" for n in (record.n_runs, record.n_evaluated, record.n_feasible,
-                                   record.n_failed)]  # fmt: skip
-        rows.append(row)
+    ranks = tested and dict(zip(tested[0].labels, tested[0].mean_ranks.tolist(), strict=True))
     charts = {
         "Hypervolume": convergence_chart(results),
         "Regret, mean over seeds": regret_chart(results),
@@ -75,7 +62,7 @@ def optimizers_html(results: Results, picture: FrontPicture) -> str:
     return (
         f'<p class="hint">{escape(names)}. {escape(records[0].optimizer)} came farthest{share}. '
         f"{escape(_test_words(tested))}</p>"
-        f'{table_html(head, rows, "Optimizers")}<div class="pair">{drawn}</div>'
+        f'{rich_html(optimizers_table(results, ranks or None))}<div class="pair">{drawn}</div>'
     )
 
 

@@ -273,7 +273,7 @@ def _names(picture: FrontPicture, x: Metric | None, y: Metric, is_narrow: bool) 
             yield Label(across, up, name, "purple")
 
 
-def bands_chart(picture: FrontPicture, is_narrow: bool = True) -> Chart | None:
+def bands_chart(picture: FrontPicture) -> Chart | None:
     """The choices along the front: a row per parameter, a band per value over the cost.
 
     With two objectives a design is the choice from its cost up to that of the next one; with more

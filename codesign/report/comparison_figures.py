@@ -8,9 +8,9 @@ best one at its left end, and bars that join optimizers that Nemenyi's test does
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def regret_chart(outcome: Outcome) -> Chart:
 
 
 def _curves_chart(
-    outcome: Outcome, ends: Callable[[FloatArray], Sequence[FloatArray]], axis: Axis, subject: str,
+    outcome: Outcome, ends: Callable[[FloatArray], Iterable[FloatArray]], axis: Axis, subject: str,
     words: str,
 ) -> Chart:  # fmt: skip
     """A panel per problem with a curve between two thin ones for each optimizer."""
@@ -179,6 +179,7 @@ def attainment_chart(outcome: Outcome) -> Chart:
     for problem in two_objective_problems(outcome):
         first, second = problem.objectives
         step = "hv" if second.sense == "minimize" else "vh"
+        surfaces: dict[str, tuple[FloatArray, dict[str, Any]]]
         surfaces = {f"{problem.truth.kind} front": (problem.truth.objectives, {"hue": "ink"})}
         for number, label in enumerate(outcome.labels):
             points = attainment_surfaces(problem, label, [50.0])[50.0]
@@ -195,11 +196,9 @@ def attainment_chart(outcome: Outcome) -> Chart:
             marks.append(Points(x, y, look["hue"], size=3.5))
             drawn.append(np.column_stack([x, y]))
         x, y = np.concatenate(drawn).T
-        axes = (
-            objective_axis(objective.metric, objective.sense, values, arrows)
-            for objective, values, arrows in ((second, x, "→←"), (first, y, "↑↓"))
-        )
-        panels.append(Panel(*axes, marks, _problem_title(problem)))
+        across = objective_axis(second.metric, second.sense, x, "→←")
+        upright = objective_axis(first.metric, first.sense, y, "↑↓")
+        panels.append(Panel(across, upright, marks, _problem_title(problem)))
     words = "Attained by half of the seeds."
     return _panels_chart(outcome, panels, "attainment surfaces", words)
 
@@ -293,9 +292,9 @@ def critical_difference_chart(ranking: Ranking, subject: str, width: float) -> C
         top = y - 6.6 * names[column].count("\n")
         marks.append(Label(end + shift, top, names[column], anchor=anchor))
     height = first + row * n_left
-    x, y_axis = (1.0 - side / per_rank, k + side / per_rank), (height, 0.0)
-    hidden = (Axis(ends, is_hidden=True) for ends in (x, y_axis))
-    return Chart([Panel(*hidden, marks, height=height)], title, title, has_legend=False)
+    x = Axis((1.0 - side / per_rank, k + side / per_rank), is_hidden=True)
+    y_axis = Axis((height, 0.0), is_hidden=True)
+    return Chart([Panel(x, y_axis, marks, height=height)], title, title, has_legend=False)
 
 
 _RANKS_Y = 50.0

@@ -6,6 +6,8 @@ A few of them are darker on white, so that lines and letters have contrast, and 
 
 from __future__ import annotations
 
+from typing import Any
+
 LIGHT = {
     "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#b85f96",
     "orange": "#c07c00", "sky": "#2d93cc", "black": "#000000", "gray": "#7d848b",
@@ -51,7 +53,7 @@ PICKS = {"frugal": "green", "knee": "blue", "fastest": "vermilion"}
 """Recommended designs."""
 
 
-def series_look(number: int) -> dict[str, str]:
+def series_look(number: int) -> dict[str, Any]:
     """Hue and dash of the line of a series; 35 series have looks of their own."""
     dash = DASHES[(number + number // len(SERIES)) % len(DASHES)]
     return {"hue": SERIES[number % len(SERIES)], "dash": dash}

@@ -12,12 +12,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.units import SI_PREFIXES
-from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel, Points
+from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Points
 from codesign.report.labels import takes_prefix, unit_text
 
 FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
@@ -41,13 +42,12 @@ def text_width(text: str, size: float = _USUAL) -> float:
     >>> round(text_width("TDP", 10.0), 2)
     20.0
     """
-    lines = text.split("\n")
-    return max(size / 1000 * sum(_letter_width(letter) for letter in line) for line in lines)
-
-
-def _letter_width(letter: str) -> int:
-    place = ord(letter) - 32
-    return _WIDTHS[place] if 0 <= place < len(_WIDTHS) else 600
+    letters = ([ord(letter) - 32 for letter in line] for line in text.split("\n"))
+    return (
+        size
+        / 1000
+        * max(sum(_WIDTHS[x] if 0 <= x < len(_WIDTHS) else 600 for x in line) for line in letters)
+    )
 
 
 def wrap(text: str, width: float, size: float = _USUAL) -> str:
@@ -117,16 +117,45 @@ class _Frame:
         )  # fmt: skip
 
 
+def _tag(kind: str, inside: str = "", **attributes: Any) -> str:
+    """An element; an attribute that is empty is left out, and a coordinate has one decimal.
+
+    >>> _tag("rect", x=3.0, y=2.25, stroke_width="1", class_="")
+    '<rect x="3" y="2.2" stroke-width="1"/>'
+    """
+    words = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="'
+        f'{_n(x) if isinstance(x, float) else escape(str(x))}"'
+        for key, x in attributes.items()
+        if x not in ("", None)
+    )
+    return f"<{kind}{words}>{inside}</{kind}>" if inside else f"<{kind}{words}/>"
+
+
+def _n(value: float) -> str:
+    """A coordinate with one decimal, without a zero behind the point."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _share(value: float) -> str:
+    """An opacity; empty if it is 1."""
+    return "" if value == 1 else f"{value:g}"
+
+
+def _class(mark: Any) -> str:
+    """The class by which a page shows or hides a mark."""
+    return f"g-{mark.group}" if mark.group else ""
+
+
 def draw(chart: Chart, width: float) -> str:
     """The chart as one ``svg`` element, that many pixels wide."""
     legend, frames, bottom = _laid_out(chart, width)
-    pieces = [legend, *(piece for frame in frames for piece in _panel(frame))]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" '
-        f'viewBox="0 0 {_n(width)} {_n(bottom)}" '
-        f'role="img" aria-label="{escape(chart.alt)}" font-family="{FONT}" '
-        f'font-size="{_n(_USUAL)}">{"".join(pieces)}</svg>'
-    )
+    return _tag(
+        "svg", "".join([legend, *(piece for frame in frames for piece in _panel(frame))]),
+        xmlns="http://www.w3.org/2000/svg", class_="chart",
+        viewBox=f"0 0 {_n(width)} {_n(bottom)}", role="img", aria_label=chart.alt,
+        font_family=FONT, font_size=_USUAL,
+    )  # fmt: skip
 
 
 def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
@@ -139,7 +168,12 @@ def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
     for row in range(0, len(chart.panels), n):
         panels = chart.panels[row : row + n]
         line = [_framed(panel, k * (cell + gap), top, cell) for k, panel in enumerate(panels)]
-        top = max(frame.top + frame.height + _foot(frame) for frame in line)
+        top = 0.0
+        for frame in line:
+            axis = frame.panel.x
+            title = wrap(axis.title, frame.width + 40.0).split("\n") if axis.title else ()
+            foot = 8.0 if axis.is_hidden else 22.0 + 14.0 * len(title)
+            top = max(top, frame.top + frame.height + foot)
         frames += line
     return legend, frames, top
 
@@ -156,116 +190,87 @@ def place_on(chart: Chart, width: float, x: float, y: float) -> tuple[float, flo
 
 def hatch_patterns() -> str:
     """The patterns of bars and boxes, once per page or file."""
-    return (
-        "<defs>"
-        + "".join(
-            f'<pattern id="hatch{number}" width="6" height="6" patternUnits="userSpaceOnUse">'
-            f'<path d="{path}" stroke="var(--paper)" stroke-width="1.3" fill="none"/></pattern>'
-            for number, path in enumerate(_HATCHES.values())
+    patterns = (
+        _tag(
+            "pattern", _tag("path", d=path, stroke="var(--paper)", stroke_width=1.3, fill="none"),
+            id=f"hatch{number}", width=6, height=6, patternUnits="userSpaceOnUse",
         )
-        + "</defs>"
-    )
-
-
-def _n(value: float) -> str:
-    """A coordinate with one decimal, without what says nothing.
-
-    >>> _n(3.0), _n(2.25)
-    ('3', '2.2')
-    """
-    return f"{value:.1f}".removesuffix(".0")
+        for number, path in enumerate(_HATCHES.values())
+    )  # fmt: skip
+    return _tag("defs", "".join(patterns))
 
 
 def _text(
     x: float, y: float, text: str, anchor: str = "start", hue: str = "ink", size: float = _USUAL,
-    more: str = "",
+    **more: Any,
 ) -> str:  # fmt: skip
     """A text of one or more lines; ``y`` is the baseline of the first one."""
     lines = text.split("\n")
-    place = f'x="{_n(x)}" y="{_n(y)}"'
-    style = f'fill="var(--{hue})"' + (f' font-size="{_n(size)}"' if size != _USUAL else "")
-    style += f' text-anchor="{anchor}"' if anchor != "start" else ""
-    if len(lines) == 1:
-        return f"<text {place} {style}{more}>{escape(text)}</text>"
-    spans = "".join(
-        f'<tspan x="{_n(x)}" dy="{_n(1.2 * size) if i else 0}">{escape(line)}</tspan>'
+    inside = escape(text) if len(lines) == 1 else "".join(
+        _tag("tspan", escape(line), x=x, dy=_n(1.2 * size) if i else "0")
         for i, line in enumerate(lines)
-    )
-    return f"<text {place} {style}{more}>{spans}</text>"
+    )  # fmt: skip
+    return _tag(
+        "text", inside, x=x, y=y, fill=f"var(--{hue})",
+        font_size=size if size != _USUAL else "", text_anchor=anchor if anchor != "start" else "",
+        **more,
+    )  # fmt: skip
 
 
 def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
     """Named series above the panels; returns the text and where the panels may begin."""
-    entries: dict[str, Mark] = {}
-    for panel in chart.panels:
-        for mark in panel.marks:
-            name = getattr(mark, "name", "")
-            if name:
-                entries.setdefault(name, mark)
+    entries: dict[str, Any] = {}
+    for mark in (mark for panel in chart.panels for mark in panel.marks):
+        if not isinstance(mark, Box | Label) and mark.name:
+            entries.setdefault(mark.name, mark)
     pieces: list[str] = []
     x, y = 4.0, top + 9.0
     for name, mark in entries.items():
         wide = 22.0 + text_width(name, _SMALL) + 12.0
         if x + wide > width and x > 4.0:
             x, y = 4.0, y + 15.0
-        group = getattr(mark, "group", "")
-        hide = f' class="g-{group}"' if group else ""
-        pieces.append(
-            f"<g{hide}>{_key(mark, x + 8.0, y - 3.5)}{_text(x + 20.0, y, name, size=_SMALL)}</g>"
-        )
+        if isinstance(mark, Points):
+            hue = mark.hue if isinstance(mark.hue, str) else mark.hue[0]
+            key = _symbol(mark.shape, x + 8.0, y - 3.5, 8.0, hue, mark.is_open)
+        elif isinstance(mark, Line):
+            key = _path([x, x + 16.0], [y - 3.5] * 2, mark)
+        else:
+            key = _rectangle(
+                x + 1.0, y - 7.5, 14.0, 8.0, mark.hatch, fill=f"var(--{mark.hue})",
+                opacity=f"{mark.opacity:g}",
+            )  # fmt: skip
+        group = "" if isinstance(mark, Bars) else _class(mark)
+        pieces.append(_tag("g", key + _text(x + 20.0, y, name, size=_SMALL), class_=group))
         x += wide
     return "".join(pieces), y + 8.0 if entries else top
-
-
-def _key(mark: Mark, x: float, y: float) -> str:
-    """A small example of a series."""
-    if isinstance(mark, Points):
-        hue = mark.hue if isinstance(mark.hue, str) else mark.hue[0]
-        return _symbol(mark.shape, x, y, 8.0, hue, mark.is_open, "")
-    if isinstance(mark, Line):
-        return _path([x - 8.0, x + 8.0], [y, y], mark)
-    hue, hatch = str(getattr(mark, "hue", "ink")), str(getattr(mark, "hatch", ""))
-    opacity = float(getattr(mark, "opacity", 1.0))
-    return _rectangle(
-        x - 7.0, y - 4.0, 14.0, 8.0, f'fill="var(--{hue})" opacity="{opacity:g}"', hatch
-    )
 
 
 def _framed(panel: Panel, left_px: float, top: float, width: float) -> _Frame:
     """The plotting area of a panel, with room for the texts of its axes."""
     head = 4.0 + (16.0 if panel.title else 0.0)
-    texts = [text for _, text in _ticks(panel.y, panel.height, is_upright=True)]
-    room = max((text_width(text, _SMALL) for text in texts), default=0.0) + 8.0
-    if panel.y.title:
-        room += 16.0
+    room = _widest_tick(panel.y, panel.height) + (24.0 if panel.y.title else 8.0)
     if panel.x.is_hidden and panel.y.is_hidden:
         room = 2.0
-    behind = 12.0
-    inside = width - room - behind
-    height = panel.height
+    inside, height = width - room - 12.0, panel.height
     if panel.is_to_scale:
-        spans = [abs(axis.ends[1] - axis.ends[0]) for axis in (panel.x, panel.y)]
-        height = min(panel.height, inside * spans[1] / spans[0])
-        exact = height * spans[0] / spans[1]
+        wide, high = (abs(axis.ends[1] - axis.ends[0]) for axis in (panel.x, panel.y))
+        height = min(panel.height, inside * high / wide)
+        exact = height * wide / high
         left_px += (inside - exact) / 2
         inside = exact
     return _Frame(panel, left_px + room, top + head, inside, height)
 
 
-def _foot(frame: _Frame) -> float:
-    """Height that the texts of the lower axis take."""
-    axis = frame.panel.x
-    if axis.is_hidden:
-        return 8.0
-    lines = len(wrap(axis.title, frame.width + 40.0).split("\n")) if axis.title else 0
-    return 22.0 + 14.0 * lines
+def _widest_tick(axis: Axis, height: float) -> float:
+    ticks = _ticks(axis, height, is_upright=True)
+    return max((text_width(text, _SMALL) for _, text in ticks), default=0.0)
 
 
 def _panel(frame: _Frame) -> Iterable[str]:
     """Grid, marks and texts of a panel, from the lowest to the highest."""
     panel = frame.panel
     if panel.title:
-        yield _text(frame.left, frame.top - 8.0, panel.title, more=' font-weight="600"')
+        yield _text(frame.left, frame.top - 8.0, panel.title, font_weight=600)
     yield from _axes(frame)
     texts: list[str] = []
     for mark in panel.marks:
@@ -279,9 +284,7 @@ def _panel(frame: _Frame) -> Iterable[str]:
             case Box():
                 yield from _box(frame, mark, texts)
     yield from texts
-    for mark in panel.marks:
-        if isinstance(mark, Label):
-            yield _label(frame, mark)
+    yield from (_label(frame, mark) for mark in panel.marks if isinstance(mark, Label))
 
 
 def _axes(frame: _Frame) -> Iterable[str]:
@@ -289,30 +292,24 @@ def _axes(frame: _Frame) -> Iterable[str]:
     if not panel.x.is_hidden:
         for value, text in _ticks(panel.x, frame.width, is_upright=False):
             x = float(frame.x(value))
-            yield (
-                f'<path d="M{_n(x)} {_n(frame.top)}V{_n(bottom)}" stroke="var(--grid)"/>'
-                + _text(x, bottom + 14.0, text, "middle", "quiet", _SMALL)
-            )
+            yield _tag("path", d=f"M{_n(x)} {_n(frame.top)}V{_n(bottom)}", stroke="var(--grid)")
+            yield _text(x, bottom + 14.0, text, "middle", "quiet", _SMALL)
         if panel.x.title:
             title = wrap(panel.x.title, frame.width + 40.0)
             yield _text(frame.left + frame.width / 2 - 6.0, bottom + 29.0, title, "middle")
     if not panel.y.is_hidden:
         for value, text in _ticks(panel.y, frame.height, is_upright=True):
             y = float(frame.y(value))
-            ends = f"M{_n(frame.left)} {_n(y)}H{_n(frame.left + frame.width)}"
-            line = f'<path d="{ends}" stroke="var(--grid)"/>'
+            if not panel.y.names:
+                ends = f"M{_n(frame.left)} {_n(y)}H{_n(frame.left + frame.width)}"
+                yield _tag("path", d=ends, stroke="var(--grid)")
             hue = "ink" if panel.y.names else "quiet"
-            yield ("" if panel.y.names else line) + _text(
-                frame.left - 5.0, y + 3.5, text, "end", hue, _SMALL
-            )
+            yield _text(frame.left - 5.0, y + 3.5, text, "end", hue, _SMALL)
         if panel.y.title:
-            widest = max(
-                (text_width(text, _SMALL) for _, text in _ticks(panel.y, frame.height, True)),
-                default=0.0,
-            )
-            x, y = frame.left - widest - 12.0, frame.top + frame.height / 2
-            turn = f' transform="rotate(-90 {_n(x)} {_n(y)})"'
-            yield _text(x, y, panel.y.title, "middle", more=turn)
+            x = frame.left - _widest_tick(panel.y, frame.height) - 12.0
+            y = frame.top + frame.height / 2
+            turn = f"rotate(-90 {_n(x)} {_n(y)})"
+            yield _text(x, y, panel.y.title, "middle", transform=turn)
 
 
 def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str]]:
@@ -325,7 +322,7 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
         return []
     low, high = min(axis.ends), max(axis.ends)
     if axis.is_log:
-        return [(value, _tick_text(value, axis)) for value in _log_ticks(low, high, length)]
+        return list(_log_ticks(low, high, length, axis.unit))
     least = (high - low) / max(1.0, length / (36.0 if is_upright else 74.0))
     power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
     step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
@@ -351,30 +348,20 @@ def _prefix(largest: float, unit: str) -> tuple[float, str]:
     return 1.0, ""
 
 
-def _log_ticks(low: float, high: float, length: float) -> list[float]:
+def _log_ticks(low: float, high: float, length: float, unit: str) -> Iterable[tuple[float, str]]:
+    """Decades, or finer steps if there are few, each with a prefix of its own."""
     decades = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
     every = max(1, math.ceil(len(decades) * 44.0 / length))
     ticks = [10.0**k for k in decades if k % every == 0]
-    if len(ticks) >= 3:
-        return ticks
-    first = math.floor(math.log10(low))
-    finer = [k * 10.0**p for p in range(first, first + 5) for k in (1, 2, 5)]
-    return [value for value in finer if low <= value <= high]
-
-
-def _tick_text(value: float, axis: Axis) -> str:
-    """A tick of a logarithmic axis, with its own prefix."""
-    for factor, prefix in SI_PREFIXES:
-        if value >= factor * (1 - 1e-9):
-            unit = unit_text(axis.unit) if takes_prefix(axis.unit) else ""
-            return f"{value / factor:.6g}{prefix}{unit}"
-    return f"{value:g}"
-
-
-def _stroke(mark: Line) -> str:
-    dash = f' stroke-dasharray="{_DASHES[mark.dash]}"' if mark.dash else ""
-    faint = f' opacity="{mark.opacity:g}"' if mark.opacity != 1 else ""
-    return f'fill="none" stroke="var(--{mark.hue})" stroke-width="{mark.width:g}"{dash}{faint}'
+    if len(ticks) < 3:
+        first = math.floor(math.log10(low))
+        finer = [k * 10.0**p for p in range(first, first + 5) for k in (1, 2, 5)]
+        ticks = [value for value in finer if low <= value <= high]
+    shown_unit = unit_text(unit) if takes_prefix(unit) else ""
+    for value in ticks:
+        prefixes = (x for x in SI_PREFIXES if value >= x[0] * (1 - 1e-9))
+        factor, prefix = next(prefixes, (0.0, ""))
+        yield value, f"{value / factor:.6g}{prefix}{shown_unit}" if factor else f"{value:g}"
 
 
 def _path(x: Sequence[float], y: Sequence[float], mark: Line) -> str:
@@ -383,9 +370,11 @@ def _path(x: Sequence[float], y: Sequence[float], mark: Line) -> str:
     for px, py in points[1:]:
         turn = {"hv": f"H{_n(px)}V{_n(py)}", "vh": f"V{_n(py)}H{_n(px)}"}
         words.append(turn.get(mark.step, f"L{_n(px)} {_n(py)}"))
-    about = f' data-t="{escape(mark.text)}"' if mark.text else ""
-    group = f' class="g-{mark.group}"' if mark.group else ""
-    return f'<path d="{"".join(words)}" {_stroke(mark)}{about}{group}/>'
+    return _tag(
+        "path", d="".join(words), fill="none", stroke=f"var(--{mark.hue})",
+        stroke_width=f"{mark.width:g}", stroke_dasharray=_DASHES.get(mark.dash, ""),
+        opacity=_share(mark.opacity), data_t=mark.text, class_=_class(mark),
+    )  # fmt: skip
 
 
 def _line(frame: _Frame, mark: Line) -> Iterable[str]:
@@ -404,8 +393,7 @@ def _line(frame: _Frame, mark: Line) -> Iterable[str]:
         corners.append((px, py))
     for (x0, y0), (x1, y1) in itertools.pairwise(corners):
         steps = max(1, min(200, int((abs(x1 - x0) + abs(y1 - y0)) / 8)))
-        for i in range(steps + 1):
-            px, py = x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps
+        for px, py in np.linspace((x0, y0), (x1, y1), steps + 1).tolist():
             frame.taken.append((px - 1, px + 1, py - 1, py + 1))
     yield _path(x.tolist(), y.tolist(), mark)
 
@@ -413,51 +401,48 @@ def _line(frame: _Frame, mark: Line) -> Iterable[str]:
 def _points(frame: _Frame, mark: Points) -> Iterable[str]:
     x, y = frame.x(mark.x), frame.y(mark.y)
     n = len(x)
-    sizes, faint = np.broadcast_to(mark.size, n), np.broadcast_to(mark.opacity, n)
+    sizes, faint = np.broadcast_to(mark.size, n).tolist(), np.broadcast_to(mark.opacity, n)
     hues = [mark.hue] * n if isinstance(mark.hue, str) else mark.hue
-    group = f' class="g-{mark.group}"' if mark.group else ""
     for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y)).tolist():
-        half = float(sizes[i]) / 2
         if not frame.is_inside((x[i], x[i], y[i], y[i])):
             continue
-        more = f' data-t="{escape(mark.texts[i])}"' if mark.texts else ""
-        more += f' data-id="{mark.ids[i]}"' if len(mark.ids) else ""
-        more += f' opacity="{faint[i]:g}"' if faint[i] != 1 else ""
         yield _symbol(
-            mark.shape, float(x[i]), float(y[i]), 2 * half, hues[i], mark.is_open, more + group
-        )
+            mark.shape, float(x[i]), float(y[i]), sizes[i], hues[i], mark.is_open,
+            data_t=mark.texts[i] if mark.texts else "", data_id=mark.ids[i] if mark.ids else "",
+            opacity=_share(faint[i]), class_=_class(mark),
+        )  # fmt: skip
         if n <= 400:
-            half += 1.0
+            half = sizes[i] / 2 + 1.0
             frame.taken.append((x[i] - half, x[i] + half, y[i] - half, y[i] + half))
 
 
-def _symbol(shape: str, x: float, y: float, size: float, hue: str, is_open: bool, more: str) -> str:
+def _symbol(
+    shape: str, x: float, y: float, size: float, hue: str, is_open: bool, **more: Any
+) -> str:
     r = size / 2
-    look = (
-        f'fill="none" stroke="var(--{hue})" stroke-width="2"' if is_open
-        else f'fill="var(--{hue})" stroke="var(--paper)" stroke-width="0.8"'
-    )  # fmt: skip
+    fill, stroke, width = ("none", hue, "2") if is_open else (f"var(--{hue})", "paper", "0.8")
+    look: dict[str, Any] = {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
     if shape == "circle":
-        return f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(r)}" {look}{more}/>'
+        return _tag("circle", cx=x, cy=y, r=r, **look, **more)
+    t = r / 3
     corners = {
         "square": [(-r, -r), (r, -r), (r, r), (-r, r)],
         "diamond": [(0, -1.2 * r), (1.2 * r, 0), (0, 1.2 * r), (-1.2 * r, 0)],
         "triangle": [(0, -1.2 * r), (1.1 * r, r), (-1.1 * r, r)],
-        "cross": [(-r, -r / 3), (-r / 3, -r / 3), (-r / 3, -r), (r / 3, -r), (r / 3, -r / 3),
-                  (r, -r / 3), (r, r / 3), (r / 3, r / 3), (r / 3, r), (-r / 3, r),
-                  (-r / 3, r / 3), (-r, r / 3)],
+        "cross": [(-r, -t), (-t, -t), (-t, -r), (t, -r), (t, -t), (r, -t),
+                  (r, t), (t, t), (t, r), (-t, r), (-t, t), (-r, t)],
     }[shape]  # fmt: skip
     path = "L".join(f"{_n(x + dx)} {_n(y + dy)}" for dx, dy in corners)
-    return f'<path d="M{path}Z" {look}{more}/>'
+    return _tag("path", d=f"M{path}Z", **look, **more)
 
 
-def _rectangle(x: float, y: float, w: float, h: float, look: str, hatch: str = "") -> str:
-    place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(w, 0.0))}" height="{_n(max(h, 0.0))}"'
-    plain = f"<rect {place} {look}/>"
+def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **look: Any) -> str:
+    place: dict[str, Any] = {"x": x, "y": y, "width": max(wide, 0.0), "height": max(high, 0.0)}
+    plain = _tag("rect", **place, **look)
     if not hatch:
         return plain
-    number = list(_HATCHES).index(hatch)
-    return plain + f'<rect {place} fill="url(#hatch{number})" pointer-events="none"/>'
+    pattern = f"url(#hatch{list(_HATCHES).index(hatch)})"
+    return plain + _tag("rect", **place, fill=pattern, pointer_events="none")
 
 
 def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
@@ -469,77 +454,70 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
     top, bottom = frame.y(rows - mark.height / 2), frame.y(rows + mark.height / 2)
     for i in np.flatnonzero(np.isfinite(end)).tolist():
         left_px, right = sorted((float(begin[i]), float(end[i])))
-        look = f'fill="var(--{mark.hue})" opacity="{mark.opacity:g}"'
-        look += f' data-t="{escape(mark.texts[i])}"' if mark.texts else ""
         high = float(bottom[i] - top[i])
-        yield _rectangle(left_px, float(top[i]), max(right - left_px, 0.8), high, look, mark.hatch)
-        if mark.labels and mark.labels[i]:
-            texts.append(_bar_label(frame, mark.labels[i], right, float(top[i]) + high / 2 + 3.5))
-
-
-def _bar_label(frame: _Frame, text: str, x: float, y: float) -> str:
-    """A text behind a bar, or before its end where there is no room behind."""
-    limit = frame.left + frame.width + 12.0
-    if x + 4.0 + text_width(text, _SMALL) <= limit:
-        return _text(x + 4.0, y, text, size=_SMALL)
-    back = text_width(text, _SMALL) + 4.0
-    plate = _rectangle(
-        x - back - 3.0, y - 9.0, back + 1.0, 12.0, 'fill="var(--paper)" opacity="0.85"'
-    )
-    return plate + _text(x - 4.0, y, text, "end", size=_SMALL)
+        yield _rectangle(
+            left_px, float(top[i]), max(right - left_px, 0.8), high, mark.hatch,
+            fill=f"var(--{mark.hue})", opacity=f"{mark.opacity:g}",
+            data_t=mark.texts[i] if mark.texts else "",
+        )  # fmt: skip
+        label = mark.labels[i] if mark.labels else ""
+        y, wide = float(top[i]) + high / 2 + 3.5, text_width(label, _SMALL) + 4.0
+        # The label stands behind the bar, or before its end where there is no room behind.
+        if label and right + wide <= frame.left + frame.width + 12.0:
+            texts.append(_text(right + 4.0, y, label, size=_SMALL))
+        elif label:
+            plate: dict[str, Any] = {"fill": "var(--paper)", "opacity": "0.85"}
+            texts.append(_rectangle(right - wide - 3.0, y - 9.0, wide + 1.0, 12.0, **plate))
+            texts.append(_text(right - 4.0, y, label, "end", size=_SMALL))
 
 
 def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
-    x = sorted(frame.x(mark.x).tolist())
-    y = sorted(frame.y(mark.y).tolist())
-    dash = f' stroke-dasharray="{_DASHES[mark.dash]}"' if mark.dash else ""
-    edge = f' stroke="var(--{mark.edge})" stroke-width="0.9"{dash}' if mark.edge else ""
-    look = f'fill="var(--{mark.hue})" fill-opacity="{mark.opacity:g}"{edge}'
-    look += f' data-t="{escape(mark.text)}"' if mark.text else ""
-    look += f' data-id="{mark.id}"' if mark.id is not None else ""
-    yield _rectangle(x[0], y[0], x[1] - x[0], y[1] - y[0], look, mark.hatch)
-    if not mark.label:
-        return
-    room = x[1] - x[0] - 4.0
+    x0, x1 = sorted(frame.x(mark.x).tolist())
+    y0, y1 = sorted(frame.y(mark.y).tolist())
+    edge: dict[str, Any] = {
+        "stroke": f"var(--{mark.edge})", "stroke_width": "0.9",
+        "stroke_dasharray": _DASHES.get(mark.dash, ""),
+    } if mark.edge else {}  # fmt: skip
+    yield _rectangle(
+        x0, y0, x1 - x0, y1 - y0, mark.hatch, fill=f"var(--{mark.hue})",
+        fill_opacity=f"{mark.opacity:g}", **edge, data_t=mark.text, data_id=mark.id,
+    )  # fmt: skip
+    room = x1 - x0 - 4.0
     label = wrap(mark.label, room, _SMALL)
     lines = label.count("\n") + 1
-    if text_width(label, _SMALL) <= room and lines * 12.0 <= y[1] - y[0]:
-        middle = (y[0] + y[1]) / 2 - 6.0 * (lines - 1) + 3.5
-        more = ' pointer-events="none"'
-        texts.append(_text((x[0] + x[1]) / 2, middle, label, "middle", size=_SMALL, more=more))
+    if mark.label and text_width(label, _SMALL) <= room and lines * 12.0 <= y1 - y0:
+        middle = (y0 + y1) / 2 - 6.0 * (lines - 1) + 3.5
+        texts.append(
+            _text((x0 + x1) / 2, middle, label, "middle", size=_SMALL, pointer_events="none")
+        )
 
 
 def _label(frame: _Frame, mark: Label) -> str:
     x, y = float(frame.x(mark.x)), float(frame.y(mark.y))
-    more = ' font-weight="600"' if mark.is_bold else ""
-    more += f' class="g-{mark.group}"' if mark.group else ""
+    more: dict[str, Any] = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
     if mark.anchor:
-        return _text(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, more)
+        return _text(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, **more)
     lines = mark.text.count("\n") + 1
     wide, high = text_width(mark.text, mark.size) + 4.0, 1.2 * mark.size * lines + 2.0
     for dx, dy in _offsets(frame, mark):
         px = x + dx + (wide / 2 if dx > 0 else -wide / 2 if dx < 0 else 0.0)
         py = y + dy + (0.0 if dx else high / 2 if dy > 0 else -high / 2)
-        box = (px - wide / 2, px + wide / 2, py - high / 2, py + high / 2)
-        if frame.is_inside(box) and not any(
-            (
-                box[0] < obstacle[1] + _GAP / 2
-                and obstacle[0] < box[1] + _GAP / 2
-                and box[2] < obstacle[3] + _GAP / 2
-                and obstacle[2] < box[3] + _GAP / 2
-            )
-            for obstacle in frame.taken
-        ):
-            frame.taken.append(box)
-            leader = ""
-            if math.hypot(dx, dy) > 24.0 and not mark.is_line:
-                near = (min(max(x, box[0]), box[1]), min(max(y, box[2]), box[3]))
-                leader = (
-                    f'<path d="M{_n(x)} {_n(y)}L{_n(near[0])} {_n(near[1])}" '
-                    f'stroke="var(--quiet)" stroke-width="0.8"/>'
-                )
-            baseline = box[2] + 0.95 * mark.size + 1.0
-            return leader + _text(px, baseline, mark.text, "middle", mark.hue, mark.size, more)
+        x0, x1, y0, y1 = box = (px - wide / 2, px + wide / 2, py - high / 2, py + high / 2)
+        near = _GAP / 2
+        if not frame.is_inside(box) or any(
+            x0 < right + near and left < x1 + near
+            and y0 < bottom + near and top < y1 + near
+            for left, right, top, bottom in frame.taken
+        ):  # fmt: skip
+            continue
+        frame.taken.append(box)
+        leader = ""
+        if math.hypot(dx, dy) > 24.0 and not mark.is_line:
+            end = f"L{_n(min(max(x, x0), x1))} {_n(min(max(y, y0), y1))}"
+            path = f"M{_n(x)} {_n(y)}{end}"
+            leader = _tag("path", d=path, stroke="var(--quiet)", stroke_width="0.8")
+        baseline = y0 + 0.95 * mark.size + 1.0
+        return leader + _text(px, baseline, mark.text, "middle", mark.hue, mark.size, **more)
     return ""  # no room: the reader finds it by hovering
 
 

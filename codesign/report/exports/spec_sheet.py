@@ -206,8 +206,9 @@ def _limits(chosen: ChosenDesign) -> Iterator[str]:
             yield f"BROKEN by {value:.1%}: {name}"
     names = [name for name, value in violations.items() if value <= 0]
     # A space and its evaluator may state the same limit, one of them with its bound.
-    stated = (*chosen.results.problem.constraints, *chosen.evaluated.space.constraints)
-    limits = [x.expression.limit for x in stated if x.expression.text in names]
+    stated = [x.expression for x in chosen.results.problem.constraints]
+    stated += [x.expression for x in chosen.evaluated.space.constraints]
+    limits = [expression.limit for expression in stated if expression.text in names]
     bounded = {limit.quantity for limit in limits if limit is not None}
     if unbounded := [name for name in names if name not in bounded]:
         yield f"kept: {', '.join(unbounded)}"

@@ -197,9 +197,9 @@ def _page_html(
         "prices": prices_html(page_results, answer),
         "changes": changes_html(page_results, answer),
         "misses": misses_html(page_results, answer),
-        "bands": (
-            f'<div class="wide">{draw(bands_chart(picture, False), 1.4 * WIDE)}</div>'
-            f'<div class="narrow">{draw(bands, NARROW)}</div>'
+        "bands": "".join(
+            f'<div class="{name}">{draw(bands, width)}</div>'
+            for name, width in {"wide": 1.4 * WIDE, "narrow": NARROW}.items()
         )
         if bands
         else "",

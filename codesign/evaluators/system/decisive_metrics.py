@@ -25,13 +25,13 @@ _PRICE, _CARBON = "usd_per_million_tokens", "kgco2e_per_million_tokens"
 _LIFE = "lifetime_years"
 
 
-def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
+def metrics_of_alone(metrics: Collection[str], task: PoolTask) -> list[str]:
     """Decisive metrics of the only pool of a system, which has the metrics of its machines.
 
     Args:
-        wanted: Metrics of the system.
+        metrics: Metrics of the system.
     """
-    names = _with_sources(wanted)
+    names = _add_sources(metrics)
     own_time = TIME_METRIC[task.stage.phase]
     waits = {"request_latency_s", own_time}
     rules = [
@@ -45,16 +45,16 @@ def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
 
 
 def metrics_of_pool(
-    wanted: Collection[str], task: PoolTask, is_sender: bool, is_first_token_late: bool
+    metrics: Collection[str], task: PoolTask, is_sender: bool, is_first_token_late: bool
 ) -> list[str]:
     """Decisive metrics of one of several pools.
 
     Args:
-        wanted: Metrics of the system.
+        metrics: Metrics of the system.
         is_sender: Whether it sends KV caches.
         is_first_token_late: Whether the decode pool gives the first token.
     """
-    names = _with_sources(wanted)
+    names = _add_sources(metrics)
     is_split = task.layers != "all"
     is_energy = bool(names & (_ENERGY | {_PRICE, _CARBON}))
     is_rate = is_energy or bool(names & (_RATES | {_LIFE})) or _has_utilization(names)
@@ -86,9 +86,9 @@ def metrics_of_pool(
     return [name for name, is_needed in rules if is_needed]
 
 
-def _with_sources(wanted: Collection[str]) -> set[str]:
+def _add_sources(metrics: Collection[str]) -> set[str]:
     """Metrics of a system, and those of the system that they are computed from."""
-    names = set(wanted)
+    names = set(metrics)
     if "average_power_watts" in names:  # at most the TDP
         names.add("tdp_watts")
     if "time_to_first_token_p90_s" in names:
@@ -103,5 +103,5 @@ def _has_utilization(names: set[str]) -> bool:
 def _rules_of_machines(names: set[str]) -> list[tuple[str, bool]]:
     """Metrics that systems take from their machines as they are."""
     is_power = bool(names & {"tdp_watts", "tokens_per_joule_tdp"})
-    own = (*SUMS, *FORMAT_METRICS, _LIFE)
-    return [("tdp_watts", is_power), *((name, name in names) for name in own)]
+    taken_over = (*SUMS, *FORMAT_METRICS, _LIFE)
+    return [("tdp_watts", is_power), *((name, name in names) for name in taken_over)]

@@ -90,14 +90,14 @@ class DesignPool(Evaluator):
         self.evaluator = evaluator
         reported = {metric.name: metric for metric in evaluator.metrics}
         more = evaluator.metrics_for_pools
-        reported |= {name: item for name, item in POOL_METRICS.items() if name in more}
+        reported |= {name: metric for name, metric in POOL_METRICS.items() if name in more}
         if evaluator.prices is None:
             reported = {name: x for name, x in reported.items() if name not in _PARTS_OF_COST}
-        own = {name: metric for name, metric in OWN_METRICS.items() if name not in reported}
+        added = {name: metric for name, metric in OWN_METRICS.items() if name not in reported}
         if evaluator.workload.phase == "decode" and "batch_size" not in reported:
-            own.pop("exchange_bytes", None)
-        self._own_names = frozenset(own)
-        self.metrics: tuple[Metric, ...] = (*reported.values(), *own.values())
+            added.pop("exchange_bytes", None)
+        self._own_names = frozenset(added)
+        self.metrics: tuple[Metric, ...] = (*reported.values(), *added.values())
         self.required_parameters = evaluator.required_parameters
         self.optional_parameters = evaluator.optional_parameters
         self.undecided_parameters = evaluator.undecided_parameters
@@ -144,37 +144,37 @@ class DesignPool(Evaluator):
         if "exchange_bytes" in names:
             of_machine.append("batch_size")
         evaluation = self.evaluator.evaluate(designs, list(dict.fromkeys(of_machine)))
-        own = self._own(designs, names, evaluation.metrics.get("batch_size"))
-        values = {**evaluation.metrics, **own}
+        added = self._added_values(designs, names, evaluation.metrics.get("batch_size"))
+        values = {**evaluation.metrics, **added}
         return Evaluation(
             {name: values[name] for name in names}, evaluation.violations, evaluation.failures
         )
 
-    def _own(
+    def _added_values(
         self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
     ) -> dict[str, FloatArray]:
         """(n,) what the evaluator does not report; batch sizes only for exchanges."""
         n = len(next(iter(designs.values())))
-        own: dict[str, FloatArray] = {}
+        values: dict[str, FloatArray] = {}
         if "handover_bytes" in names:
-            own["handover_bytes"] = self._hand_over.of(designs, n)
+            values["handover_bytes"] = self._hand_over.of(designs, n)
         if "handover_requests" in names:  # prompts are prefilled one by one; answers end one by one
-            own["handover_requests"] = np.ones(n)
+            values["handover_requests"] = np.ones(n)
         if "n_devices" in names:
             degrees = [
                 designs[name].lookup(float, 1.0) for name in REPLICA_DEGREES if name in designs
             ]
-            own["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
+            values["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
         if set(names) & set(EXCHANGED):
             model, request = self.evaluator.workload.language_model, self.evaluator.workload
             width = float(model.num_hidden_layers * model.hidden_size)
             of_token = width * _bits(designs, "activation_format", n) / 8.0
-            own["exchange_bytes_per_token"] = of_token
+            values["exchange_bytes_per_token"] = of_token
             is_prefill = request.phase == "prefill"
             in_pass = float(request.tokens.prompt_tokens) if is_prefill else batch_size
             if "exchange_bytes" in names and in_pass is not None:
-                own["exchange_bytes"] = of_token * in_pass
-        return {name: own[name] for name in own if name in names and name in self._own_names}
+                values["exchange_bytes"] = of_token * in_pass
+        return {name: values[name] for name in values if name in names and name in self._own_names}
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         return self.evaluator.absent_metrics(values)
@@ -221,7 +221,7 @@ class DesignPool(Evaluator):
         of_machine = [name for name in metrics if name not in self._own_names]
         return {
             **self.evaluator.best_case(designs, undecided, of_machine),
-            **self._own(known_designs, metrics, batch),
+            **self._added_values(known_designs, metrics, batch),
         }
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:

@@ -226,6 +226,6 @@ class DevicePool(Evaluator):
 
     def provenance(self) -> Mapping[str, Any]:
         """Provenance of the evaluator ``platform``, and rents."""
-        rents = {name: item.typical for name, item in list_rents().items()}
+        rents = {name: rent.typical for name, rent in list_rents().items()}
         stated = self.platform.options.device_usd_per_hour
         return {**self.platform.provenance(), "rents": rents if stated is None else stated}

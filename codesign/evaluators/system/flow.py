@@ -55,7 +55,7 @@ class SystemFlow:
         self._alone = self.pools[0] if len(self.pools) == 1 else None
 
     @property
-    def parts(self) -> list[PoolFlow | HandOverFlow | ExchangeFlow]:
+    def pools_and_links(self) -> list[PoolFlow | HandOverFlow | ExchangeFlow]:
         """Pools and links."""
         return [*self.pools, *self._crossings]
 
@@ -79,7 +79,7 @@ class SystemFlow:
 
     @cached_property
     def requests_per_s(self) -> FloatArray:
-        rates = [item.requests_per_s for item in self.parts]
+        rates = [member.requests_per_s for member in self.pools_and_links]
         rates += [stage.requests_per_s for stage in self._decodes if stage.exchange is not None]
         return np.asarray(np.minimum.reduce(rates))
 
@@ -136,9 +136,9 @@ class SystemFlow:
     def energy_joules_per_request(self) -> FloatArray:
         if self._alone is not None:
             return self._alone.metrics["energy_joules_per_token"] * self.tokens
-        parts = [pool.joules_per_request(self.requests_per_s) for pool in self.pools]
-        parts += [link.joules_per_request for link in self._crossings]
-        return sum(parts[1:], parts[0])
+        summands = [pool.joules_per_request(self.requests_per_s) for pool in self.pools]
+        summands += [link.joules_per_request for link in self._crossings]
+        return sum(summands[1:], summands[0])
 
     @property
     def energy_joules_per_token(self) -> FloatArray:
@@ -165,23 +165,23 @@ class SystemFlow:
     def usd_per_million_tokens(self) -> FloatArray:
         if self._alone is not None:
             return self._alone.metrics["usd_per_million_tokens"]
-        parts = [pool.usd_per_request(self.requests_per_s) for pool in self.pools]
-        parts += [
+        summands = [pool.usd_per_request(self.requests_per_s) for pool in self.pools]
+        summands += [
             link.joules_per_request * link.sending_pool.prices.usd_per_joule
             for link in self._crossings
         ]
-        return sum(parts[1:], parts[0]) / self.tokens * 1e6
+        return sum(summands[1:], summands[0]) / self.tokens * 1e6
 
     @property
     def kgco2e_per_million_tokens(self) -> FloatArray:
         if self._alone is not None:
             return self._alone.metrics["kgco2e_per_million_tokens"]
-        parts = [pool.kgco2e_per_request(self.requests_per_s) for pool in self.pools]
-        parts += [
+        summands = [pool.kgco2e_per_request(self.requests_per_s) for pool in self.pools]
+        summands += [
             link.joules_per_request * link.sending_pool.prices.kgco2e_per_joule
             for link in self._crossings
         ]
-        return sum(parts[1:], parts[0]) / self.tokens * 1e6
+        return sum(summands[1:], summands[0]) / self.tokens * 1e6
 
     @property
     def lifetime_years(self) -> FloatArray:
@@ -192,7 +192,7 @@ class SystemFlow:
 
     @property
     def tdp_watts(self) -> FloatArray:
-        return self._of_machines("tdp_watts")
+        return self._machine_sum("tdp_watts")
 
     @property
     def tokens_per_joule_tdp(self) -> FloatArray:
@@ -200,16 +200,16 @@ class SystemFlow:
 
     @property
     def area_mm2(self) -> FloatArray:
-        return self._of_machines("area_mm2")
+        return self._machine_sum("area_mm2")
 
     @property
     def unit_cost_usd(self) -> FloatArray:
-        parts = [pool.machines * pool.ports_usd for pool in self.pools]
-        return sum(parts, self._of_machines("unit_cost_usd"))
+        summands = [pool.machines * pool.ports_usd for pool in self.pools]
+        return sum(summands, self._machine_sum("unit_cost_usd"))
 
     @property
     def embodied_kgco2e(self) -> FloatArray:
-        return self._of_machines("embodied_kgco2e")
+        return self._machine_sum("embodied_kgco2e")
 
     @property
     def n_machines(self) -> FloatArray:
@@ -217,57 +217,57 @@ class SystemFlow:
 
     @property
     def n_devices(self) -> FloatArray:
-        return self._of_machines("n_devices")
+        return self._machine_sum("n_devices")
 
-    def _of_machines(self, name: str) -> FloatArray:
+    def _machine_sum(self, name: str) -> FloatArray:
         """The sum over all machines."""
-        parts = [pool.machines * pool.metrics[name] for pool in self.pools]
-        return sum(parts[1:], parts[0])
+        summands = [pool.machines * pool.metrics[name] for pool in self.pools]
+        return sum(summands[1:], summands[0])
 
     @property
     def accuracy_recovery(self) -> FloatArray:
-        return np.asarray(np.minimum.reduce(self._of_pools("accuracy_recovery")))
+        return np.asarray(np.minimum.reduce(self._pool_values("accuracy_recovery")))
 
     @property
     def accuracy_recovery_low(self) -> FloatArray:
-        return np.asarray(np.minimum.reduce(self._of_pools("accuracy_recovery_low")))
+        return np.asarray(np.minimum.reduce(self._pool_values("accuracy_recovery_low")))
 
     @property
     def accuracy_recovery_high(self) -> FloatArray:
-        return np.asarray(np.maximum.reduce(self._of_pools("accuracy_recovery_high")))
+        return np.asarray(np.maximum.reduce(self._pool_values("accuracy_recovery_high")))
 
     @property
     def divergence_nats(self) -> FloatArray:
-        return np.asarray(np.maximum.reduce(self._of_pools("divergence_nats")))
+        return np.asarray(np.maximum.reduce(self._pool_values("divergence_nats")))
 
     @property
     def divergence_nats_low(self) -> FloatArray:
-        return np.asarray(np.minimum.reduce(self._of_pools("divergence_nats_low")))
+        return np.asarray(np.minimum.reduce(self._pool_values("divergence_nats_low")))
 
     @property
     def divergence_nats_high(self) -> FloatArray:
-        return np.asarray(np.maximum.reduce(self._of_pools("divergence_nats_high")))
+        return np.asarray(np.maximum.reduce(self._pool_values("divergence_nats_high")))
 
-    def _of_pools(self, name: str) -> list[FloatArray]:
+    def _pool_values(self, name: str) -> list[FloatArray]:
         return [pool.metrics[name] for pool in self.pools]
 
     @property
     def handover_bytes(self) -> FloatArray:
-        return self._of_links("request_bytes")
+        return self._link_sum("request_bytes")
 
     @property
     def handover_s(self) -> FloatArray:
-        return self._of_links("transfer_s") + self._of_links("fixed_s")
+        return self._link_sum("transfer_s") + self._link_sum("fixed_s")
 
     @property
     def handover_exposed_s(self) -> FloatArray:
-        return self._of_links("exposed_s")
+        return self._link_sum("exposed_s")
 
-    def _of_links(self, name: str) -> FloatArray:
+    def _link_sum(self, name: str) -> FloatArray:
         nothing = np.zeros_like(self.pools[0].machines)
         return sum((getattr(link, name) for link in self.links), nothing)
 
     def utilization(self, name: str) -> FloatArray:
         """Share of the time in which a pool or link of that name is busy."""
-        (item,) = [item for item in self.parts if item.name == name]
-        return self.requests_per_s / item.requests_per_s
+        (member,) = [member for member in self.pools_and_links if member.name == name]
+        return self.requests_per_s / member.requests_per_s

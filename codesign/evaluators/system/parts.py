@@ -146,17 +146,17 @@ class ExchangeFlow:
     @property
     def requests_per_s(self) -> FloatArray:
         """Requests per second in the direction that sends more."""
-        there = self._of_request(self.attention)
-        back = self._of_request(self.ffn)
+        there = self._sent_bytes(self.attention)
+        back = self._sent_bytes(self.ffn)
         return self.rates.requests_per_s(self.attention, self.ffn, np.maximum(there, back))
 
-    def _of_request(self, pool: PoolFlow) -> FloatArray:
+    def _sent_bytes(self, pool: PoolFlow) -> FloatArray:
         return pool.metrics["exchange_bytes_per_token"] * float(pool.stage.tokens)
 
     @property
     def joules_per_request(self) -> FloatArray:
         """Energy of one request's activations, there and back."""
-        sent = self._of_request(self.attention) + self._of_request(self.ffn)
+        sent = self._sent_bytes(self.attention) + self._sent_bytes(self.ffn)
         return sent * self.rates.energy_joules_per_byte
 
 

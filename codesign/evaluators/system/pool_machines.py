@@ -43,8 +43,8 @@ def pool_machine(
                 machines = design_pool("npu", NpuEvaluator, options.npu, task, workload)
             else:
                 factory = machine_class(name)
-                own = to_record(Document("", choice.options, {}), factory.Options)
-                machines = design_pool(name, factory, own, task, workload)
+                machine_options = to_record(Document("", choice.options, {}), factory.Options)
+                machines = design_pool(name, factory, machine_options, task, workload)
             if choice is not None:
                 _check_parameters(pool, name, machines)
             return machines

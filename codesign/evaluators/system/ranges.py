@@ -42,9 +42,9 @@ def constant_ranges(pools: Mapping[str, DesignPool], metrics: Sequence[str]) -> 
     of_pools = _ranges_of_pools(pools, metrics)
     names = _names(of_pools)
     return {
-        names[pool, name]: item
+        names[pool, name]: constant_range
         for pool, ranges in of_pools.items()
-        for name, item in ranges.items()
+        for name, constant_range in ranges.items()
     }
 
 
@@ -53,13 +53,13 @@ def with_constants(
 ) -> dict[str, DesignPool]:
     """The pools that have such constants with others, named as by :func:`constant_ranges`."""
     names = _names(_ranges_of_pools(pools, _ANY_COST))
-    own: dict[str, dict[str, float]] = {}
+    by_pool: dict[str, dict[str, float]] = {}
     for (owner, name), full in names.items():
-        constants = own.setdefault(owner, {})
+        constants = by_pool.setdefault(owner, {})
         if full in values:  # those without a width are not varied
             constants[name] = values[full]
     return {
-        name: pool.changed(pool.evaluator.with_constants(own.get(name, {})))
+        name: pool.changed(pool.evaluator.with_constants(by_pool.get(name, {})))
         for name, pool in pools.items()
     }
 
@@ -78,9 +78,9 @@ def _names(of_pools: Mapping[str, Mapping[str, Range]]) -> dict[tuple[str, str],
     """The name of each pool's constant in the system."""
     distinct: dict[str, list[Range]] = {}
     for ranges in of_pools.values():
-        for name, item in ranges.items():
-            known_setdefault = distinct.setdefault(name, [])
-            known_setdefault += [] if item in known_setdefault else [item]
+        for name, constant_range in ranges.items():
+            ranges_of_name = distinct.setdefault(name, [])
+            ranges_of_name += [] if constant_range in ranges_of_name else [constant_range]
     return {
         (pool, name): name if len(distinct[name]) == 1 else f"{pool}_{name}"
         for pool, ranges in of_pools.items()

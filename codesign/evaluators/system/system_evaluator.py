@@ -169,12 +169,12 @@ class SystemEvaluator(Evaluator):
         absent: dict[str, str] = {}
         for name, machine in self.machines.items():
             prefix = f"{name}_"
-            own = {
-                key.removeprefix(prefix): item
-                for key, item in values.items()
+            of_pool = {
+                key.removeprefix(prefix): choices
+                for key, choices in values.items()
                 if key.startswith(prefix)
             }
-            reasons = machine.absent_metrics(own)
+            reasons = machine.absent_metrics(of_pool)
             absent |= {key: f"{name}: {why}" for key, why in reasons.items()}
         return absent
 
@@ -187,8 +187,9 @@ class SystemEvaluator(Evaluator):
         """The same evaluator; pools choose batch sizes that keep the limits on latency."""
         evaluator = copy.copy(self)
         evaluator.machines = {
-            name: machine.within_limits(own)
-            if isinstance(machine, DesignPool) and (own := _latencies(limits, self._tasks[name]))
+            name: machine.within_limits(latencies)
+            if isinstance(machine, DesignPool)
+            and (latencies := _latencies(limits, self._tasks[name]))
             else machine
             for name, machine in self.machines.items()
         }
@@ -209,7 +210,7 @@ class SystemEvaluator(Evaluator):
 
     @property
     def _designs(self) -> dict[str, DesignPool]:
-        return {name: item for name, item in self.machines.items() if isinstance(item, DesignPool)}
+        return {name: pool for name, pool in self.machines.items() if isinstance(pool, DesignPool)}
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         """Technologies that can be replaced; devices of datasheets have none."""
@@ -389,12 +390,12 @@ class SystemEvaluator(Evaluator):
         """Metrics of one machine that decide on these metrics of systems, by pool."""
         return {name: self._metrics_of_pool(name, set(metrics)) for name in self._tasks}
 
-    def _metrics_of_pool(self, pool: str, wanted: set[str]) -> list[str]:
+    def _metrics_of_pool(self, pool: str, metrics: set[str]) -> list[str]:
         task = self._tasks[pool]
         if len(self._tasks) == 1:
-            return metrics_of_alone(wanted, task)
+            return metrics_of_alone(metrics, task)
         is_sender = any(link.sender == pool for link in self._links)
-        return metrics_of_pool(wanted, task, is_sender, self.options.first_token == "decode")
+        return metrics_of_pool(metrics, task, is_sender, self.options.first_token == "decode")
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
         """Limits that every machine of a system within limits keeps, by pool."""
@@ -412,10 +413,10 @@ class SystemEvaluator(Evaluator):
 def _failures_of_pool(pool: str, failures: Mapping[int, str | Failure]) -> dict[int, str | Failure]:
     """The same with the pool's name before the reason."""
     return {
-        position: Failure(item.kind, f"{pool}: {item}")
-        if isinstance(item, Failure)
-        else f"{pool}: {item}"
-        for position, item in failures.items()
+        position: Failure(reason.kind, f"{pool}: {reason}")
+        if isinstance(reason, Failure)
+        else f"{pool}: {reason}"
+        for position, reason in failures.items()
     }
 
 

@@ -33,14 +33,16 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
         metrics = machine.evaluate(columns[name], of_pool).metrics
         values[name] = dict.fromkeys(_OF_TIMELINE, np.full(1, np.nan)) | dict(metrics)
     flow = evaluator.flow(values, evaluator.shared_values(designs))
-    parts = {name: machine.explain(columns[name]) for name, machine in evaluator.machines.items()}
+    accounts = {
+        name: machine.explain(columns[name]) for name, machine in evaluator.machines.items()
+    }
     return Explanation(
         metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
         violations={name: float(values[0]) for name, values in evaluation.violations.items()},
-        operators=_of_pools({name: part.operators for name, part in parts.items()}),
-        levels=_of_pools({name: part.levels for name, part in parts.items()}),
-        power=_of_pools({name: part.power for name, part in parts.items()}),
-        notes=[*_assumptions(evaluator, flow, designs), *_notes_of_pools(parts)],
+        operators=_named_rows({name: account.operators for name, account in accounts.items()}),
+        levels=_named_rows({name: account.levels for name, account in accounts.items()}),
+        power=_named_rows({name: account.power for name, account in accounts.items()}),
+        notes=[*_assumptions(evaluator, flow, designs), *_notes_of_pools(accounts)],
         timeline=timeline(flow),
     )
 
@@ -59,7 +61,7 @@ def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, 
     return accounts
 
 
-def _of_pools(rows: Mapping[str, Sequence[Any]]) -> list[Any]:
+def _named_rows(rows: Mapping[str, Sequence[Any]]) -> list[Any]:
     """The rows of every pool, with its name before theirs and before their titles."""
     return [
         row | {key: f"{name} {row[key]}" for key in ("name", "title") if key in row}
@@ -68,11 +70,11 @@ def _of_pools(rows: Mapping[str, Sequence[Any]]) -> list[Any]:
     ]
 
 
-def _notes_of_pools(parts: Mapping[str, Explanation]) -> Iterator[str]:
+def _notes_of_pools(accounts: Mapping[str, Explanation]) -> Iterator[str]:
     """Each note once, after the pools that it is about."""
     notes: dict[str, list[str]] = {}
-    for name, part in parts.items():
-        for note in part.notes:
+    for name, account in accounts.items():
+        for note in account.notes:
             notes.setdefault(note, []).append(name)
     for note, names in notes.items():
         yield f"{' and '.join(names)}: {note}"

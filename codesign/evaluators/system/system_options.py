@@ -34,7 +34,7 @@ def _machine_choice(value: object) -> object:
     if not isinstance(stated, Mapping) or not isinstance(stated.get("name"), str):
         raise InputError(f"expected a name or a mapping with 'name', got {value!r}")
     name = stated["name"]
-    options = {key: item for key, item in stated.items() if key != "name"}
+    options = {key: value for key, value in stated.items() if key != "name"}
     if name in ("npu", DEVICES) and options:
         raise InputError(f"expected the options of {name} under '{name}' beside 'machine'")
     if name != DEVICES:

@@ -132,7 +132,11 @@ def cluster_rows() -> Iterator[dict[str, Any]]:
             f"ours {prompt} + {token}, {relaxed} without a limit on the token time; its machines "
             "change roles under load (mixed pool), with which ours serves "
             f"{mixed[0]:.1f} requests/s at our split and {mixed[1]:.1f} at its own: "
-            + ("every split serves as many" if np.isclose(*mixed) else "its own serves more"),
+            + (
+                "every split serves as many"
+                if np.isclose(mixed[0], mixed[1])
+                else "its own serves more"
+            ),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from codesign.answers.answer import Answer, Entry
+from codesign.answers.answer import Entry
 from codesign.evaluators.economics.frontier import Points, split_of
 from codesign.evaluators.economics.load import Split
 from codesign.evaluators.economics.serving_offer import DeviceServing
@@ -42,6 +42,14 @@ class EconomicsReport:
     energy_range: tuple[float, float] | None = None
 
     @property
+    def output_share(self) -> float:
+        """Generated tokens over served ones; 1 where prompts are not counted."""
+        tokens = self.serving.decoding.tokens
+        if tokens is None:
+            return 1.0
+        return tokens.generated_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
+
+    @property
     def marked(self) -> dict[str, Points]:
         """The points that matter, one each, by what they are."""
         front = self.frontier
@@ -65,22 +73,25 @@ class PricedPoint(Entry):
     """An instance with its speed and price."""
 
     tokens_per_s: float
-    """Speed of a request."""
+    """Generated tokens of a request per second."""
     usd_per_million_tokens: float | None
+    """Price of served tokens: those of the prompt too, if prompts are counted."""
+    usd_per_million_output_tokens: float | None
+    """Price of the generated tokens alone."""
     n_devices: float
     batch: float
     """Requests at once on one instance."""
     draft_length: int
     """Tokens of a draft that are checked at once; 0 without."""
     first_token_s: float | None = None
-    """Time to the first token; with --prompt-tokens."""
+    """Time to the first token; where prompts are counted."""
     joules_per_token: float | None = None
-    """Energy of the devices for a generated token, its share of the prompt's prefill included; with
-    --profile fitted, for devices whose power limit is stated."""
+    """Energy of the devices for a served token; for fitted kernels, and devices whose power limit
+    is stated."""
     joules_per_token_range: Sequence[float] | None = None
     """Range of the energy with the errors of 90 % of the measured kernels."""
     tokens_per_joule: float | None = None
-    """Generated tokens per joule."""
+    """Served tokens per joule."""
     devices_for_users: float | None = None
     """Devices for all users; with --users."""
 
@@ -90,14 +101,20 @@ class PricedPoint(Entry):
         if not np.isnan(point.first_token_s[0]):
             fields["first_token_s"] = float(point.first_token_s[0])
         if point.joules_per_token is not None and report.energy_range is not None:
-            joules = float(point.joules_per_token[0])
+            joules = float(point.joules_per_token[0]) * report.output_share
             fields["joules_per_token"] = joules
             fields["joules_per_token_range"] = [joules * end for end in report.energy_range]
             fields["tokens_per_joule"] = 1.0 / joules
         if report.users is not None:
             fields["devices_for_users"] = float(point.devices_for(report.users)[0])
-        names = ("tokens_per_s", "usd_per_million_tokens", "n_devices", "batch", "draft_length")
-        return cls(**{name: getattr(point, name)[0] for name in names}, **fields)
+        price = float(point.usd_per_million_tokens[0])
+        names = ("tokens_per_s", "n_devices", "batch", "draft_length")
+        return cls(
+            usd_per_million_tokens=price * report.output_share,
+            usd_per_million_output_tokens=price,
+            **{name: getattr(point, name)[0] for name in names},
+            **fields,
+        )
 
 
 class Mark(PricedPoint):
@@ -136,10 +153,9 @@ MARKS = ("fewest_devices", "cheapest", "alpha_optimal", "fastest")
 """Fields of the points of interest, in the order in which they are printed."""
 
 
-class EconomicsAnswer(Answer):
-    """Cost of a token against speed."""
+class PriceFrontier(Entry):
+    """Price of a token against speed."""
 
-    model: str
     device: PricedDevice
     conventions: Mapping[str, str]
     """Question and assumptions, in words."""
@@ -152,10 +168,6 @@ class EconomicsAnswer(Answer):
     """Fewest devices for all users; with --users."""
     frontier: Sequence[PricedPoint]
     """Points; no other instance is both faster and cheaper."""
-    notes: Sequence[str]
-    """Limits of the numbers, one sentence each."""
-    files: Sequence[str]
-    """Paths of the files that were written."""
 
     @classmethod
     def describe(cls, report: EconomicsReport) -> Self:
@@ -163,7 +175,6 @@ class EconomicsAnswer(Answer):
         machine, serving, front = report.serving.machine, report.serving, report.frontier
         marked = list(report.marked.values())
         return cls(
-            model=serving.decoding.target.shape.name,
             device=PricedDevice(
                 name=machine.name,
                 sustained_flop_per_s=machine.flop_per_s,
@@ -183,6 +194,4 @@ class EconomicsAnswer(Answer):
                 PricedPoint.describe(report, front.chosen(np.array([position])))
                 for position in range(len(front))
             ],
-            notes=[*machine.notes, *report.notes],
-            files=[str(path) for path in report.files],
         )

@@ -5,186 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field, SkipValidation
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from codesign.answers.answer import Answer, Entry
 from codesign.answers.campaigns import Design, Numbers
-from codesign.base.evaluator import Explanation
-from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.forecast.variants import Variant
-from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
-
-
-class PlatformQuestion(Entry):
-    """A question to the evaluator of platforms."""
-
-    profile: str
-    """Profile of the evaluator."""
-    workload: Mapping[str, Any]
-    """Workload by the keys of the evaluator platform."""
-    options: Mapping[str, Any]
-    """Options that were set."""
-    design: Design
-
-
-class Ends(Entry):
-    """Ends of a range."""
-
-    low: float
-    high: float
-
-
-class LatencyLimitEntry(Entry):
-    """A limit of the use case."""
-
-    limit: str
-    allowed_s: float
-    found_s: float | None
-    """Time of the platform."""
-    state: Literal["kept", "broken"]
-
-
-class PlatformAnswer(Answer, PlatformQuestion):
-    """One way to spread inference over devices."""
-
-    metrics: Numbers
-    ranges: Mapping[str, Ends]
-    """Ranges by metric whose errors were measured: 90 % of the measured kernels lie between."""
-    limits: Sequence[LatencyLimitEntry]
-    """Limits of the use case."""
-    operators: SkipValidation[Sequence[OperatorRow]]
-    """Operators and messages."""
-    levels: SkipValidation[Sequence[LevelRow]]
-    """Memories of one device."""
-    power: SkipValidation[Sequence[PowerRow]]
-    notes: Sequence[str]
-    """Limits of the numbers, one sentence each."""
-
-    @classmethod
-    def describe(
-        cls, question: Mapping[str, Any], explanation: Explanation, limits: LatencyLimits | None
-    ) -> Self:
-        """The answer about a platform.
-
-        Args:
-            question: Fields of the question.
-            explanation: The platform explained.
-            limits: Limits of the use case, if it has any.
-        """
-        stated = {} if limits is None else vars(limits)
-        entries = [
-            LatencyLimitEntry(
-                limit=name.removesuffix("_s").replace("_", " "),
-                allowed_s=allowed,
-                found_s=explanation.metrics[name],
-                state="kept" if explanation.metrics[name] <= allowed else "broken",
-            )
-            for name, allowed in stated.items()
-        ]
-        names = ("metrics", "operators", "levels", "power", "notes")
-        return cls(
-            **question,
-            ranges={
-                name: Ends(low=low, high=high) for name, (low, high) in explanation.ranges.items()
-            },
-            limits=entries,
-            **{name: getattr(explanation, name) for name in names},
-        )
-
-
-class PlatformChoicesAnswer(Answer, PlatformQuestion):
-    """Every way to spread inference over so many devices."""
-
-    devices: int
-    ranked_by: str
-    """Metric by which the ways are ranked."""
-    tried: int
-    """Ways that were tried."""
-    choices: Sequence[Numbers]
-    """Ways that keep every limit, the best first."""
-
-
-class RequirementLimits(Entry):
-    """Limits on the two times."""
-
-    time_to_first_token_s: float | None
-    """Limit; null for none, as ``--users`` allows."""
-    time_per_output_token_s: float
-
-
-class SizedDevice(Entry):
-    """The fewest devices of one type that serve a use case."""
-
-    device: str
-    announced: bool
-    """True for devices that are announced and not yet sold."""
-    for_compute: int | None
-    for_bandwidth: int | None
-    for_capacity: int | None
-    devices: int | None
-    """Fewest devices; null if no number suffices."""
-    note: str
-    tensor_parallel: int | None = None
-    pipeline_parallel: int | None = None
-    expert_parallel: int | None = None
-    data_parallel: int | None = None
-    sequence_parallel: int | None = None
-    time_to_first_token_s: float | None = None
-    time_per_output_token_s: float | None = None
-    memory_used_per_device_bytes: float | None = None
-    batch_size: int | None = None
-    machines: int | None = None
-    """Instances that serve requests of their own."""
-    board_power_watts: float | None = None
-    """Board power limits of all devices; null where none is stated."""
-    rent_usd_per_hour: float | None = None
-    """Typical rent of all devices; null where no rent is listed."""
-    attainment: float | None = None
-    """Share of the simulated requests within both limits."""
-    utilization: float | None = None
-    """Mean share of the time in which a machine ran steps."""
-
-
-class RequirementsAnswer(Answer, PlatformQuestion):
-    """Needs of a use case, and the fewest of each device."""
-
-    users: int | None
-    """Users at once; null if requests arrive together."""
-    requests_per_s: float | None
-    """Requests that arrive at random in a second; null for other questions."""
-    attainment: float | None
-    """Share of these requests that must keep both limits."""
-    limits: RequirementLimits
-    requirements: Requirements
-    devices: Sequence[SizedDevice]
-
-
-class ScalingRow(TypedDict):
-    """A value of the varied number; further keys are metrics."""
-
-    factor: float
-    value: float
-    """Value of the varied number, SI units."""
-    prefill_gain: float
-    decode_gain: float
-    fits: bool
-    """True if it keeps every limit."""
-
-
-class ScalingAnswer(Answer, PlatformQuestion):
-    """One number of a platform varied."""
-
-    axis: str
-    """Number that is varied."""
-    paper: str
-    """Section of GenZ with the study."""
-    rows: SkipValidation[Sequence[ScalingRow]]
-    """One row per factor."""
-    files: Sequence[str]
-    """Paths of the files that were written."""
 
 
 class PoolInputs(Entry):
@@ -239,18 +66,20 @@ class LevelEntry(Entry):
     goodput_requests_per_s: float
 
 
-class ArrivalsAnswer(Answer):
+class ServeModelAnswer(Answer):
     """Requests that arrive, and how they were served."""
 
     model: str
-    profile: str
-    """Profile of the evaluator."""
+    convention: str
+    """Counting rules of work and time."""
     design: str | None = None
     """The campaign and its design that serves; absent where devices serve."""
     trace: str | None
     """File of the requests; null if they were drawn."""
     offered_requests_per_s: float | None
     """Rate at which requests were drawn; null if all were there at once."""
+    machines_needed: int | None
+    """Machines that keep up with the rate where those that there are do not; else null."""
     seed: int | None
     policy: Literal["chunked", "prefill-first"]
     max_sequences: int
@@ -411,7 +240,7 @@ class ForecastAnswer(Answer):
     """Time to first token and per output token from peak rates."""
 
     model: str
-    profile: Literal["plain", "life"]
+    convention: str
     """Counting rules of the work."""
     variant: Variant
     """Software that runs the model."""

@@ -31,24 +31,21 @@ from codesign.cli import (
     campaigns,
     catalogue,
     compare,
-    economics,
     enumeration,
     evaluation,
     export,
     figure,
-    fleet,
     forecast,
     front,
-    platform,
     problems,
     quantization,
     report,
-    requirements,
     result_cache,
-    scaling,
     schema,
     serve,
+    serve_model,
     simulators,
+    size,
     timeline,
     watch,
 )
@@ -91,11 +88,10 @@ _COMMANDS = (
     campaigns.run, campaigns.status, campaigns.verify, campaigns.pareto, watch.watch,
     export.export, figure.figure, report.report_page, serve.serve, enumeration.enumerate_,
     front.explain_front,
-    compare.compare, problems.problems, evaluation.evaluate, forecast.forecast,
-    platform.platform, requirements.requirements, fleet.arrivals, scaling.scaling,
-    economics.economics, catalogue.list_, catalogue.show, result_cache.cache, accuracy.accuracy,
-    quantization.quantize, quantization.mix_formats, timeline.timeline, simulators.simulators,
-    schema.schema,
+    compare.compare, problems.problems, evaluation.evaluate, forecast.forecast, size.size,
+    serve_model.serve_model, catalogue.list_, catalogue.show, result_cache.cache,
+    accuracy.accuracy, quantization.quantize, quantization.mix_formats, timeline.timeline,
+    simulators.simulators, schema.schema,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command()(_command)
@@ -232,6 +228,11 @@ RENAMED = {
     "campaigns": "list campaigns",
 }  # fmt: skip
 """Commands by words that people type, and by names of earlier releases."""
+REPLACED = {
+    "economics": "size", "requirements": "size", "platform": "size", "scaling": "size --vary",
+    "arrivals": "serve-model",
+}  # fmt: skip
+"""Commands of the last release whose flags changed, by the commands that answer now."""
 
 
 def _check_renamed(arguments: list[str]) -> None:
@@ -240,6 +241,11 @@ def _check_renamed(arguments: list[str]) -> None:
     Raises:
         InputError: The first word names such a command.
     """
+    if arguments and arguments[0] in REPLACED:
+        new = REPLACED[arguments[0]]
+        raise InputError(
+            f"'{arguments[0]}' is now 'codesign {new}' (see: codesign {new.split()[0]} --help)"
+        )
     if not arguments or arguments[0] not in RENAMED:
         return
     flags = [word for word in arguments[1:] if word.startswith("-")]

@@ -12,9 +12,9 @@ import typer
 from codesign.base.errors import InputError, check_known, mistakes_at
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import naming, quantity
+from codesign.cli.flags import flag_by_key, naming, quantity
 from codesign.cli.output import AsJson, make_console, report
-from codesign.cli.platform_flags import Model
+from codesign.cli.serving_flags import Convention, Model, Options, settings_by_record
 
 if TYPE_CHECKING:
     from codesign.answers.serving import ForecastAnswer, ForecastPhase, LoraUpdate
@@ -28,12 +28,12 @@ _RECORDS = "codesign.evaluators.forecast.forecast_options"
 
 
 @dataclass(frozen=True)
-class MachineFlags:
+class RateFlags:
     """A machine, by its rates or its datasheet."""
 
     tops: float | None = flag("Peak, in 10^12 operations per second.")
     gbps: float | None = flag("Memory bandwidth in GB/s; 2^30 B/s under `life`.")
-    device: str | None = flag("A device whose datasheet gives what is left out.")
+    on: str | None = flag("A device whose datasheet gives what is left out.")
 
 
 @dataclass(frozen=True)
@@ -63,58 +63,20 @@ class BatchFlags:
         return {"model": model, **filled}
 
 
-@dataclass(frozen=True)
-class SoftwareFlags:
-    """Software of the machine, and the rules that count its work."""
-
-    record: ClassVar[str] = f"{_RECORDS}:ForecastOptions"
-    variant: str = flag(
-        "Software, by a name of LIFE's Table 3, such as bf16-int4-kv4.", "bf16-bf16"
-    )
-    settings: list[str] | None = flag(
-        "A key of the variant, such as kv_format=int8.",
-        None,
-        "--set",
-        key="variant",
-        metavar="KEY=VALUE",
-    )
-    profile: str | None = flag()
-    compute_efficiency: str = flag("Share of the peak: 0.5, or linear=0.6,bmm=0.3.", "1")
-    memory_efficiency: str = flag("Share of the bandwidth, in the same form.", "1")
-    dispatch_latency: str = flag(
-        "Time of launching one kernel, such as '5 us'.", "0 s", key="dispatch_latency_s"
-    )
-    chunk_tokens: int | None = token_flag()
-    tile: int | None = flag(key="attention_tile")
-
-    def options(self) -> dict[str, Any]:
-        """The evaluator's options."""
-        changes = read_pairs("--set", self.settings, as_yaml=True)
-        from codesign.evaluators.forecast.variants import find_variant
-
-        variant = {**find_variant(self.variant, "--variant").model_dump(), **changes}
-        seconds = quantity("--dispatch-latency", self.dispatch_latency, "s")
-        if seconds < 0:
-            raise InputError(
-                f"expected a time of 0 s or more, got {self.dispatch_latency}", "--dispatch-latency"
-            )
-        return filled_keys(self) | {
-            "variant": variant,
-            "compute_efficiency": _shares("--compute-efficiency", self.compute_efficiency),
-            "memory_efficiency": _shares("--memory-efficiency", self.memory_efficiency),
-            "dispatch_latency_s": seconds,
-        }
-
-
-_FLAGS = {"model": "--model", **flag_names(BatchFlags, SoftwareFlags)}
+_FLAGS = {"model": "MODEL", "profile": "--convention", **flag_names(BatchFlags)}
 
 
 def forecast(
     *,
     model: Model,
-    rates: MachineFlags,
+    rates: RateFlags,
     request: BatchFlags,
-    software: SoftwareFlags,
+    variant: Annotated[
+        str,
+        typer.Option(help="Software, by a name of LIFE's Table 3, such as bf16-int4-kv4."),
+    ] = "bf16-bf16",
+    convention: Convention = None,
+    option: Options = None,
     timeline: Annotated[
         int | None, typer.Option(help="Show this many steps of the generation.", min=2)
     ] = None,
@@ -124,40 +86,49 @@ def forecast(
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            help="Draw operators, ratio, efficiency, chunks, timeline, tiles or lora; repeatable."
+            help="Draw operators, ratio, efficiency, chunks, timeline, tiles or lora, as .png or, "
+            "such as operators.svg, as .svg; repeatable."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path(),
-    figure_format: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
     as_json: AsJson = False,
 ) -> None:
-    """Forecast time to first token and per output token from peak rates alone."""
+    """Forecast one device and one user: both times, from peak rates alone."""
     from codesign import api
+    from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
+    from codesign.evaluators.forecast.variants import Variant, find_variant
+    from codesign.report.drawing import check_format
+    from codesign.report.forecast_figures import FIGURES, Scene
     from codesign.report.forecast_tables import forecast_tables
 
-    names = figure or []
-    from codesign.report.drawing import check_format
-    from codesign.report.forecast_figures import FIGURES
-
-    with mistakes_at("--format"):
-        check_format(figure_format)
-    for name in names:
+    figures = [name.partition(".") for name in figure or ()]
+    for name, _, ending in figures:
         check_known("figure", name, FIGURES, "--figure")
-    options, inputs = software.options(), request.inputs(model)
-    with naming(_FLAGS):
-        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, options))
-    if rates.device is not None:
+        with mistakes_at("--figure"):
+            check_format(ending or "png")
+    changes, settings, more = settings_by_record(option, Variant, ForecastOptions, ForecastRequest)
+    for key in _SHARES:
+        if key in settings:
+            settings[key] = _shares(f"--option {key}", settings[key])
+    if isinstance(latency := settings.get(_LATENCY), str):
+        settings[_LATENCY] = quantity(f"--option {_LATENCY}", latency, "s")
+    settings["variant"] = {**find_variant(variant, "--variant").model_dump(), **changes}
+    if convention is not None:
+        settings["profile"] = convention
+    inputs = {**request.inputs(model), **more}
+    pairs = flag_by_key("--option", {*settings, *more})
+    with naming(_FLAGS, {**pairs, "variant": "--option", **_FLAGS}):
+        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, settings))
+    if rates.on is not None:
         from codesign.evaluators.forecast.fit import NARROW, misfit
         from codesign.models.hardware.device import load_device
 
-        sheet = load_device(rates.device, "--device")
+        sheet = load_device(rates.on, "--on")
         exact, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
         problem = misfit(exact, narrow, evaluator.workload, sheet.capacity)
         if problem is not None:
-            raise InputError(problem, f"--device: {sheet.name}")
+            raise InputError(problem, f"--on: {sheet.name}")
     machine = _machine(evaluator, rates)
-    from codesign.report.forecast_figures import Scene
-
     tokens = evaluator.workload.tokens
     scene = Scene(
         evaluator.workload.language_model,
@@ -166,20 +137,26 @@ def forecast(
         tokens.prompt_tokens,
         tokens.generated_tokens,
     )
-    files = _draw(scene, figure or [], output, figure_format)
+    files = _draw(scene, [(name, ending or "png") for name, _, ending in figures], output)
     answer = _answer(evaluator, scene, timeline, heat_map, files)
     report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
 
 
-def _shares(name: str, text: str) -> Any:
+_SHARES = ("compute_efficiency", "memory_efficiency")
+_LATENCY = "dispatch_latency_s"
+
+
+def _shares(name: str, text: Any) -> Any:
     """A share, or shares by operator; their range is checked with the others' options."""
+    if not isinstance(text, str):
+        return text
     if "=" not in text:
         return quantity(name, text, "1")
     shares = read_pairs(name, text.split(","))
     return {key: quantity(name, value, "1") for key, value in shares.items()}
 
 
-def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachine:
+def _machine(evaluator: ForecastEvaluator, rates: RateFlags) -> ForecastMachine:
     from codesign.evaluators.forecast.performance import ForecastMachine
     from codesign.evaluators.forecast.plain import rules_of
     from codesign.models.hardware.device import load_device
@@ -188,14 +165,14 @@ def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachi
     peak = None if rates.tops is None else _positive("--tops", rates.tops) * 1e12
     gigabyte = rules_of(options.profile).gigabyte
     bandwidth = None if rates.gbps is None else _positive("--gbps", rates.gbps) * gigabyte
-    if rates.device is not None:
-        sheet = load_device(rates.device, "--device")
+    if rates.on is not None:
+        sheet = load_device(rates.on, "--on")
         precision = options.variant.activation_format
         peak = sheet.peak_flop_per_s(precision) if peak is None else peak
         bandwidth = sheet.bandwidth if bandwidth is None else bandwidth
     if peak is None or bandwidth is None:
         missing = "--tops" if peak is None else "--gbps"
-        raise InputError(f"expected {missing}, or a --device whose datasheet says it")
+        raise InputError(f"expected {missing}, or a device with --on whose datasheet says it")
     return ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
 
 
@@ -247,7 +224,7 @@ def _answer(
         more["timeline"] = [ForecastStep(**row) for row in steps.rows()]
     return ForecastAnswer(
         model=request.model,
-        profile=options.profile,
+        convention=options.profile,
         variant=options.variant,
         request=ForecastRequestEntry(
             prompt_tokens=scene.prompt_tokens,
@@ -297,10 +274,11 @@ def _lora_update(evaluator: ForecastEvaluator, scene: Scene) -> LoraUpdate | Non
     return LoraUpdate(ops=ops, time_s=ops / rate)
 
 
-def _draw(scene: Scene, names: list[str], folder: Path, form: str) -> list[str]:
+def _draw(scene: Scene, figures: list[tuple[str, str]], folder: Path) -> list[str]:
     from codesign.report.forecast_figures import save_forecast_figure
 
     stem = Path(scene.model.name).name
     return [
-        str(save_forecast_figure(name, scene, folder / f"{stem}-{name}.{form}")) for name in names
+        str(save_forecast_figure(name, scene, folder / f"{stem}-{name}.{ending}"))
+        for name, ending in figures
     ]

@@ -10,9 +10,7 @@ PANELS = {
     "Search": ("run", "status", "verify", "watch", "enumerate", "cache", "simulators"),
     "Understand": ("pareto", "evaluate", "explain-front", "timeline", "serve"),
     "Share": ("report", "figure", "export"),
-    "Systems and cost": (
-        "platform", "requirements", "arrivals", "scaling", "economics", "forecast",
-    ),
+    "Deployments": ("size", "serve-model", "forecast"),
     "Research": (
         "compare", "problems", "accuracy", "quantize", "mix-formats",
     ),

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.evaluators.economics.frontier import Points as FrontierPoints
+from codesign.answers.economics import EconomicsReport
 from codesign.report.chart import Axis, Chart, Label, Line, Mark, Panel, Points, log_padded
 from codesign.report.labels import format_value
 from codesign.report.paper import save_svg, titled, width_of
 
 
-def save_frontier(points: FrontierPoints, words: str, path: Path, title: str, alpha: float) -> Path:
+def save_frontier(report: EconomicsReport, words: str, path: Path, title: str) -> Path:
     """Draw a frontier: tokens per second of a request across, price of a million tokens up.
 
     Every system that can be built is a point; between two of them there is none. The cheapest and
     the fastest are marked with their devices.
 
-    Args:
-        alpha: Mark the point with most ``tokens_per_s ** alpha`` per dollar, too.
+    The point with most ``tokens_per_s ** alpha`` per dollar is marked, too.
     """
-    across, up = points.tokens_per_s, points.usd_per_million_tokens
+    points, alpha = report.frontier, report.alpha
+    across, up = points.tokens_per_s, points.usd_per_million_tokens * report.output_share
     marks: list[Mark] = [
         Line(across, up, "blue", 0.6),
         Points(across, up, "blue", size=4.0, name=words, texts=[
@@ -40,7 +40,7 @@ def save_frontier(points: FrontierPoints, words: str, path: Path, title: str, al
         marks.append(Label(float(across[place]), float(up[place]), label))
     panel = Panel(
         Axis((0.0, 1.05 * float(across.max())), "Speed of one request (token/s)"),
-        Axis(log_padded(up, 1.3), "Price (USD per million tokens)", is_log=True),
+        Axis(log_padded(up, 1.3), "Price (USD per million served tokens)", is_log=True),
         marks, height=360.0,
     )  # fmt: skip
     width, _ = width_of(None)

@@ -26,18 +26,19 @@ def question_words(
     users: int | None,
     limits: tuple[float | None, float | None],
 ) -> dict[str, str]:
-    """The question, in the words of ``codesign requirements``."""
-    counted = "speed and price of generated tokens, "
+    """The question, in the words of ``codesign size``."""
+    counted = "speed of generated tokens, price of served ones, "
     if tokens is None:
         context = f"{serving.context_tokens:,.10g} tokens"
-        context += "" if serving.context_tokens else ": no KV cache is read (--context-tokens)"
+        context += (
+            "" if serving.context_tokens else ": no KV cache is read (--option context_tokens)"
+        )
         counted += "without any prefill (--prompt-tokens and --generated-tokens count it)"
     else:
         context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
         counted += "with the prefill of their prompts"
     formats_by_key = {f"{name}_format": value for name, value in vars(formats).items()}
-    is_published_in_fp8 = load_model(model).weight_block_size is not None
-    question = {"formats": format_words(formats_by_key, is_published_in_fp8), "context": context}
+    question = {"formats": format_words(formats_by_key), "context": context}
     question |= {} if users is None else {"users": user_words(users)}
     question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
     return question | {"counted": counted}
@@ -57,7 +58,7 @@ def price_notes(model: str, draft: str | None, points: Points, tried: Grid) -> l
         if sizes[model] != sizes[draft]:
             notes.append(
                 f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: it cannot "
-                "draft for it, and stands for a draft of its size (--draft, --no-speculate)"
+                "draft for it, and stands for a draft of its size (--option draft, speculate=false)"
             )
     return notes
 
@@ -92,7 +93,7 @@ def convention_words(
         "sustained": f"{flop}, {bandwidth} of {capacity}",
         "network": _network_words(machine.fabric),
         "speculation": speculation,
-        "profile": options.profile,
+        "convention": options.profile,
     } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
 
 
@@ -121,13 +122,11 @@ def energy_words(key: str, options: EconomicsOptions) -> str:
     )
 
 
-def fitted_convention_words(options: EconomicsOptions) -> dict[str, str]:
-    demand = options.demand_tokens_per_s
-    return {
-        "times": "laws of kernels and collectives that are fitted to measurements",
-        "speculation": "none",
-        "profile": "fitted",
-    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+def fitted_convention_words(options: EconomicsOptions, convention: str) -> dict[str, str]:
+    """Basis of the numbers of instances whose kernels have times of their own, in words."""
+    fitted = "laws of kernels and collectives that are fitted to measurements"
+    times = {"fitted": fitted}.get(convention, "rooflines of the datasheet")
+    return {"times": times, "speculation": "none", "convention": convention}
 
 
 def error_notes(device: str) -> list[str]:

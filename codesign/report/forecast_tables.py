@@ -39,9 +39,9 @@ def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         label: format_value(report.metrics[name], unit)
         for label, (name, unit) in _HEADLINES.items()
     }
-    title = f"{report.model}, profile {report.profile}"
+    title = f"{report.model}, convention {report.convention}"
     request, machine = report.request, report.machine
-    rules = rules_of(report.profile)
+    rules = rules_of(report.convention)
     bandwidth = machine.bandwidth_bytes_per_s / rules.gigabyte
     chunk = request.chunk_tokens
     prompt = "whole prompt" if chunk is None else f"chunks of {chunk:,} tokens"
@@ -71,7 +71,7 @@ def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
             rows_table("Generation", list(map(dict, report.timeline)), width),
         ]
     if report.ratios:
-        sections += [text_line(""), _ratios_table(report.ratios, rules_of(report.profile))]
+        sections += [text_line(""), _ratios_table(report.ratios, rules_of(report.convention))]
     sections += [text_line(f"wrote {path}") for path in report.files or ()]
     return sections + [text_line(f"Note: {note}") for note in report.notes]
 

@@ -27,13 +27,8 @@ def user_words(users: int) -> str:
     return f"{users:,} at once, each with the next request when the last is answered"
 
 
-def format_words(design: Mapping[str, object], is_published_in_fp8: bool = False) -> str:
+def format_words(design: Mapping[str, object]) -> str:
     """Number formats of a design, by the names of its parameters.
-
-    Args:
-        design: By the names of parameters.
-        is_published_in_fp8: Whether the model is: 16 bits, the default, take about twice the
-            devices then, which is said.
 
     Examples:
         >>> formats = {"weight_format": "int8", "activation_format": "bf16", "kv_format": "fp8"}
@@ -41,10 +36,7 @@ def format_words(design: Mapping[str, object], is_published_in_fp8: bool = False
         'weights int8, activations bf16, cache fp8'
     """
     names = {"weights": "weight_format", "activations": "activation_format", "cache": "kv_format"}
-    words = ", ".join(f"{name} {design[key]}" for name, key in names.items())
-    if is_published_in_fp8 and design["weight_format"] in ("bf16", "fp16"):
-        words += "; the model is published in fp8: --weight-format fp8 --activation-format fp8"
-    return words
+    return ", ".join(f"{name} {design[key]}" for name, key in names.items())
 
 
 def limit_words(first_token_s: float | None, token_time_s: float | None) -> str:

@@ -35,7 +35,7 @@ def misfit(
     batch = int((capacity_bytes - weights) // kv_bytes_per_request)
     if batch >= 1:
         ways.append(f"--batch {batch}")
-    ways.append(f"{math.ceil(need / capacity_bytes)} devices (see codesign platform)")
+    ways.append(f"{math.ceil(need / capacity_bytes)} devices (see codesign size)")
     has, needs, classes, over = (
         format_engineering(value, "B")
         for value in (capacity_bytes, need, weights, need - capacity_bytes)

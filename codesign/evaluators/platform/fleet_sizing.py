@@ -1,19 +1,21 @@
-"""The fewest machines of a device that serve requests that arrive within limits, by simulation."""
+"""Instances of a deployment that keep limits for requests that arrive, by simulation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 import numpy as np
 
 from codesign.base.errors import InputError
-from codesign.evaluators.platform.machine_pools import serving_machine
+from codesign.evaluators.platform.deployments import Deployment
+from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.models.deployments.queueing import (
     Arrivals,
+    CacheLink,
     EngineLimits,
     Fleet,
     ServedRequests,
@@ -21,12 +23,15 @@ from codesign.models.deployments.queueing import (
     simulate,
 )
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
-from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 LEAST_REQUESTS = 500
 """Requests that are simulated at least [ours]: 1 % of them are five requests."""
 LATENCIES = 4
 """Arrivals last at least so many latencies at the limits [ours], so that a steady state counts."""
+MOST_TIMES = 64
+"""Times the instances of a steady state at which the search ends [ours]."""
+LINK_LATENCY_S = 5e-6
+"""Latency of the link from prefilling machines, as ``codesign serve-model`` has it."""
 PERCENTILE = 90
 """Percentile of the times that are reported beside a fleet; DistServe counts 90 % of requests."""
 
@@ -66,52 +71,92 @@ class OfferedLoad:
         return poisson_arrivals(self.requests_per_s, n, *tokens, self.seed)
 
 
-def smallest_fleet(
+def simulated_fleet(
     evaluator: PlatformEvaluator,
     load: OfferedLoad,
-    design: Mapping[str, Any],
-    first_guess: int,
-    most_devices: int,
-) -> dict[str, Any]:
-    """The fewest machines of one design whose requests keep the limits.
+    deployment: Deployment,
+    formats: Mapping[str, str],
+) -> tuple[Deployment, dict[str, Any]]:
+    """The fewest instances of a deployment whose requests keep the limits.
 
-    Limiting assumption: more machines serve better, so that the count is found by bisection.
+    Limiting assumptions: more instances serve better, so that their number is found by bisection;
+    pools keep the ratio of their instances.
 
     Args:
         evaluator: The evaluator of the requests.
-        load: What arrives, and what it expects.
-        design: One machine, by the evaluator's parameters.
-        first_guess: Machines with which the search begins.
-        most_devices: Devices of the largest fleet that is tried.
+        load: Requests that arrive, and the limits.
+        deployment: Pools for the same requests without a queue.
 
     Returns:
-        Machines, devices, watts, times, attainment and utilization; ``devices`` is None and
-        ``note`` says why where no fleet keeps the limits.
+        The deployment with as many instances, and its times, attainment and utilization.
+
+    Raises:
+        InputError: No fleet of up to 64 times as many instances keeps the limits; says why.
     """
     arrivals = load.arrivals()
-    try:
-        machine = serving_machine(evaluator, design, EngineLimits(plans_ahead=True), arrivals)
-        first_request = Arrivals(
-            arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
+    machines = []
+    for pool in deployment.pools:
+        design = {**formats, "device": pool.device} | {
+            name: pool.degrees[name] for name in ("tensor_parallel", "expert_parallel")
+        }
+        limits = EngineLimits(
+            plans_ahead=True,
+            max_sequences=max(pool.batch, EngineLimits.max_sequences),
+            max_batched_tokens=pool.batch
+            + pool.degrees["expert_parallel"] * EngineLimits.max_batched_tokens,
         )
-        alone = _serve(machine, 1, first_request)
-    except InputError as error:
-        return {"devices": None, "note": "; ".join(error.problems)}
-    if (miss := load.level.nearest_miss(alone)) is not None:
-        return {"devices": None, "note": f"a request alone: {miss.words}"}
-    most = most_devices // machine.n_devices
+        machines.append(serving_machine(evaluator, design, limits, arrivals))
+    first, last = deployment.pools[0], deployment.pools[-1]
+    link = CacheLink()
+    if len(machines) > 1:
+        link = cache_link(evaluator, machines[0], None, LINK_LATENCY_S)
+
+    def counts(n_last: int) -> list[int]:
+        """Instances of each pool, for so many of the last."""
+        scale = n_last / last.n_instances
+        return [ceil(scale * pool.n_instances) for pool in deployment.pools[:-1]] + [n_last]
+
+    def serve(n_last: int, requests: Arrivals) -> ServedRequests:
+        pools = tuple(
+            machine.pool(pool.role, n)
+            for machine, pool, n in zip(machines, deployment.pools, counts(n_last), strict=True)
+        )
+        return simulate(Fleet(pools, link), requests)
+
+    first_request = Arrivals(
+        arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
+    )
+    if (miss := load.level.nearest_miss(serve(1, first_request))) is not None:
+        raise InputError(f"a request alone: {miss.words}")
     served: dict[int, ServedRequests] = {}
 
-    def keeps(n_machines: int) -> bool:
-        served[n_machines] = _serve(machine, n_machines, arrivals)
-        return load.level.attainment(served[n_machines]) >= load.attainment
+    def keeps(n_last: int) -> bool:
+        served[n_last] = serve(n_last, arrivals)
+        return load.level.attainment(served[n_last]) >= load.attainment
 
-    n_machines = fewest(keeps, first_guess, most)
-    if n_machines is None:
-        best = load.level.attainment(served[most]) if most in served else 0.0
-        note = f"{best:.0%} of the requests within both limits with {most_devices} devices at most"
-        return {"devices": None, "note": note}
-    return _fleet_row(machine, n_machines, served[n_machines], load.level)
+    most = MOST_TIMES * last.n_instances
+    n_last = fewest(keeps, last.n_instances, most)
+    if n_last is None:
+        best = load.level.attainment(served[most])
+        raise InputError(
+            f"{best:.0%} of the requests within both limits with {MOST_TIMES} times the "
+            f"{first.n_devices + last.n_devices * (len(machines) > 1)} devices of a steady state"
+        )
+    result = served[n_last]
+    pools = tuple(
+        replace(pool, n_instances=n)
+        for pool, n in zip(deployment.pools, counts(n_last), strict=True)
+    )
+    steps = result.time_per_output_token_s
+    fields = {
+        "time_to_first_token_s": float(np.percentile(result.time_to_first_token_s, PERCENTILE)),
+        "time_per_output_token_s": float(np.nanpercentile(steps, PERCENTILE)),
+        "attainment": load.level.attainment(result),
+        "utilization": float(
+            np.mean(np.concatenate([result.utilization(pool) for pool in result.pools]))
+        ),
+    }
+    return replace(deployment, pools=pools), fields
 
 
 def fewest(keeps: Callable[[int], bool], first_guess: int, most: int) -> int | None:
@@ -132,32 +177,3 @@ def fewest(keeps: Callable[[int], bool], first_guess: int, most: int) -> int | N
         middle = (low + high) // 2
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return high
-
-
-def _serve(machine: ServingMachine, n_machines: int, arrivals: Arrivals) -> ServedRequests:
-    return simulate(Fleet((machine.pool("serve", n_machines),)), arrivals)
-
-
-def _fleet_row(
-    machine: ServingMachine, n_machines: int, served: ServedRequests, level: ServiceLevel
-) -> dict[str, Any]:
-    steps = served.time_per_output_token_s
-    has_steps = not np.isnan(steps).all()
-    watts = machine.power_watts
-    return {
-        "devices": n_machines * machine.n_devices,
-        "machines": n_machines,
-        "tensor_parallel": int(machine.design.get("tensor_parallel", 1)),
-        "pipeline_parallel": 1,
-        "expert_parallel": int(machine.design.get("expert_parallel", 1)),
-        "sequence_parallel": 1,
-        "data_parallel": n_machines,
-        "time_to_first_token_s": float(np.percentile(served.time_to_first_token_s, PERCENTILE)),
-        "time_per_output_token_s": (
-            float(np.nanpercentile(steps, PERCENTILE)) if has_steps else None
-        ),
-        "attainment": level.attainment(served),
-        "utilization": float(served.utilization(served.pools[0]).mean()),
-        "board_power_watts": None if watts is None else n_machines * watts,
-        "note": "",
-    }

@@ -111,7 +111,6 @@ class RequestPasses:
             ),
         ]  # fmt: skip
 
-    def mixed(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
-        """A decode step of a micro-batch together with a chunk of one other request's prompt."""
-        single_request = np.ones_like(micro_batch)
-        return [*self.prefill(prompt, single_request), *self.decode(micro_batch)]
+    def mixed(self, prompt: Prompt, micro_batch: FloatArray, groups: FloatArray) -> list[Stream]:
+        """A decode step of a micro-batch, and a chunk of another request's prompt in each group."""
+        return [*self.prefill(prompt, groups), *self.decode(micro_batch)]

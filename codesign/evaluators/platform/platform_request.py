@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Natural, Positive, Record, checked
+from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
@@ -50,6 +50,9 @@ class PlatformRequest(Record):
     """Prompt tokens that one pass prefills (chunked prefill); the whole prompt if left out."""
     mixed: bool = False
     """Whether every pass with a chunk of a prompt also carries a decode step of the batch."""
+    expert_copies: Annotated[Natural, unstored_at(0)] = 0
+    """Copies of experts beside the model's own, among which tokens are shared out evenly, so that
+    more devices divide them."""
 
     @model_validator(mode="after")
     def _check(self) -> PlatformRequest:
@@ -62,6 +65,8 @@ class PlatformRequest(Record):
                 "expected one of use_case, trace, or both prompt_tokens and generated_tokens",
                 ("use_case", "trace", "prompt_tokens", "generated_tokens"),
             )
+        if self.expert_copies and not load_model(self.model).is_mixture:
+            raise KeyedValueError("expert_copies", f"{self.model} has no experts; expected 0")
         if self.mixed and self.chunk_tokens is None:
             message = "expected chunk_tokens, the prompt tokens of one pass"
             raise KeyedValueError("mixed", message, ("chunk_tokens",))
@@ -74,8 +79,12 @@ class PlatformRequest(Record):
 
     @cached_property
     def language_model(self) -> LanguageModel:
-        """The model, loaded."""
-        return load_model(self.model)
+        """The model, loaded, with the copies of its experts."""
+        model = load_model(self.model)
+        if not self.expert_copies:
+            return model
+        n_experts = model.moe_dims.n_routed_experts + self.expert_copies
+        return model.model_copy(update={"n_routed_experts": n_experts})
 
     @cached_property
     def limits(self) -> UseCase | None:

@@ -59,7 +59,7 @@ class PlatformServing:
 
     def _streams(self, prompt: Prompt) -> list[Stream]:
         if self.request.mixed:
-            return self.passes.mixed(prompt, self.micro_batch)
+            return self.passes.mixed(prompt, self.micro_batch, self.platform.attention_groups)
         return self.passes.prefill(prompt, self.micro_batch)
 
     @cached_property
@@ -141,12 +141,20 @@ class PlatformServing:
         return 1.0 / self.time_per_output_token_s
 
     @property
+    def _prefilled_together(self) -> FloatArray:
+        """Requests of a replica whose prompts pass together: in mixed passes one of each group."""
+        return self.platform.attention_groups if self.request.mixed else self.platform.batch
+
+    @property
     def prefill_requests_per_s(self) -> FloatArray:
         """Prompts per second while nothing is generated."""
         zero = np.zeros_like(self.platform.tp)
         stages = sum((n * timed_pass.stage_s for n, timed_pass in self.prefill_passes), zero)
-        batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
-        return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
+        return (
+            self._prefilled_together
+            * self.platform.dp
+            / self._paced(self.time_to_first_token_s, stages)
+        )
 
     @property
     def output_tokens_per_s(self) -> FloatArray:
@@ -208,7 +216,7 @@ class PlatformServing:
         for n, timed_pass in self.prefill_passes:
             time = self._paced(timed_pass.total_s, timed_pass.stage_s)
             energy = energy + n * self._energy_joules(timed_pass, time)
-        requests = 1.0 if self.request.mixed else self.platform.batch * self.platform.dp
+        requests = self._prefilled_together * self.platform.dp
         return energy / (requests * self.request.prompt)
 
     @property

@@ -15,17 +15,10 @@ from codesign.base.columns import Columns, FloatArray, column_of
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.parallelism_choices import (
-    candidates,
-    evaluate_choices,
-    factorizations,
-    ranked,
-)
+from codesign.evaluators.platform.instances import columns_of, factorizations, fitting, splits
 from codesign.evaluators.platform.platform_limits import describe_limits, limits
 from codesign.evaluators.platform.requirements import (
     LatencyLimits,
-    fewest_devices,
-    fewest_for_users,
     size_requirements,
     size_steady_state,
 )
@@ -845,17 +838,14 @@ def test_every_factorization_is_tried_those_without_replicas_too(n_devices: int)
     assert {(t, p, 1, 1) for t in numbers for p in numbers if t * p == n_devices} <= found
 
 
-def test_candidates_are_the_factorizations_that_a_model_allows() -> None:
+def test_splits_are_the_factorizations_that_a_model_allows() -> None:
     evaluator = build("mixtral-8x7b")
-    choices = evaluate_choices(
-        evaluator, factorizations(16), {"device": "b200-sxm", "batch_size": 16}
-    )
-    allowed = {tuple(row) for row in choices.degrees[choices.feasible].tolist()}
-    tried = {tuple(row) for row in candidates(evaluator.workload.language_model, [16]).tolist()}
-    assert allowed <= tried
-    best = ranked(choices, PLATFORM_METRICS["time_per_output_token_s"])
-    times = [row["time_per_output_token_s"] for row in best]
-    assert times == sorted(times) and len(best) == len(allowed)
+    others = {"device": "b200-sxm", "batch_size": 16}
+    degrees = factorizations(16)
+    fits = fitting(evaluator.serving(columns_of(degrees, others)))
+    allowed = {tuple(row) for row in degrees[fits & (degrees[:, 3] == 1)].tolist()}
+    tried = splits(evaluator.workload.language_model, range(1, 33), 16)
+    assert allowed <= {tuple(row) for row in tried.tolist()}
 
 
 def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits() -> None:
@@ -870,26 +860,6 @@ def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits() -> None:
     assert needed.flop_per_s == needed.flop / 0.4
     read = parameter_count(model) - model.vocab_size * model.hidden_size
     assert needed.bandwidth_bytes_per_s == pytest.approx((read + cache) / 0.01, rel=1e-3)
-
-
-def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
-    evaluator = build("llama-3.3-70b", use_case="rag-qa")
-    formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
-    others = {"batch_size": 1, **formats}
-    slo = LatencyLimits(1.0, 0.02)
-    needed = size_requirements(evaluator, slo, others)
-    rows = {r["device"]: r for r in fewest_devices(evaluator, slo, others, needed, 64)}
-    row = rows["h100-sxm"]
-    assert row["devices"] >= max(row["for_compute"], row["for_bandwidth"], row["for_capacity"])
-    for n_devices in range(1, row["devices"] + 1):
-        choices = evaluate_choices(
-            evaluator, factorizations(n_devices), {**others, "device": "h100-sxm"}
-        )
-        within = (choices.values("time_to_first_token_s") <= 1.0) & (
-            choices.values("time_per_output_token_s") <= 0.02
-        )
-        assert within.any() == (n_devices == row["devices"])
-    assert rows["v100-sxm"]["devices"] is None and "at best" in rows["v100-sxm"]["note"]
 
 
 def test_the_personal_assistant_takes_the_bandwidth_of_figure_17() -> None:
@@ -922,25 +892,6 @@ def test_users_in_a_steady_state_ask_for_their_prompts_one_after_another() -> No
     assert alone.flop_per_s == pytest.approx(steady.flop / 0.5)
     with pytest.raises(InputError, match="generated_tokens: expected at least 1"):
         size_steady_state(build("llama-2-7b", prompt_tokens=9, generated_tokens=0), slo, 1, FP8)
-
-
-def test_the_devices_for_users_keep_both_limits_with_prefill_counted() -> None:
-    h100 = {"h100-sxm": load_device("h100-sxm")}
-    request = PlatformRequest(model="llama-3-8b", prompt_tokens=1000, generated_tokens=200)
-    evaluator = PlatformEvaluator(request, PlatformOptions(), devices=h100)
-    slo, users = LatencyLimits(0.5, 0.02), 500
-    needed = size_steady_state(evaluator, slo, users, FP8)
-    rows = {r["device"]: r for r in fewest_for_users(evaluator, slo, users, FP8, needed, 8)}
-    row = rows["h100-sxm"]
-    assert row["devices"] >= max(row["for_compute"], row["for_bandwidth"], row["for_capacity"])
-    instances, batch = row["data_parallel"], row["batch_size"]
-    assert instances * batch >= users
-    degrees = np.array([[row["tensor_parallel"], row["pipeline_parallel"], 1, 1]])
-    alone = evaluate_choices(evaluator, degrees, {**FP8, "device": "h100-sxm", "batch_size": batch})
-    step = float(alone.values("time_per_output_token_s")[0])
-    prefills = batch / 200 / float(alone.values("prefill_requests_per_s")[0])
-    assert row["time_per_output_token_s"] == pytest.approx(step + prefills)
-    assert row["time_per_output_token_s"] <= 0.02 and row["time_to_first_token_s"] <= 0.5
 
 
 @pytest.mark.parametrize(

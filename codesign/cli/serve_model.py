@@ -1,10 +1,10 @@
-"""A fleet of machines at which requests arrive: percentiles, goodput, utilization."""
+"""Requests replayed on machines that serve a model: percentiles, goodput, utilization."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass, field, replace
+from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,51 +13,73 @@ import typer
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
-from codesign.cli.flag_records import flag_names, set_flags
-from codesign.cli.flags import count, naming, number
-from codesign.cli.fleet_flags import EngineFlags, PrefillFlags, StreamFlags
-from codesign.cli.output import AsJson, report
+from codesign.cli.flag_records import flag, set_flags
+from codesign.cli.flags import count, flag_by_key, naming, number
+from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
-from codesign.cli.platform_flags import (
+from codesign.cli.serving_flags import (
     FLAGS,
+    Convention,
+    Device_,
     FormatFlags,
     GroupFlags,
-    LimitFlags,
+    OptionalModel,
     Options,
-    TokenFlags,
+    RequestFlags,
     build,
     degrees_of,
+    named_devices,
+    settings_by_record,
 )
 
 if TYPE_CHECKING:
     from codesign.answers.serving import PoolInputs
     from codesign.evaluators.phase_machine import PhaseMachine
-    from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
+    from codesign.evaluators.platform.engine_settings import EngineSettings
+    from codesign.models.deployments.queueing import (
+        Arrivals,
+        CacheLink,
+        EngineLimits,
+        ServedRequests,
+    )
     from codesign.models.deployments.queueing.service_levels import ServiceLevel
     from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 
-_FLAGS = {**FLAGS, **flag_names(EngineFlags, PrefillFlags)}
+@dataclass(frozen=True)
+class StreamFlags:
+    """The requests that arrive."""
+
+    requests_per_s: float | None = flag("Requests that begin in a second, at random.")
+    at_once: bool = flag(
+        "Instead: all requests are there from the start, as in offline benchmarks.",
+        False,
+        "--at-once",
+    )
+    trace: Path | None = flag(
+        "Instead: a CSV file with columns arrival_s, prompt_tokens and generated_tokens."
+    )
+    requests: int = flag("Requests that are drawn.", 1000, min=1)
+    seed: int = flag("Seed of random requests.", 0, min=0)
 
 
-def arrivals(
+@dataclass(frozen=True)
+class PrefillFlags:
+    """Machines that only prefill."""
+
+    prefill_machines: int | None = flag("Machines that only prefill; the others then only decode.")
+    prefill_on: str | None = flag("Device of the prefilling machines. [as --on]")
+    prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]")
+
+
+def serve_model(
     *,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Language model, or the path of a config.json.", autocompletion=completion.models
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="Accelerator, or the path of its file.", autocompletion=completion.devices
-        ),
-    ] = None,
+    model: OptionalModel = None,
+    on: Device_ = None,
     campaign: Annotated[
         str | None,
         typer.Option(
-            help="Serve with a design of this campaign, in place of --model and --device.",
+            help="Serve with a design of this campaign, in place of MODEL and --on.",
             autocompletion=completion.campaigns,
         ),
     ] = None,
@@ -72,65 +94,72 @@ def arrivals(
     split: GroupFlags,
     machines: Annotated[int, typer.Option(help="Machines of --tp x --ep devices each.")] = 1,
     prefill: PrefillFlags,
-    routing: Annotated[
-        str, typer.Option(help="Machine of a request: least-loaded or round-robin.")
-    ] = "least-loaded",
     requests: StreamFlags,
-    tokens: TokenFlags,
-    engine: EngineFlags,
-    times: LimitFlags,
+    request: RequestFlags,
     formats: FormatFlags,
+    convention: Convention = None,
     option: Options = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve requests that arrive: waiting, first token, output token, goodput, utilization."""
-    from codesign.answers.serving import ArrivalsAnswer
+    """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
+    from codesign.answers.serving import ServeModelAnswer
+    from codesign.evaluators.platform import PlatformOptions
+    from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import Fleet, simulate
     from codesign.models.deployments.queueing.fleet import ROUTINGS
     from codesign.report.arrival_tables import arrivals_tables
 
-    limits = engine.limits()
-    if routing not in ROUTINGS:
-        raise UnknownNameError("routing", routing, ROUTINGS, "--routing")
+    stated, more = settings_by_record(option, EngineSettings, PlatformOptions)
+    settings = _engine_settings(stated)
+    with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
+        limits = settings.limits()
+    if settings.routing not in ROUTINGS:
+        raise UnknownNameError("routing", settings.routing, ROUTINGS, "--option routing")
     n_machines = count("--machines", machines)
     if campaign is None:
         _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
-        if model is None or device is None:
-            missing = "--model" if model is None else "--device"
-            raise InputError("expected --model and --device, or --campaign and --design", missing)
-        stream, workload = _stream(model, tokens, requests)
-        group = _Group(device, degrees_of(split), formats.formats(), option, n_machines)
-        fleet = _devices(group, prefill, workload, stream, limits, engine.memory_fraction)
+        if model is None or not on:
+            missing = "MODEL" if model is None else "--on"
+            raise InputError("expected MODEL and --on, or --campaign and --design", missing)
+        stream, workload = _stream(model, request, requests)
+        more |= {} if convention is None else {"profile": convention}
+        group = _Group(_one_device(on), degrees_of(split), formats.formats(model), more, n_machines)
+        fleet = _devices(group, prefill, workload, stream, settings)
     else:
-        strays = _present({"--model": model, "--device": device, "--option": option})
+        strays = _present({"MODEL": model, "--on": on, "--convention": convention})
         strays.update(*(set_flags(record) for record in (split, formats, prefill)))
+        strays |= {f"--option {name}" for name in more}
         _refuse(strays, "no --campaign")
         campaign_design = _chosen_design(campaign, design_or_pick(design, pick), folder)
         model = campaign_design.evaluator.workload.model
-        stream, _ = _stream(model, tokens, requests)
-        fleet = _designs(campaign_design, n_machines, stream, limits, engine.memory_fraction)
-    level = _service_level(tokens.use_case, times)
+        stream, _ = _stream(model, request, requests)
+        fleet = _designs(campaign_design, n_machines, stream, limits, settings.memory_fraction)
+    level = _service_level(request)
     pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
     with mistakes_at(str(requests.trace or drawn)):
-        served = simulate(Fleet(pools, fleet.link, routing), stream)
+        served = simulate(Fleet(pools, fleet.link, settings.routing), stream)
     if level is not None:
         level.check_that_any_meets(served)
+    needed = None
+    if requests.requests_per_s is not None:
+        needed = _machines_needed(served, n_machines)
     rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
     inputs = {
         "model": model,
-        "profile": fleet.profile,
+        "convention": fleet.convention,
         **fleet.source,
         "trace": None if requests.trace is None else str(requests.trace),
         "offered_requests_per_s": requests.requests_per_s,
+        "machines_needed": needed,
         "seed": None if requests.requests_per_s is None else requests.seed,
         "policy": limits.policy,
         "max_sequences": limits.max_sequences,
         "max_batched_tokens": limits.max_batched_tokens,
         "plans_ahead": limits.plans_ahead,
         "reserves_answers": limits.reserves_answers,
-        "routing": routing,
+        "routing": settings.routing,
     }
     question = {
         "model": model,
@@ -138,13 +167,36 @@ def arrivals(
         "requests": _words(stream, requests),
         "engine": f"{limits.policy}, {limits.max_sequences} requests and "
         f"{limits.max_batched_tokens:,} tokens a step",
-        "routing": routing,
+        "routing": settings.routing,
     }
     report(
         as_json,
-        lambda: ArrivalsAnswer.describe(inputs, rows, served, level),
+        lambda: ServeModelAnswer.describe(inputs, rows, served, level),
         lambda: arrivals_tables(question, rows, served, level),
     )
+    if needed is not None:
+        say(f"warning: overloaded: {needed} machines needed, got {n_machines}")
+
+
+_OVERLOAD = 0.05
+"""Growth of the wait per second of arrivals from which on machines are overloaded [ours]."""
+
+
+def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
+    """Machines that keep up with the arrivals; None if those that there are do.
+
+    Where requests arrive at a rate r and m are answered in a second, the wait of a later request
+    grows by r / m - 1 a second.
+    """
+    import numpy as np
+
+    arrival_s, wait_s = served.arrivals.arrival_s, served.time_to_first_token_s
+    quarters = np.array_split(np.arange(len(arrival_s)), 4)
+    span_s = arrival_s[quarters[3]].mean() - arrival_s[quarters[1]].mean()
+    if len(quarters[3]) < 8 or span_s <= 0:
+        return None
+    growth = float(wait_s[quarters[3]].mean() - wait_s[quarters[1]].mean()) / float(span_s)
+    return max(ceil(n_machines * (1 + growth)), n_machines + 1) if growth > _OVERLOAD else None
 
 
 @dataclass(frozen=True)
@@ -154,7 +206,7 @@ class _Group:
     device: str
     degrees: Mapping[str, int]
     formats: Mapping[str, str]
-    option: list[str] | None
+    settings: Mapping[str, Any]
     n_machines: int
 
 
@@ -162,7 +214,7 @@ class _Group:
 class _Members:
     """Machines with their roles and numbers, their link, and where they come from."""
 
-    profile: str
+    convention: str
     members: list[tuple[ServingMachine, str, int]]
     link: CacheLink
     source: Mapping[str, str] = field(default_factory=dict)
@@ -173,30 +225,28 @@ def _devices(
     prefill: PrefillFlags,
     workload: Mapping[str, Any],
     stream: Arrivals,
-    limits: EngineLimits,
-    memory_fraction: float,
+    settings: EngineSettings,
 ) -> _Members:
     """Groups of devices; with machines that only prefill, two pools."""
     from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
     from codesign.models.deployments.queueing import CacheLink
 
-    evaluator, name = build(workload, group.option, group.device)
-    design = {"device": name, **group.formats, **group.degrees}
-    with naming(_FLAGS):
-        serving = serving_machine(evaluator, design, limits, stream, memory_fraction)
-    if prefill.prefill_machines is None:
-        _refuse(set(set_flags(prefill)) - {"--link-latency"}, "--prefill-machines")
-        return _Members(evaluator.profile, [(serving, "serve", group.n_machines)], CacheLink())
-    first_evaluator, first_device = build(
-        workload, group.option, prefill.prefill_device or group.device
-    )
-    own_design = design | {"device": first_device}
-    if prefill.prefill_tp is not None:
-        own_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
-    with naming(_FLAGS):
-        first = serving_machine(first_evaluator, own_design, limits, stream, memory_fraction)
-        latency = prefill.latency_s()
-        link = cache_link(first_evaluator, first, prefill.bandwidth_bytes_per_s(), latency)
+    first_on = prefill.prefill_on or group.device
+    devices = named_devices(list(dict.fromkeys([group.device, first_on])))
+    evaluator = build(workload, group.settings, devices)
+    names = flag_by_key("--option", type(settings).model_fields)
+    limits, fraction = settings.limits(), settings.memory_fraction
+    design = {"device": next(iter(devices)), **group.formats, **group.degrees}
+    with naming(FLAGS, names):
+        serving = serving_machine(evaluator, design, limits, stream, fraction)
+        if prefill.prefill_machines is None:
+            _refuse(set(set_flags(prefill)), "--prefill-machines")
+            return _Members(evaluator.profile, [(serving, "serve", group.n_machines)], CacheLink())
+        first_design = design | {"device": list(devices)[-1]}
+        if prefill.prefill_tp is not None:
+            first_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
+        first = serving_machine(evaluator, first_design, limits, stream, fraction)
+        link = cache_link(evaluator, first, settings.link_bandwidth, settings.link_latency)
     n_first = count("--prefill-machines", prefill.prefill_machines)
     members = [(first, "prefill", n_first), (serving, "decode", group.n_machines)]
     return _Members(evaluator.profile, members, link)
@@ -207,7 +257,7 @@ class _ChosenDesign:
     """A design of a campaign."""
 
     evaluator: PhaseMachine
-    profile: str
+    convention: str
     design: Mapping[str, Any]
     words: str
 
@@ -238,18 +288,18 @@ def _designs(
     from codesign.evaluators.design_machine import design_machine
     from codesign.models.deployments.queueing import CacheLink
 
-    with naming(_FLAGS):
+    with naming(FLAGS, flag_by_key("--option", EngineSettings.model_fields)):
         machine = design_machine(
             campaign_design.evaluator, campaign_design.design, limits, stream, memory_fraction
         )
     members = [(machine, "serve", n_machines)]
     return _Members(
-        campaign_design.profile, members, CacheLink(), {"design": campaign_design.words}
+        campaign_design.convention, members, CacheLink(), {"design": campaign_design.words}
     )
 
 
 def _stream(
-    model: str, tokens: TokenFlags, requests: StreamFlags
+    model: str, request: RequestFlags, requests: StreamFlags
 ) -> tuple[Arrivals, dict[str, Any]]:
     """The requests, and the workload that the evaluator is built with."""
     from codesign.base.schema import Document, to_record
@@ -258,42 +308,52 @@ def _stream(
 
     rate = requests.requests_per_s
     if requests.trace is not None:
+        tokens = replace(request, first_token=None, output_token=None)
         drawn = {"--requests-per-s": rate, "--at-once": requests.at_once or None}
         stray = [*set_flags(tokens), *_present(drawn)]
         if stray:
             raise InputError(f"expected --trace or drawn requests, got both ({', '.join(stray)})")
-        return read_arrivals(requests.trace), TokenFlags(None, 1, 1).workload(model)
+        return read_arrivals(requests.trace), RequestFlags(None, 1, 1).workload(model)
     if (rate is None) != requests.at_once:
         raise InputError(
             "expected --trace, or --requests-per-s or else --at-once with the tokens of a request"
         )
     rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
-    workload = tokens.workload(model)
+    workload = request.workload(model)
     with naming(FLAGS):
-        request = to_record(Document("workload", workload, {}), PlatformRequest)
-    if request.n_beams > 1:
-        raise InputError(f"expected 1 beam where requests arrive, got {request.n_beams}")
-    generated = count("--generated-tokens", request.generated)
-    stream = poisson_arrivals(rate, requests.requests, request.prompt, generated, requests.seed)
+        stated = to_record(Document("workload", workload, {}), PlatformRequest)
+    if stated.n_beams > 1:
+        raise InputError(f"expected 1 beam where requests arrive, got {stated.n_beams}")
+    generated = count("--generated-tokens", stated.generated)
+    stream = poisson_arrivals(rate, requests.requests, stated.prompt, generated, requests.seed)
     return stream, workload
 
 
-def _service_level(use_case: str | None, times: LimitFlags) -> ServiceLevel | None:
-    """The limits on the two times: the flags', or else the use case's; None if there are none."""
-    from codesign.evaluators.platform.use_cases import load_use_case
+def _service_level(request: RequestFlags) -> ServiceLevel | None:
+    """The limits on the two times; None if there are none."""
     from codesign.models.deployments.queueing.service_levels import ServiceLevel
 
-    stated = None if use_case is None else load_use_case(use_case)
-    if stated is None and not set_flags(times):
+    first, output = request.limits()
+    if first is None and output is None:
         return None
-    missing = "--first-token" if times.first_token is None else "--output-token"
-    first, output = times.seconds(
-        stated.time_to_first_token_s if stated else None,
-        stated.time_per_output_token_s if stated else None,
-    )
     if first is None or output is None:
+        missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time, as the limits belong together", missing)
     return ServiceLevel(first, output)
+
+
+def _engine_settings(stated: Mapping[str, Any]) -> EngineSettings:
+    from codesign.base.schema import Document, to_record
+    from codesign.evaluators.platform.engine_settings import EngineSettings
+
+    with naming({}, flag_by_key("--option", stated)):
+        return to_record(Document("option", dict(stated), {}), EngineSettings)
+
+
+def _one_device(on: list[str]) -> str:
+    if len(on) > 1 or on == ["all"]:
+        raise InputError("expected one device", "--on")
+    return on[0]
 
 
 def _present(flags: Mapping[str, object]) -> set[str]:

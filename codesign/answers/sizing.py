@@ -1,0 +1,293 @@
+"""The answer about devices for a model: deployments, one instance in full, price against speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import SkipValidation
+from typing_extensions import TypedDict
+
+from codesign.answers.answer import Answer, Entry
+from codesign.answers.campaigns import Design, Numbers
+from codesign.answers.economics import PriceFrontier
+from codesign.base.evaluator import Explanation
+from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
+from codesign.evaluators.platform.deployments import Deployment, Pool
+from codesign.evaluators.platform.instances import Policy, Role
+from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
+from codesign.models.hardware.device import Device
+
+HOST_FACTOR = 10_200.0 / (8 * 700.0)
+"""Power of a machine over that of its devices: a DGX H100 draws at most 10.2 kW with eight H100 of
+700 W (NVIDIA, DGX H100 User Guide, "Power Specifications")."""
+RACK_WATTS = 41e3
+"""Power of a rack: four DGX H100 (NVIDIA, DGX SuperPOD reference architecture for DGX H100). A
+machine that draws more, such as one of 72 devices, has a rack of its own."""
+
+
+class Ends(Entry):
+    """Ends of a range."""
+
+    low: float
+    high: float
+
+
+class DemandEntry(Entry):
+    """Requests to serve, and the limits on their times."""
+
+    users: int | None = None
+    """Users at once, each with the next request when the last is answered."""
+    requests_per_s: float | None = None
+    """Requests that begin in a second, at random."""
+    attainment: float | None = None
+    """Share of these requests that must keep both limits."""
+    burst: int | None = None
+    """Requests that arrive together."""
+    time_to_first_token_s: float | None
+    """Limit; null for none."""
+    time_per_output_token_s: float | None
+    """Limit; null for none."""
+
+
+class PoolEntry(Entry):
+    """Instances of a deployment that are alike."""
+
+    role: Role
+    device: str
+    instances: int
+    devices: int
+    """Devices of all instances."""
+    tensor_parallel: int
+    pipeline_parallel: int
+    expert_parallel: int
+    batch_size: int
+    """Requests of an instance at once."""
+    overlapped_batches: int
+    """Micro-batches that hide each other's messages; 1 if none do."""
+    chunk_tokens: int | None
+    """Tokens of a chunk of a prompt; null for whole prompts."""
+    expert_copies: int
+    """Copies of experts beside the model's own."""
+    limited_by: str
+    """Limit that forbids a larger batch."""
+
+    @classmethod
+    def describe(cls, pool: Pool) -> Self:
+        """The entry of a pool."""
+        names = ("role", "device", "chunk_tokens", "expert_copies", "limited_by")
+        return cls(
+            **{name: getattr(pool, name) for name in names},
+            **{name: pool.degrees[name] for name in pool.degrees if name != "data_parallel"},
+            instances=pool.n_instances,
+            devices=pool.n_devices,
+            batch_size=pool.batch,
+            overlapped_batches=pool.waves,
+        )
+
+
+class DeploymentEntry(Entry):
+    """Machines that serve the demand, and the cost of a served token.
+
+    A served token is one of a prompt or of an answer.
+    """
+
+    policy: Policy
+    devices: int
+    machines: int
+    """Machines of as many devices as links join."""
+    racks: int
+    """Racks of 41 kW, hosts included."""
+    board_power_watts: float | None
+    """Board power limits of all devices; null where none is stated."""
+    usd_per_hour: float | None
+    """Rent of all devices; null where none is listed."""
+    usd_per_million_tokens: float | None
+    """Rent over all served tokens."""
+    usd_per_million_output_tokens: float | None
+    """Rent over the generated tokens alone."""
+    tokens_per_joule: float | None
+    """Served tokens per joule of the devices; null where no power is stated."""
+    tokens_per_s: float
+    """Served tokens."""
+    output_tokens_per_s: float
+    requests_per_s: float
+    time_to_first_token_s: float
+    time_per_output_token_s: float
+    attainment: float | None = None
+    """Share of the simulated requests within both limits; the times are then of the 90th
+    percentile."""
+    utilization: float | None = None
+    """Mean share of the time in which a simulated machine ran steps."""
+    pools: Sequence[PoolEntry]
+
+    @classmethod
+    def describe(
+        cls,
+        deployment: Deployment,
+        devices: Mapping[str, Device],
+        tokens: tuple[int, int],
+        usd: float | None,
+        **simulated: Any,
+    ) -> Self:
+        """The entry of a deployment.
+
+        Args:
+            devices: Devices by the names that pools use.
+            tokens: Tokens of a prompt and of an answer.
+            usd: Rent of any device per hour, in place of what is listed.
+            simulated: Fields from a simulation.
+        """
+        prompt, generated = tokens
+        rate, n_devices = deployment.requests_per_s, deployment.n_devices
+        watts: float | None = 0.0
+        machines = racks = 0
+        for pool in deployment.pools:
+            device = devices[pool.device]
+            n_machines = math.ceil(pool.n_devices / device.n_linked)
+            machines += n_machines
+            if device.power is None or watts is None:
+                watts = None
+                racks += n_machines
+                continue
+            watts += pool.n_devices * device.power
+            each = max(int(RACK_WATTS / (device.n_linked * device.power * HOST_FACTOR)), 1)
+            racks += math.ceil(n_machines / each)
+        rent = deployment.usd_per_hour(usd)
+        joules = deployment.joules_per_request
+        per_hour = rate * 3600.0 / 1e6
+        return cls(
+            policy=deployment.policy,
+            devices=n_devices,
+            machines=machines,
+            racks=racks,
+            board_power_watts=watts,
+            usd_per_hour=None if math.isnan(rent) else rent,
+            usd_per_million_tokens=rent / (per_hour * (prompt + generated)),
+            usd_per_million_output_tokens=rent / (per_hour * generated) if generated else None,
+            tokens_per_joule=(prompt + generated) / joules,
+            tokens_per_s=rate * (prompt + generated),
+            output_tokens_per_s=rate * generated,
+            requests_per_s=rate,
+            **{
+                "time_to_first_token_s": deployment.time_to_first_token_s,
+                "time_per_output_token_s": deployment.time_per_output_token_s,
+                **simulated,
+            },
+            pools=[PoolEntry.describe(pool) for pool in deployment.pools],
+        )
+
+
+class LatencyLimitEntry(Entry):
+    """A limit on a time."""
+
+    limit: str
+    allowed_s: float
+    found_s: float | None
+    """Time of the instance."""
+    state: Literal["kept", "broken"]
+
+
+class InstanceAccount(Entry):
+    """One way to run a batch on devices, in full."""
+
+    metrics: Numbers
+    ranges: Mapping[str, Ends]
+    """Ranges by metric whose errors were measured: 90 % of the measured kernels lie between."""
+    limits: Sequence[LatencyLimitEntry]
+    operators: SkipValidation[Sequence[OperatorRow]]
+    """Operators and messages."""
+    levels: SkipValidation[Sequence[LevelRow]]
+    """Memories of one device."""
+    power: SkipValidation[Sequence[PowerRow]]
+    notes: Sequence[str]
+    """Limits of the numbers, one sentence each."""
+
+    @classmethod
+    def describe(cls, explanation: Explanation, limits: LatencyLimits | None) -> Self:
+        """The account of an explained instance."""
+        entries = [
+            LatencyLimitEntry(
+                limit=name.removesuffix("_s").replace("_", " "),
+                allowed_s=allowed,
+                found_s=explanation.metrics[name],
+                state="kept" if explanation.metrics[name] <= allowed else "broken",
+            )
+            for name, allowed in ({} if limits is None else vars(limits)).items()
+        ]
+        ranges = {
+            name: Ends(low=low, high=high) for name, (low, high) in explanation.ranges.items()
+        }
+        names = ("metrics", "operators", "levels", "power", "notes")
+        fields = {name: getattr(explanation, name) for name in names}
+        return cls(ranges=ranges, limits=entries, **fields)
+
+
+class Choices(Entry):
+    """Every way to spread a batch over so many devices."""
+
+    devices: int
+    ranked_by: str
+    """Metric by which the ways are ranked."""
+    tried: int
+    """Ways that were tried."""
+    ways: Sequence[Numbers]
+    """Ways that keep every limit, the best first."""
+
+
+class ScalingRow(TypedDict):
+    """A value of the varied number; further keys are metrics."""
+
+    factor: float
+    value: float
+    """Value of the varied number, SI units."""
+    prefill_gain: float
+    decode_gain: float
+    fits: bool
+    """True if it keeps every limit."""
+
+
+class ScalingStudy(Entry):
+    """One number of an instance varied."""
+
+    axis: str
+    """Number that is varied."""
+    paper: str
+    """Section of GenZ with the study."""
+    rows: SkipValidation[Sequence[ScalingRow]]
+    """One row per factor."""
+
+
+class SizeAnswer(Answer):
+    """Devices that serve a model: the best deployments, or another question about them."""
+
+    model: str
+    convention: str
+    """Counting rules of work and time."""
+    workload: Mapping[str, Any]
+    """Request by the keys of the evaluator."""
+    options: Mapping[str, Any]
+    """Options that were set."""
+    design: Design
+    """Stated device, formats and split."""
+    demand: DemandEntry | None = None
+    """Requests to serve; with --users, --requests-per-s or --burst."""
+    deployments: Sequence[DeploymentEntry] | None = None
+    """The best deployment of each policy and choice of devices, the best first."""
+    requirements: Requirements | None = None
+    """Rates and memory that the demand asks of all devices together."""
+    instance: InstanceAccount | None = None
+    """One instance in full; with --batch or a split."""
+    choices: Choices | None = None
+    """Every way to use so many devices; with --devices."""
+    scaling: ScalingStudy | None = None
+    """A varied number; with --vary."""
+    frontier: PriceFrontier | None = None
+    """Price against speed; without a demand."""
+    launch: Mapping[str, Sequence[str]] | None = None
+    """Command lines of engines for the best deployment, untested; with --launch."""
+    notes: Sequence[str] = ()
+    """Limits of the numbers, one sentence each."""
+    files: Sequence[str] = ()
+    """Paths of the files that were written."""

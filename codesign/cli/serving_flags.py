@@ -1,0 +1,265 @@
+"""Vocabulary of the commands about serving: each flag is declared once, whoever takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from codesign.base.errors import InputError, UnknownNameError
+from codesign.cli import completion
+from codesign.cli.evaluation import read_pairs
+from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
+from codesign.cli.flags import count, flag_by_key, naming, number, quantity
+from codesign.cli.output import say
+
+if TYPE_CHECKING:
+    from codesign.evaluators.platform import PlatformEvaluator
+    from codesign.evaluators.platform.requirements import LatencyLimits
+    from codesign.models.hardware.device import Device
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Language model, or the path of a config.json.",
+        autocompletion=completion.models,
+    ),
+]
+OptionalModel = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODEL]",
+        help="Language model, or the path of a config.json.",
+        autocompletion=completion.models,
+    ),
+]
+Convention = Annotated[
+    str | None,
+    typer.Option(
+        help="fitted (measured kernels), ideal (a bound), genz, epoch, life (papers), plain "
+        "(sustained rates), or a plug-in's. [fitted; plain for forecast]"
+    ),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="A setting without a flag, such as engine=eager or memory_fraction=0.8; repeatable. "
+        "An unknown key lists all.",
+    ),
+]
+Device_ = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on",
+        help="A device, or the path of its file; repeatable.",
+        autocompletion=completion.devices,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RequestFlags:
+    """The tokens of a request, and the limits on its times."""
+
+    record: ClassVar[str] = "codesign.evaluators.platform:PlatformRequest"
+    use_case: str | None = flag()
+    prompt_tokens: int | None = token_flag("Tokens of a prompt; instead of --use-case.")
+    generated_tokens: int | None = token_flag("Tokens generated after it.")
+    beams: int | None = flag()
+    first_token: str | None = flag("Limit on the time to first token, such as '0.4 s'.", key="")
+    output_token: str | None = flag("Limit on the time per output token, such as '50 ms'.", key="")
+
+    def workload(self, model: str) -> dict[str, Any]:
+        """The keys that describe the requests; those that were left out are absent.
+
+        Raises:
+            InputError: The command line sets the tokens of a request in no way, or in two.
+        """
+        tokens = {
+            "--prompt-tokens": self.prompt_tokens,
+            "--generated-tokens": self.generated_tokens,
+        }
+        token_flags = [name for name, value in tokens.items() if value is not None]
+        if len(token_flags) != (2 if self.use_case is None else 0):
+            token_flags = [*(() if self.use_case is None else ("--use-case",)), *token_flags]
+            raise InputError(
+                "expected --use-case, or both --prompt-tokens and --generated-tokens, got "
+                f"{' and '.join(token_flags) or 'neither'}"
+            )
+        return {"model": model, **filled_keys(self)}
+
+    def limits(self) -> tuple[float | None, float | None]:
+        """Both limits in seconds: the flags', or the use case's; None where there is none."""
+        from codesign.evaluators.platform.use_cases import load_use_case
+
+        case = None if self.use_case is None else load_use_case(self.use_case)
+        first = case.time_to_first_token_s if case else None
+        output = case.time_per_output_token_s if case else None
+        return (
+            first if self.first_token is None else seconds("--first-token", self.first_token),
+            output if self.output_token is None else seconds("--output-token", self.output_token),
+        )
+
+
+@dataclass(frozen=True)
+class GroupFlags:
+    """Split of a model within one stage."""
+
+    tp: int | None = flag("Tensor parallelism.", key="tensor_parallel")
+    ep: int | None = flag("Expert parallelism.", key="expert_parallel")
+
+
+@dataclass(frozen=True)
+class SplitFlags:
+    """Split and replicas of a model."""
+
+    tp: int | None = flag("Tensor parallelism.", key="tensor_parallel")
+    pp: int | None = flag("Stages of the pipeline.", key="pipeline_parallel")
+    ep: int | None = flag("Expert parallelism.", key="expert_parallel")
+    sp: int | None = flag("Sequence parallelism.", key="sequence_parallel")
+    dp: int | None = flag("Replicas.", key="data_parallel")
+
+
+@dataclass(frozen=True)
+class FormatFlags:
+    """Number formats."""
+
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="Number format of weights and activations. [fp8 if the model is published in it, "
+            "else bf16]",
+        ),
+    ] = None
+    weight_format: str | None = flag("Number format of the weights alone.")
+    activation_format: str | None = flag("Number format of the activations alone.")
+    kv_format: str | None = flag("Number format of the KV cache, whatever --format says. [bf16]")
+
+    def formats(self, model: str) -> dict[str, str]:
+        """Number formats by parameter.
+
+        Args:
+            model: What is published in 8 bits has these unless flags say otherwise.
+
+        Raises:
+            InputError: There is no such format.
+        """
+        from codesign.models.workload.model_library import load_model
+        from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
+
+        shared = self.format_
+        if shared is None:
+            is_published_in_fp8 = load_model(model).weight_block_size is not None
+            shared = "fp8" if is_published_in_fp8 else DEFAULT_FORMAT
+        formats = {
+            "weight_format": self.weight_format or shared,
+            "activation_format": self.activation_format or shared,
+            "kv_format": self.kv_format or DEFAULT_FORMAT,
+        }
+        for name, format_name in formats.items():
+            own_flag = f"--{name.replace('_', '-')}"
+            find_format(format_name, "--format" if format_name == shared else own_flag)
+        return formats
+
+
+SPLIT = flag_names(SplitFlags)
+"""Flag by the evaluator's parameter."""
+FLAGS = {
+    **SPLIT,
+    "model": "MODEL",
+    "profile": "--convention",
+    "batch_size": "--batch",
+    "device_usd_per_hour": "--price-per-hour",
+    **flag_names(RequestFlags),
+}
+"""Flag by the key of an evaluator's workload, options or parameters."""
+
+
+def seconds(name: str, text: str) -> float:
+    """A flag's time above 0, in seconds."""
+    return number(name, quantity(name, text, "s"), "a time", above=0, text=repr(text))
+
+
+def degrees_of(split: GroupFlags | SplitFlags) -> dict[str, int]:
+    """Degrees by parameter; those that are left out are absent."""
+    names = flag_names(split)
+    return {key: count(names[key], value) for key, value in filled_keys(split).items()}
+
+
+def settings_by_record(option: list[str] | None, *records: Any) -> list[dict[str, Any]]:
+    """The pairs of ``--option``, each with the record that has its key.
+
+    Args:
+        option: Texts ``KEY=VALUE``.
+        records: Pydantic records, or names of keys; the first that has a key gets it.
+
+    Raises:
+        UnknownNameError: No record has a key.
+    """
+    keys = [list(getattr(record, "model_fields", record)) for record in records]
+    settings: list[dict[str, Any]] = [{} for _ in records]
+    for key, value in read_pairs("--option", option, as_yaml=True).items():
+        position = next((i for i, names in enumerate(keys) if key in names), None)
+        if position is None:
+            raise UnknownNameError("key", key, [name for names in keys for name in names],
+                                   "--option")  # fmt: skip
+        settings[position][key] = value
+    return settings
+
+
+def named_devices(on: list[str] | None) -> dict[str, Device]:
+    """Devices by key; ``all`` is every bundled one."""
+    from codesign.models.hardware.device import list_devices, load_device
+
+    if not on:
+        raise InputError("expected a device, such as h200, or all", "--on")
+    names = list_devices() if on == ["all"] else on
+    devices = [load_device(name, "--on") for name in names]
+    for device in devices:
+        if device.is_announced and on != ["all"]:
+            say(f"note: the figures of {device.name} are announced ones")
+    return {device.key: device for device in devices}
+
+
+def build(
+    workload: Mapping[str, Any], settings: Mapping[str, Any], devices: Mapping[str, Device]
+) -> PlatformEvaluator:
+    """The evaluator of a request on some devices.
+
+    Args:
+        workload: Keys of the request.
+        settings: Keys of the evaluator's options.
+        devices: Devices by the names that designs use.
+    """
+    from codesign.base.schema import Document, to_record
+    from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+
+    pairs = {**flag_by_key("--option", {*settings, *workload}), **FLAGS}
+    with naming(FLAGS, pairs):
+        request = to_record(Document("workload", dict(workload), {}), PlatformRequest)
+        options = to_record(Document("option", dict(settings), {}), PlatformOptions)
+        return PlatformEvaluator(request, options, devices=devices)
+
+
+def case_limits(evaluator: PlatformEvaluator) -> LatencyLimits | None:
+    """The use case's own limits on time, if it has them."""
+    from codesign.evaluators.platform.requirements import LatencyLimits
+
+    case = evaluator.workload.limits
+    if case is None:
+        return None
+    return LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
+
+
+def question_inputs(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> dict[str, Any]:
+    """Workload, options and design of an evaluation, for its report."""
+    workload = evaluator.workload.model_dump(mode="json", exclude_none=True)
+    options = evaluator.options.model_dump(mode="json", exclude_unset=True)
+    inputs = {"workload": workload, "options": options, "design": dict(design)}
+    return {"convention": evaluator.profile, **inputs}

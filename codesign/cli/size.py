@@ -1,0 +1,587 @@
+"""Devices for a model: how many of which, for whom, at what price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.base.errors import InputError, Mistake, check_known
+from codesign.cli.flag_records import flag, set_flags
+from codesign.cli.flags import check_figure, count, naming, number, numbers
+from codesign.cli.output import AsJson, make_console, report, say
+from codesign.cli.price_frontier import ROOFLINES, FrontierQuestion, answer_frontier
+from codesign.cli.serving_flags import (
+    FLAGS,
+    SPLIT,
+    Convention,
+    Device_,
+    FormatFlags,
+    Model,
+    Options,
+    RequestFlags,
+    SplitFlags,
+    build,
+    case_limits,
+    degrees_of,
+    named_devices,
+    question_inputs,
+    settings_by_record,
+)
+
+if TYPE_CHECKING:
+    from codesign.answers.sizing import DeploymentEntry
+    from codesign.base.evaluator import Explanation
+    from codesign.evaluators.platform import PlatformEvaluator
+    from codesign.evaluators.platform.deployments import Deployment
+    from codesign.evaluators.platform.instances import Demand
+
+_MOST_CHOICES = 20
+_SEARCH_KEYS = ("most_devices", "policies")
+"""Settings of the search, among the pairs of ``--option``."""
+
+
+@dataclass(frozen=True)
+class DemandFlags:
+    """Requests to serve: of users at once, at random, or together."""
+
+    users: int | None = flag(
+        "Users served at once, each with the next request when the last is answered.", min=1
+    )
+    requests_per_s: float | None = flag(
+        "Instead of --users: requests that begin in a second, at random; simulated."
+    )
+    burst: int | None = flag(
+        "Instead of --users: requests that arrive together; all are prefilled in time.", min=1
+    )
+    attainment: float = flag("Share of random requests that must keep both limits.", 0.9)
+    seed: int = flag("Seed of random requests.", 0, min=0)
+
+    def demand(self, limits: tuple[float | None, float | None]) -> Demand | None:
+        """The demand, if one is stated.
+
+        Args:
+            limits: Limits on the two times.
+
+        Raises:
+            InputError: Two are stated, or a limit is missing.
+        """
+        from codesign.evaluators.platform.instances import Demand
+        from codesign.evaluators.platform.requirements import LatencyLimits
+
+        demands = {
+            "--users": self.users, "--requests-per-s": self.requests_per_s, "--burst": self.burst
+        }  # fmt: skip
+        stated = [name for name, value in demands.items() if value is not None]
+        if not stated:
+            return None
+        if len(stated) > 1:
+            raise InputError(f"expected one of {', '.join(demands)}, got {' and '.join(stated)}")
+        if self.requests_per_s is not None:
+            number("--requests-per-s", self.requests_per_s, "a rate", above=0)
+            number("--attainment", self.attainment, "a share", above=0, most=1)
+        first, output = limits
+        if first is None and self.users is not None:
+            first = math.inf  # the output tokens alone set a rate
+        if first is None or output is None:
+            missing = "--first-token" if first is None else "--output-token"
+            raise InputError("expected a time, or --use-case, which has one", missing)
+        return Demand(LatencyLimits(first, output), self.users, self.requests_per_s, self.burst)
+
+
+@dataclass(frozen=True)
+class StudyFlags:
+    """Other questions than a demand."""
+
+    devices: int | None = flag("Rank every way to run --batch on so many devices.")
+    best: str | None = flag(
+        "Rank by: devices or usd for a demand; a metric with --devices. [devices]"
+    )
+    vary: str | None = flag(
+        "Vary a number of one instance (GenZ section VI): flops, bandwidth, link-bandwidth, "
+        "link-latency or offload."
+    )
+    factors: str | None = flag("Factors of --vary, or its batches, such as 1,2,4. [the paper's]")
+    launch: str | None = flag("Print command lines of vllm, sglang or trtllm, or all; untested.")
+    figure: Path | None = flag("Draw price against speed, or --vary: a .png or .svg file.")
+
+
+def size(
+    *,
+    model: Model,
+    on: Device_ = None,
+    design: Annotated[
+        str | None, typer.Option(help="Instead of --on: a design that --space names.")
+    ] = None,
+    space: Annotated[str | None, typer.Option(help="Design space. [memexplorer]")] = None,
+    demand: DemandFlags,
+    request: RequestFlags,
+    formats: FormatFlags,
+    split: SplitFlags,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<int>|max",
+            help="Explain one instance with so many requests; max: as many as memory holds.",
+        ),
+    ] = None,
+    study: StudyFlags,
+    convention: Convention = None,
+    price_per_hour: Annotated[
+        float | None, typer.Option(help="Rent of a device in dollars. [what is listed]")
+    ] = None,
+    option: Options = None,
+    as_json: AsJson = False,
+) -> None:
+    """Size a deployment: machines, watts, dollars per million tokens, what limits, who wins."""
+    check_figure("--figure", study.figure)
+    is_roofline = convention in ROOFLINES or design is not None
+    if is_roofline:
+        stray = [*set_flags(replace(demand, users=None)), *set_flags(replace(study, devices=None,
+                 figure=None))]  # fmt: skip
+        if stray:
+            raise InputError("expected a convention that searches deployments, such as fitted, "
+                             "with it", stray[0])  # fmt: skip
+    stated_demand = None if is_roofline else demand.demand(request.limits())
+    is_instance = batch is not None or study.devices is not None or bool(set_flags(split))
+    if is_roofline or (stated_demand is None and not is_instance and study.vary is None):
+        question = FrontierQuestion(
+            model, on, design, space, request, formats, split, batch, study.devices, convention,
+            price_per_hour, option, study.figure, demand.users,
+        )  # fmt: skip
+        answer_frontier(question, as_json)
+        return
+    workload, settings, search = _stated(model, request, convention, price_per_hour, option)
+    others = formats.formats(model)
+    if study.vary is not None:
+        _vary(on, workload, settings, others, split, batch, study, as_json)
+        return
+    evaluator = build(workload, settings, named_devices(on))
+    if stated_demand is None:
+        _report_one(evaluator, others, split, batch, study, as_json)
+        return
+    if batch is not None or study.devices is not None:
+        raise InputError("expected a demand, or an instance with --batch, got both")
+    fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search, demand)
+    _report_fleet(fleet, study, as_json)
+
+
+def _stated(
+    model: str,
+    request: RequestFlags,
+    convention: str | None,
+    price_per_hour: float | None,
+    option: list[str] | None,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Keys of the request, of the evaluator's options, and of the search."""
+    from codesign.evaluators.platform import PlatformOptions, PlatformRequest
+
+    keys, settings, search = settings_by_record(
+        option, PlatformRequest, PlatformOptions, _SEARCH_KEYS
+    )
+    if convention is not None:
+        settings["profile"] = convention
+    if price_per_hour is not None:
+        settings["device_usd_per_hour"] = price_per_hour
+    return {**request.workload(model), **keys}, settings, search
+
+
+# A demand.
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    """A demand on some devices, and what is stated of its deployments."""
+
+    evaluator: PlatformEvaluator
+    demand: Demand
+    formats: Mapping[str, str]
+    fixed: Mapping[str, int]
+    search: Mapping[str, Any]
+    flags: DemandFlags
+
+    def deployments(self, ranked_by: str) -> list[Deployment]:
+        """The best deployment of each policy, the best first."""
+        from codesign.evaluators.platform.deployments import (
+            MOST_DEVICES,
+            POLICIES,
+            DeploymentSearch,
+        )
+
+        stray = [SPLIT[key] for key in self.fixed if SPLIT[key] in ("--sp", "--dp")]
+        if stray:
+            raise InputError("expected --tp, --pp or --ep: the search sets the others", stray[0])
+        most = count("--option most_devices", int(self.search.get("most_devices", MOST_DEVICES)))
+        policies = self.search.get("policies", POLICIES)
+        policies = [policies] if isinstance(policies, str) else list(policies)
+        for policy in policies:
+            check_known("policy", policy, POLICIES, "--option policies")
+        is_random = self.demand.requests_per_s is not None
+        if is_random:
+            policies = [policy for policy in policies if policy != "chunked"]
+        if self.demand.burst is not None:
+            policies = ["together"]
+        with naming(FLAGS):
+            search = DeploymentSearch(
+                self.evaluator, self.formats, self.demand, policies, most, self.fixed,
+                has_stages=not is_random, overlaps=not is_random,
+            )  # fmt: skip
+            usd = self.evaluator.options.device_usd_per_hour
+            return search.best(usd, is_priced=ranked_by == "usd")
+
+    def entries(self, ranked_by: str) -> list[DeploymentEntry]:
+        """The deployments as the answer has them."""
+        from codesign.answers.sizing import DeploymentEntry
+
+        evaluator = self.evaluator
+        tokens = evaluator.workload.prompt, evaluator.workload.generated
+        usd = evaluator.options.device_usd_per_hour
+        deployments = self.deployments(ranked_by)
+        simulated: list[tuple[Deployment, dict[str, Any]]] = [(each, {}) for each in deployments]
+        if self.demand.requests_per_s is not None:
+            simulated = self._simulated(deployments)
+        entries = [
+            DeploymentEntry.describe(deployment, evaluator.devices, tokens, usd, **fields)
+            for deployment, fields in simulated
+        ]
+
+        def rank(entry: DeploymentEntry) -> float:
+            cost = entry.usd_per_hour if ranked_by == "usd" else entry.devices
+            return math.inf if cost is None else cost
+
+        return sorted(entries, key=rank)
+
+    def _simulated(self, deployments: list[Deployment]) -> list[tuple[Deployment, dict[str, Any]]]:
+        """The deployments that keep the limits request by request, with what was simulated."""
+        from codesign.evaluators.platform.fleet_sizing import OfferedLoad, simulated_fleet
+        from codesign.models.deployments.queueing.service_levels import ServiceLevel
+
+        request, limits = self.evaluator.workload, self.demand.limits
+        if request.n_beams > 1:
+            raise InputError(f"expected 1 beam with --requests-per-s, got {request.n_beams}")
+        rate = self.demand.requests_per_s
+        assert rate is not None
+        level = ServiceLevel(limits.time_to_first_token_s, limits.time_per_output_token_s)
+        load = OfferedLoad(
+            rate, request.prompt, request.generated, level, self.flags.attainment, self.flags.seed
+        )
+        fleets, problems = [], []
+        for deployment in deployments:
+            try:
+                fleets.append(simulated_fleet(self.evaluator, load, deployment, self.formats))
+            except InputError as error:
+                problems.append(f"{deployment.policy}: {'; '.join(error.problems)}")
+        if not fleets:
+            raise InputError(f"no fleet keeps the limits; nearest: {problems[0]}")
+        return fleets
+
+    def question(self) -> dict[str, str]:
+        """The question in words."""
+        from codesign.report.question import (
+            context_words,
+            format_words,
+            limit_words,
+            user_words,
+        )
+
+        request, demand = self.evaluator.workload, self.demand
+        limits = demand.limits
+        words = {
+            "formats": format_words(self.formats),
+            "context": context_words(request.prompt, request.generated, request.n_beams),
+        }
+        if demand.users is not None:
+            words["users"] = user_words(demand.users)
+        elif demand.requests_per_s is not None:
+            share = f"{self.flags.attainment:.0%} of them within both limits"
+            words["requests"] = f"{demand.requests_per_s:g} a second at random, {share}"
+        else:
+            words["requests"] = f"{demand.burst:,} that arrive together"
+        words["limits"] = limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s)
+        return words | {"convention": self.evaluator.profile}
+
+
+def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
+    from codesign.answers.sizing import DemandEntry, SizeAnswer
+    from codesign.evaluators.platform import requirements as sizing
+    from codesign.report import size_tables
+
+    ranked_by = study.best or "devices"
+    check_known("rank", ranked_by, ("devices", "usd"), "--best")
+    demand, evaluator = fleet.demand, fleet.evaluator
+    if study.launch is not None:
+        from codesign.report.launch import ENGINES
+
+        check_known("engine", study.launch, (*ENGINES, "all"), "--launch")
+    entries = fleet.entries(ranked_by)
+    at_once = demand.users or demand.burst or max(round(_at_once(entries[0])), 1)
+    others = {**fleet.formats, "batch_size": at_once}
+    needed = sizing.size_requirements(evaluator, demand.limits, others)
+    if demand.burst is None:
+        needed = sizing.size_steady_state(evaluator, demand.limits, at_once, fleet.formats)
+    launch = None
+    if study.launch is not None:
+        from codesign.report.launch import launch_lines
+
+        launch = launch_lines(study.launch, evaluator.workload.model, fleet.formats, entries[0])
+    limits = {
+        name: None if math.isinf(value) else value for name, value in vars(demand.limits).items()
+    }
+    stated = {
+        name: value
+        for name in ("users", "requests_per_s", "burst")
+        if (value := getattr(demand, name)) is not None
+    }
+    if demand.requests_per_s is not None:
+        stated["attainment"] = fleet.flags.attainment
+    answer = SizeAnswer(
+        model=evaluator.workload.model,
+        **question_inputs(evaluator, {**fleet.formats, **fleet.fixed}),
+        demand=DemandEntry(**stated, **limits),
+        deployments=entries,
+        requirements=needed,
+        notes=size_tables.fleet_notes(evaluator, entries),
+        **({} if launch is None else {"launch": launch}),
+    )
+    report(as_json, lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))
+
+
+def _at_once(entry: DeploymentEntry) -> float:
+    """Requests at once, by Little's law."""
+    steps_s = entry.output_tokens_per_s / entry.requests_per_s * entry.time_per_output_token_s
+    return entry.requests_per_s * (entry.time_to_first_token_s + steps_s)
+
+
+# One instance.
+
+
+def _requests(
+    evaluator: PlatformEvaluator | None, design: Mapping[str, Any], batch: str | None
+) -> int:
+    """The requests that ``--batch`` states; ``max`` only where there is one way to serve them."""
+    batch = batch or "1"
+    if batch == "max" and evaluator is not None:
+        with naming(FLAGS):
+            return max(evaluator.most_requests(design), 1)
+    if not batch.lstrip("+-").isdigit():
+        expected = "with --devices or --vary" if evaluator is None else "or max"
+        raise InputError(f"expected a whole number {expected}, got {batch!r}", "--batch")
+    return count("--batch", int(batch))
+
+
+def _report_one(
+    evaluator: PlatformEvaluator,
+    formats: Mapping[str, str],
+    split: SplitFlags,
+    batch: str | None,
+    study: StudyFlags,
+    as_json: bool,
+) -> None:
+    """One instance in full, or every way to run it on so many devices."""
+    if len(evaluator.devices) > 1:
+        raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
+    instance: dict[str, Any] = {"device": next(iter(evaluator.devices)), **formats}
+    if study.devices is None:
+        _report_instance(evaluator, instance, split, batch, as_json)
+        return
+    if degree_flags := set_flags(split):
+        raise InputError(f"expected --devices or degrees, got both ({', '.join(degree_flags)})")
+    instance["batch_size"] = _requests(None, instance, batch)
+    _report_choices(evaluator, instance, count("--devices", study.devices), study.best, as_json)
+
+
+def _report_instance(
+    evaluator: PlatformEvaluator,
+    design: Mapping[str, Any],
+    split: SplitFlags,
+    batch: str | None,
+    as_json: bool,
+) -> None:
+    from codesign.answers.sizing import InstanceAccount, SizeAnswer
+    from codesign.base.columns import design_columns
+    from codesign.evaluators.platform.platform_limits import describe_limits
+    from codesign.report import size_tables
+
+    degrees = dict.fromkeys(SPLIT, 1) | degrees_of(split)
+    instance = {**design, **degrees}
+    instance |= {"batch_size": _requests(evaluator, instance, batch)}
+    columns = design_columns(instance)
+    with naming(FLAGS):
+        broken = describe_limits(evaluator.serving(columns))
+        if broken:
+            raise InputError(broken)
+    explanation = _meaningful_explanation(evaluator, evaluator.explain(columns))
+    answer = SizeAnswer(
+        model=evaluator.workload.model,
+        **question_inputs(evaluator, instance),
+        instance=InstanceAccount.describe(explanation, case_limits(evaluator)),
+    )
+    report(
+        as_json, lambda: answer, lambda: size_tables.instance_tables(answer, make_console().width)
+    )
+
+
+_RATES = (
+    "throughput_tokens_per_s",
+    "tokens_per_s_per_user",
+    "tokens_per_s_per_device",
+    "energy_joules_per_token",
+    "tokens_per_joule",
+    "average_power_watts",
+    "output_tokens_per_s",
+    "usd_per_million_output_tokens",
+)
+"""Metrics that count generated tokens, or what they take."""
+_STEPS = (
+    "time_per_output_token_s",
+    "decode_linear_s",
+    "decode_attention_s",
+    "decode_collective_s",
+)
+"""Metrics of a decode step; the public tool of GenZ has one where nothing is generated, too."""
+
+
+def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
+    """Metrics that mean nothing for a request."""
+    if evaluator.workload.generated:
+        return ()
+    return _RATES if evaluator.profile == "genz" else (*_RATES, *_STEPS)
+
+
+def _meaningful_explanation(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
+    """The explanation without rates of generated tokens if nothing is generated."""
+    if evaluator.workload.generated:
+        return explanation
+    hidden = _meaningless(evaluator)
+    metrics = {name: value for name, value in explanation.metrics.items() if name not in hidden}
+    ranges = {name: value for name, value in explanation.ranges.items() if name not in hidden}
+    note = (
+        "Nothing is generated: there is no rate of generated tokens, and no time of one"
+        if set(_STEPS) <= set(hidden)
+        else "Nothing is generated: the time per output token is that of a first decode step"
+    )
+    return replace(explanation, metrics=metrics, ranges=ranges, notes=[*explanation.notes, note])
+
+
+def _report_choices(
+    evaluator: PlatformEvaluator,
+    design: Mapping[str, Any],
+    n_devices: int,
+    best: str | None,
+    as_json: bool,
+) -> None:
+    import numpy as np
+
+    from codesign.answers.sizing import Choices, SizeAnswer
+    from codesign.base.metrics import PLATFORM_METRICS
+    from codesign.evaluators.platform.instances import columns_of, factorizations, fitting
+    from codesign.models.deployments.parallelism import SEARCHED_DEGREES
+    from codesign.report import size_tables
+
+    generates = bool(evaluator.workload.generated)
+    best = best or ("throughput_tokens_per_s" if generates else "time_to_first_token_s")
+    check_known("metric", best, PLATFORM_METRICS, "--best")
+    degrees = factorizations(n_devices)
+    serving = evaluator.serving(columns_of(degrees, design))
+    fits, ranking = fitting(serving), PLATFORM_METRICS[best]
+    if not fits.any():
+        with naming(FLAGS):
+            raise InputError(_why_none(evaluator, design, degrees, serving))
+    order = np.argsort(ranking.flipped(np.asarray(getattr(serving, best))), kind="stable")
+    names = [name for name in PLATFORM_METRICS if name not in _meaningless(evaluator)]
+    metrics = {name: np.asarray(getattr(serving, name)) for name in names}
+    ways = [
+        dict(zip(SEARCHED_DEGREES, degrees[i].tolist(), strict=True))
+        | {name: float(values[i]) for name, values in metrics.items()}
+        for i in order[fits[order]]
+    ]
+    answer = SizeAnswer(
+        model=evaluator.workload.model,
+        **question_inputs(evaluator, design),
+        choices=Choices(devices=n_devices, ranked_by=best, tried=len(degrees), ways=ways),
+    )
+    report(
+        as_json,
+        lambda: answer,
+        lambda: size_tables.choices_table(answer, _MOST_CHOICES, make_console().width),
+    )
+
+
+def _why_none(
+    evaluator: PlatformEvaluator, design: Mapping[str, Any], degrees: Any, serving: Any
+) -> list[str | Mistake]:
+    """Broken limits of the best way: fewest limits broken, then least memory."""
+    import numpy as np
+
+    from codesign.base.columns import design_columns
+    from codesign.evaluators.platform.platform_limits import describe_limits, limits
+    from codesign.models.deployments.parallelism import SEARCHED_DEGREES
+
+    broken = np.sum([values > 0 for values in limits(serving).values()], axis=0)
+    nearest = np.lexsort((serving.memory_used_per_device_bytes, broken))[0]
+    degrees_of_way = dict(zip(SEARCHED_DEGREES, degrees[nearest].tolist(), strict=True))
+    columns = design_columns({**design, **degrees_of_way})
+    split = ", ".join(f"{SPLIT[name]} {value}" for name, value in degrees_of_way.items())
+    return [
+        f"no way to use {math.prod(degrees_of_way.values())} devices keeps every limit; nearest: "
+        f"{split}",
+        *describe_limits(evaluator.serving(columns)),
+    ]
+
+
+def _vary(
+    on: list[str] | None,
+    workload: Mapping[str, Any],
+    settings: dict[str, Any],
+    formats: Mapping[str, str],
+    split: SplitFlags,
+    batch: str | None,
+    study: StudyFlags,
+    as_json: bool,
+) -> None:
+    from codesign.answers.sizing import ScalingStudy, SizeAnswer
+    from codesign.evaluators.platform import scaling
+    from codesign.report import size_tables
+
+    axis = study.vary or ""
+    check_known("axis", axis, scaling.AXES, "--vary")
+    varied = scaling.AXES[axis]
+    # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
+    settings = {"profile": "ideal", **settings} | ({"offload": True} if axis == "offload" else {})
+    devices = named_devices(on or [str(scaling.REFERENCE_FILE)])
+    evaluator = build(workload, settings, devices)
+    design = {
+        "device": next(iter(devices)), "batch_size": _requests(None, {}, batch), **formats,
+        **dict.fromkeys(("tensor_parallel", "pipeline_parallel"), 1),
+        **dict.fromkeys(("expert_parallel", "sequence_parallel"), 1), **degrees_of(split),
+    }  # fmt: skip
+    factors = None if study.factors is None else numbers("--factors", study.factors, above=0)
+    for value in factors or ():
+        if varied.parameter == "batch_size" and value != round(value):
+            raise InputError(f"expected whole batch sizes, got {value:g}", "--factors")
+    with naming(FLAGS):
+        scaled = scaling.scale(evaluator, design, varied, factors)
+    title = f"{evaluator.workload.model} on {design['device']}: {varied.words}"
+    files = []
+    if study.figure is not None:
+        from codesign.report.platform_figures import save_scaling
+
+        files.append(str(save_scaling(scaled, title, study.figure)))
+        say(f"wrote {files[0]}")
+    answer = SizeAnswer(
+        model=evaluator.workload.model,
+        **question_inputs(evaluator, design),
+        scaling=ScalingStudy(axis=axis, paper=varied.section, rows=scaled.rows()),
+        files=files,
+    )
+    question = size_tables.scaling_question(evaluator, design, varied.parameter)
+    report(as_json, lambda: answer, lambda: size_tables.scaling_tables(title, question, scaled))
+    for name, values in scaled.violations.items():
+        if n_broken := int((values > 0).sum()):
+            say(f"warning: {n_broken} of {len(values)} values break the limit {name!r}")
+    if axis.startswith("link-") and not scaled.has_messages:
+        say("note: no messages are sent, so nothing changes; split the model, such as by --tp 8")

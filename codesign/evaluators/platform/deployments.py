@@ -1,0 +1,405 @@
+"""Deployments of a model on devices: every split and batch, and the best for a demand.
+
+Policies:
+
+* ``co-located``: between two decode steps of its batch an instance prefills the prompts of the
+  requests that begin meanwhile;
+* ``chunked``: passes of an instance carry a chunk of a prompt of every group of devices beside the
+  decode step, in as many of its steps as the prompts need;
+* ``disaggregated``: instances that only prefill hand the cache over to instances that only decode,
+  which may be other devices; a prompt waits for the pass that runs and for its own;
+* ``together``: requests arrive at once, and all prompts are prefilled before the first step.
+
+Where groups of devices share experts, an instance may overlap two micro-batches, each of which
+hides the messages of the other, and hold copies of experts, so that more devices divide them (both
+as DeepSeek-V3 is deployed: its technical report, section 3.4).
+
+Limiting assumptions: instances of a pool are alike and evenly loaded; requests are alike and spread
+over time, without a queue (:mod:`.fleet_sizing` draws arrivals and counts who waits). Every split
+that divides the model is tried. Of the batches those of a grid are, and all between the largest
+that keeps the limits and the next: so the search is exact if times do not fall with the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
+from codesign.base.units import format_engineering
+from codesign.evaluators.platform.instances import (
+    Demand,
+    Instances,
+    InstanceTimes,
+    Policy,
+    Role,
+    Variant,
+    batches_between,
+    columns_of,
+    fitting,
+    splits,
+)
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.serving_rules import rules_of
+from codesign.models.accounts.rents import rent_usd_per_hour
+from codesign.models.deployments.parallelism import SEARCHED_DEGREES, divisors
+
+POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
+"""Policies that serve requests which begin one by one."""
+CHUNKS = (512, 2048, 8192)
+"""Tokens of a chunk that are tried [ours]; vLLM's steps have 2,048 and 8,192 tokens by default."""
+COPIES = (0, 32, 64)
+"""Copies of experts that are tried: DeepSeek-V3 has 32 where it prefills, 64 where it decodes."""
+_COPIED_GROUPS = 32
+"""Groups of devices from which on experts are copied [ours]."""
+MOST_DEVICES = 320
+"""Devices of the largest instance that is tried by default: DeepSeek-V3 decodes on 320."""
+MOST_REQUESTS = 10_000
+"""Requests of the largest batch that is tried where nothing else limits it [ours]."""
+_COUNTS = 28
+"""Batches of the first grid [ours]."""
+_MOST_PAIRS = 2_000_000
+"""Pairs of pools that are compared at most; of more, those of the cheapest instances."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Instances that are alike.
+
+    Attributes:
+        degrees: Degrees of parallelism of an instance by parameter.
+        batch: Requests of an instance at once.
+        waves: Micro-batches that overlap.
+        chunk_tokens: Tokens of a chunk; None: whole prompts.
+        expert_copies: Copies of experts beside the model's own.
+        limited_by: Limit that forbids a larger batch.
+    """
+
+    role: Role
+    device: str
+    degrees: Mapping[str, int]
+    n_instances: int
+    devices_each: int
+    batch: int
+    waves: int
+    chunk_tokens: int | None
+    expert_copies: int
+    limited_by: str
+
+    @property
+    def n_devices(self) -> int:
+        """Devices of all instances."""
+        return self.n_instances * self.devices_each
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Pools that serve a demand.
+
+    Attributes:
+        requests_per_s: Requests that are answered in a second.
+        joules_per_request: Energy of the devices; NaN where no power is stated.
+    """
+
+    policy: Policy
+    pools: tuple[Pool, ...]
+    requests_per_s: float
+    time_to_first_token_s: float
+    time_per_output_token_s: float
+    joules_per_request: float
+
+    @property
+    def n_devices(self) -> int:
+        """Devices of all pools."""
+        return sum(pool.n_devices for pool in self.pools)
+
+    def usd_per_hour(self, stated: float | None) -> float:
+        """Rent of all devices; NaN where none is listed."""
+        return sum(pool.n_devices * rent_usd_per_hour(pool.device, stated) for pool in self.pools)
+
+
+class DeploymentSearch:
+    """Instances of a model on some devices, evaluated once, and their best use.
+
+    Args:
+        evaluator: The evaluator of the request; its options are those of all instances.
+        formats: Number formats by parameter.
+        demand: Requests to serve.
+        policies: Policies to try.
+        most_devices: Devices of the largest instance.
+        fixed: Degrees that are stated, by parameter; others are searched.
+        has_stages: Whether an instance may be a pipeline.
+        overlaps: Whether micro-batches may overlap.
+    """
+
+    def __init__(
+        self,
+        evaluator: PlatformEvaluator,
+        formats: Mapping[str, str],
+        demand: Demand,
+        policies: Sequence[Policy] = POLICIES,
+        most_devices: int = MOST_DEVICES,
+        fixed: Mapping[str, int] | None = None,
+        *,
+        has_stages: bool = True,
+        overlaps: bool = True,
+    ) -> None:
+        self.evaluator = evaluator
+        self.formats = dict(formats)
+        self.demand = demand
+        self._request = evaluator.workload
+        self._most_devices = most_devices
+        self._fixed = dict(fixed or {})
+        self._has_stages = has_stages
+        rules, options = rules_of(evaluator.options), evaluator.options
+        is_mixture = self._request.language_model.is_mixture
+        self._waves = (1, 2) if overlaps and is_mixture and options.has_data_attention else (1,)
+        self._policies = [
+            policy for policy in policies if policy != "chunked" or rules.has_mixed_passes
+        ]
+        if self._request.generated < 1 and demand.burst is None:
+            raise InputError("expected at least 1 where requests are served", "generated_tokens")
+        self.variants = list(self._list_variants())
+        tables = [self._table(position) for position in range(len(self.variants))]
+        self.instances = Instances.joined(tables)
+
+    def best(self, usd: float | None = None, *, is_priced: bool = False) -> list[Deployment]:
+        """The best deployment of each policy and choice of devices, the best first.
+
+        Args:
+            usd: Rent of any device in USD per hour, in place of what is listed.
+            is_priced: Whether to rank by rent rather than by the number of devices.
+
+        Raises:
+            InputError: Nothing keeps the limits; says how near the nearest comes.
+        """
+        weights = np.array(
+            [
+                rent_usd_per_hour(variant.device.key, usd) if is_priced else 1.0
+                for variant in self.variants
+            ]
+        )
+        found = [
+            deployment
+            for deployment in (*self._joint(weights), *self._disaggregated(weights))
+            if deployment is not None
+        ]
+        if not found:
+            raise InputError(f"no deployment keeps the limits; {self._why_none()}")
+
+        def rank(deployment: Deployment) -> tuple[float, float]:
+            cost = deployment.usd_per_hour(usd) if is_priced else deployment.n_devices
+            return cost, deployment.time_per_output_token_s
+
+        return sorted(found, key=rank)
+
+    # Instances.
+
+    def _list_variants(self) -> Iterator[Variant]:
+        is_mixture = self._request.language_model.is_mixture
+        for key, device in self.evaluator.devices.items():
+            plain = self._evaluator(key, {})
+            for policy in ("together", "co-located"):
+                if policy in self._policies:
+                    yield Variant("serve", policy, device, plain)
+            if "chunked" in self._policies:
+                for chunk in sorted({min(chunk, self._request.prompt) for chunk in CHUNKS}):
+                    mixed = self._evaluator(key, {"mixed": True, "chunk_tokens": chunk})
+                    yield Variant("serve", "chunked", device, plain, mixed=mixed)
+            if "disaggregated" not in self._policies:
+                continue
+            for waves in self._waves:
+                for copies in COPIES if waves > 1 and is_mixture else (0,):
+                    update = {"expert_copies": copies}
+                    pool = plain if waves == 1 else self._evaluator(key, update, overlap=True)
+                    for role in ("prefill", "decode"):
+                        yield Variant(role, "disaggregated", device, pool, waves, copies=copies)
+
+    def _evaluator(
+        self, device: str, update: Mapping[str, Any], *, overlap: bool = False
+    ) -> PlatformEvaluator:
+        """The evaluator of one device, with other keys of the request."""
+        request = {**self._request.model_dump(exclude_none=True), **update}
+        options = self.evaluator.options
+        options = options.model_copy(update={"overlap": overlap or options.overlap})
+        devices = {device: self.evaluator.devices[device]}
+        return PlatformEvaluator(type(self._request)(**request), options, devices=devices)
+
+    def _table(self, position: int) -> Instances:
+        """The instances of a variant: a grid of batches, then those where limits are met."""
+        variant = self.variants[position]
+        model, request = variant.evaluator.workload.language_model, self._request
+        stages = divisors(model.num_hidden_layers) if self._has_stages else [1]
+        degrees = splits(model, stages, self._most_devices)
+        for j, name in enumerate(SEARCHED_DEGREES):
+            if name in self._fixed:
+                degrees = degrees[degrees[:, j] == self._fixed[name]]
+        if variant.copies:
+            own = request.language_model.moe_dims.n_routed_experts
+            groups = degrees[:, 2]
+            degrees = degrees[(own % groups != 0) & (groups >= _COPIED_GROUPS)]
+        has_groups = variant.evaluator.options.has_data_attention
+        groups = np.where(has_groups, degrees[:, 2], 1)
+        units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)
+        others = self.formats | {"device": variant.device.key}
+        alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
+        has_room = fitting(alone) if len(degrees) else np.zeros(0, dtype=np.bool_)
+        evaluate = InstanceTimes(variant, position, others, degrees, units, alone, self.demand)
+        at_once = self.demand.users or self.demand.burst or MOST_REQUESTS
+        most = np.maximum(np.ceil(at_once / units), 1)
+        if variant.role == "prefill":
+            most = np.minimum(most, np.maximum(65536 // request.prompt, 1))
+        owner, count = [], []
+        for i in np.flatnonzero(has_room).tolist():
+            counts = np.unique(np.round(np.geomspace(1.0, most[i], _COUNTS))).astype(np.int64)
+            owner.append(np.full(len(counts), i))
+            count.append(counts)
+        if not owner:
+            return evaluate(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        table = evaluate(np.concatenate(owner), np.concatenate(count))
+        while variant.role != "prefill":
+            between = batches_between(table)
+            if between is None:
+                break
+            table = Instances.joined([table, evaluate(*between)])
+        return table
+
+    # The best use of instances.
+
+    def _needed(self, first_s: Any, pace_s: Any, requests_per_s: Any) -> Any:
+        """Requests at once that begin at a rate: rate times latency (Little's law)."""
+        return requests_per_s * (first_s + self._request.generated * pace_s)
+
+    def _joint(self, weights: FloatArray) -> Iterator[Deployment | None]:
+        """The best instances that both prefill and decode, of each policy and device."""
+        demand, generated = self.demand, self._request.generated
+        table = self.instances
+        for policy in ("together", "co-located", "chunked"):
+            for device in self.evaluator.devices:
+                positions = [
+                    i
+                    for i, variant in enumerate(self.variants)
+                    if variant.policy == policy and variant.device.key == device
+                ]
+                rows = table.rows(table.keeps & np.isin(table.variant, positions))
+                if not len(rows):
+                    continue
+                latency = rows.first_s + generated * rows.pace_s
+                if demand.requests_per_s is not None:
+                    at_once = np.maximum(demand.requests_per_s * latency, 1.0)
+                    rate = np.full(len(rows), demand.requests_per_s)
+                else:
+                    users = demand.users or demand.burst or 1
+                    at_once, rate = np.full(len(rows), float(users)), users / latency
+                n = np.ceil(at_once / rows.batch - 1e-9)
+                cost = n * rows.n_devices * weights[rows.variant]
+                best = int(np.lexsort((latency, cost))[0])
+                pool = self._pool(rows, best, int(n[best]))
+                yield self._deployment(rows, policy, best, float(rate[best]), (pool,))
+
+    def _disaggregated(self, weights: FloatArray) -> Iterator[Deployment | None]:
+        """The best pools for each pair of devices."""
+        for device in self.evaluator.devices:
+            for other in self.evaluator.devices:
+                yield self._pair(weights, device, other)
+
+    def _pair(self, weights: FloatArray, prefill: str, decode: str) -> Deployment | None:
+        demand, generated = self.demand, self._request.generated
+        table = self.instances
+        rows = []
+        for role, device in (("prefill", prefill), ("decode", decode)):
+            positions = [
+                i
+                for i, variant in enumerate(self.variants)
+                if variant.role == role and variant.device.key == device
+            ]
+            rows.append(table.rows(table.keeps & np.isin(table.variant, positions)))
+        first, second = rows
+        if not len(first) or not len(second):
+            return None
+        costs = [table.n_devices * weights[table.variant] for table in rows]
+        units = costs[0] / first.prompts_per_s, costs[1] / second.batch
+        most = int(np.sqrt(_MOST_PAIRS))
+        keep = [np.argsort(unit, kind="stable")[:most] for unit in units]
+        first, second = first.rows(keep[0]), second.rows(keep[1])
+        cost_p, cost_d = costs[0][keep[0]][:, None], costs[1][keep[1]]
+        first_s, pace_s = first.first_s[:, None], second.pace_s
+        if demand.requests_per_s is not None:
+            rate = np.full((len(first), len(second)), demand.requests_per_s)
+        else:
+            assert demand.users is not None
+            rate = demand.users / (first_s + generated * pace_s)
+        n_p = np.ceil(rate / first.prompts_per_s[:, None] - 1e-9)
+        n_d = np.maximum(np.ceil(rate * generated * pace_s / second.batch - 1e-9), 1.0)
+        cost = n_p * cost_p + n_d * cost_d
+        i, j = np.unravel_index(int(np.argmin(cost + 1e-9 * pace_s)), cost.shape)
+        pools = (
+            self._pool(first, int(i), int(n_p[i, j])),
+            self._pool(second, int(j), int(n_d[i, j])),
+        )
+        return Deployment(
+            "disaggregated",
+            pools,
+            float(rate[i, j]),
+            float(first.first_s[i]),
+            float(second.pace_s[j]),
+            float(first.joules[i] + second.joules[j]),
+        )
+
+    def _deployment(
+        self, rows: Instances, policy: Policy, i: int, rate: float, pools: tuple[Pool, ...]
+    ) -> Deployment:
+        times = float(rows.first_s[i]), float(rows.pace_s[i])
+        return Deployment(policy, pools, rate, *times, float(rows.joules[i]))
+
+    def _pool(self, rows: Instances, i: int, n_instances: int) -> Pool:
+        variant = self.variants[int(rows.variant[i])]
+        mixed = variant.mixed
+        return Pool(
+            role=variant.role,
+            device=variant.device.key,
+            degrees=dict(zip(SEARCHED_DEGREES, rows.degrees[i].tolist(), strict=True)),
+            n_instances=n_instances,
+            devices_each=int(rows.n_devices[i]),
+            batch=int(rows.batch[i]),
+            waves=variant.waves,
+            chunk_tokens=None if mixed is None else mixed.workload.chunk_tokens,
+            expert_copies=variant.copies,
+            limited_by=self._limited_by(rows, i),
+        )
+
+    def _limited_by(self, rows: Instances, i: int) -> str:
+        """The limit that the next larger batch of the same instance breaks."""
+        table, limits = self.instances, self.demand.limits
+        larger = (table.variant == rows.variant[i]) & (table.owner == rows.owner[i])
+        larger &= (table.count > rows.count[i]) & ~table.keeps
+        if not larger.any():
+            is_prefill = self.variants[int(rows.variant[i])].role == "prefill"
+            return "arithmetic" if is_prefill else "demand"
+        positions = np.flatnonzero(larger)
+        j = positions[np.argmin(table.count[positions])]
+        if not table.fits[j]:
+            return "memory"
+        is_first = table.first_s[j] > limits.time_to_first_token_s
+        return "time to first token" if is_first else "time per output token"
+
+    def _why_none(self) -> str:
+        table, limits = self.instances, self.demand.limits
+        fits = table.rows(table.fits)
+        if not len(fits):
+            return "the model does not fit, or no links join enough devices"
+        times = {
+            "first token": (fits.first_s, limits.time_to_first_token_s),
+            "output token": (fits.pace_s, limits.time_per_output_token_s),
+        }
+        missed = []
+        for name, (values, limit) in times.items():
+            least = float(values[values > 0].min())  # a pool has one of the two
+            if least > limit:
+                words = (format_engineering(time, "s", 3) for time in (limit, least))
+                missed.append("{} within {}, at best {}".format(name, *words))
+        return ", ".join(missed) or "not both limits at once"

@@ -1,0 +1,44 @@
+"""Settings of machines that serve requests: steps, memory, routing, the link between pools."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from codesign.base.schema import Record, quantity
+from codesign.models.deployments.queueing import EngineLimits
+from codesign.models.deployments.queueing.engine_limits import StepPolicy
+
+
+class EngineSettings(Record):
+    """Settings of the machines of a fleet, and of the link from those that only prefill."""
+
+    policy: StepPolicy = "chunked"
+    """``chunked``: chunks of prompts beside all decoding requests; ``prefill-first``: whole prompts
+    before any."""
+    max_sequences: int = 256
+    """Requests that a machine runs at a time."""
+    max_batched_tokens: int = 2048
+    """Tokens of a step of a machine."""
+    memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of the memory that weights and KV cache may take."""
+    plans_ahead: bool = True
+    """Choose the next step while one runs, so that the host costs no time."""
+    reserves_answers: bool = False
+    """Run a request only where its answer has room, too, as TensorRT-LLM does."""
+    routing: str = "least-loaded"
+    """Machine of a request: ``least-loaded`` or ``round-robin``."""
+    link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
+    """Rate from a prefilling machine to the others; the network of its devices if left out."""
+    link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 5e-6
+    """Latency of that link."""
+
+    def limits(self) -> EngineLimits:
+        """Steps of a machine whose cache size is open.
+
+        Raises:
+            InputError: A number out of its range, or a policy that is not known.
+        """
+        names = EngineLimits.__dataclass_fields__.keys() & type(self).model_fields.keys()
+        return EngineLimits(**{name: getattr(self, name) for name in names})

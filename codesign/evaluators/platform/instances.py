@@ -1,0 +1,315 @@
+"""Instances of a model on one kind of device: every split, batch, and the time of both phases.
+
+An instance of a disaggregated pool has one phase only: a prompt waits for the pass that runs and
+for its own, a decode step is alone. Passes of overlapping micro-batches take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_limits import limits as limits_of
+from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.evaluators.platform.requirements import LatencyLimits
+from codesign.models.deployments.parallelism import SEARCHED_DEGREES, divisors
+from codesign.models.hardware.device import Device
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.precision import bits_per_element
+from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
+
+Policy: TypeAlias = Literal["co-located", "chunked", "disaggregated", "together"]
+Role: TypeAlias = Literal["serve", "prefill", "decode"]
+
+MOST_TENSOR = 64
+"""Devices that share a layer at most: beyond it links no longer join them [ours]."""
+_BETWEEN = 14
+"""Batches that a refinement tries of each instance [ours]."""
+_Columns: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""Time between tokens, time to the first, prompts per second, joules of a request."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Requests to serve, one of three ways, and limits on their times.
+
+    Attributes:
+        limits: Limits on the two times; infinite ones allow everything.
+        users: Users at once, each of whom has the next request when the last is answered.
+        requests_per_s: Requests that begin in a second.
+        burst: Requests that arrive together.
+    """
+
+    limits: LatencyLimits
+    users: int | None = None
+    requests_per_s: float | None = None
+    burst: int | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to run instances, whatever their split and batch.
+
+    Attributes:
+        evaluator: Evaluator of whole passes.
+        waves: Micro-batches that overlap; 1 if none do.
+        mixed: Evaluator of passes with a chunk, under ``chunked``.
+        copies: Copies of experts.
+    """
+
+    role: Role
+    policy: Policy
+    device: Device
+    evaluator: PlatformEvaluator
+    waves: int = 1
+    mixed: PlatformEvaluator | None = None
+    copies: int = 0
+
+
+@dataclass(frozen=True)
+class Instances:
+    """(k,) instances with a batch each.
+
+    Attributes:
+        variant: Position of the variant.
+        degrees: (k, 4) degrees of parallelism, in the order of ``SEARCHED_DEGREES``.
+        owner: Position of the split among those of its variant.
+        count: Requests of each group of devices and stage.
+        batch: Requests of the instance.
+        pace_s: Time between two tokens of a request.
+        first_s: Time to the first token.
+        prompts_per_s: Prompts that it prefills in a second if it does nothing else.
+        joules: Energy of its share of a request; NaN where no power is stated.
+        fits: Whether memory holds the batch.
+        keeps: Whether it keeps the limits, too.
+    """
+
+    variant: IntArray
+    degrees: IntArray
+    owner: IntArray
+    count: IntArray
+    batch: FloatArray
+    n_devices: FloatArray
+    pace_s: FloatArray
+    first_s: FloatArray
+    prompts_per_s: FloatArray
+    joules: FloatArray
+    fits: BoolArray
+    keeps: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def rows(self, which: IntArray | BoolArray) -> Instances:
+        """Some of the instances."""
+        return Instances(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    @staticmethod
+    def joined(tables: Sequence[Instances]) -> Instances:
+        """The instances of several tables."""
+        names = [field.name for field in fields(Instances)]
+        return Instances(
+            *(np.concatenate([getattr(table, name) for table in tables]) for name in names)
+        )
+
+
+def splits(model: LanguageModel, stages: Sequence[int], most_devices: int) -> IntArray:
+    """(f, 4) degrees of the instances that divide a model, in the order of ``SEARCHED_DEGREES``.
+
+    Args:
+        model: Its experts and heads are divided.
+        stages: Stages that an instance may have.
+        most_devices: Devices of the largest instance.
+    """
+    rows = [
+        (tensor, pipeline, expert, 1)
+        for expert in divisors(model.moe_dims.n_routed_experts if model.is_mixture else 1)
+        for tensor in divisors(model.num_attention_heads)
+        for pipeline in stages
+        if tensor * pipeline * expert <= most_devices and tensor <= MOST_TENSOR
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+
+def factorizations(n_devices: int) -> IntArray:
+    """(f, 4) every ordered way to write a number as a product of the four degrees.
+
+    Examples:
+        >>> len(factorizations(8))  # 3 twos in 4 places
+        20
+    """
+    rows = [
+        (tp, pp, ep, n_devices // (tp * pp * ep))
+        for tp in divisors(n_devices)
+        for pp in divisors(n_devices // tp)
+        for ep in divisors(n_devices // (tp * pp))
+    ]
+    return np.array(rows, dtype=np.int64)
+
+
+def columns_of(
+    degrees: IntArray, others: Mapping[str, Any], batch: FloatArray | None = None
+) -> Columns:
+    """The columns of designs that differ in their degrees, and in their batches if there are any.
+
+    Args:
+        degrees: (f, 4) degrees of parallelism, in the order of ``SEARCHED_DEGREES``.
+        others: The designs' other parameters, the same for all.
+        batch: (f,) requests of each.
+    """
+    n = len(degrees)
+    columns: dict[str, Column] = {}
+    for j, name in enumerate(SEARCHED_DEGREES):
+        values, codes = np.unique(degrees[:, j], return_inverse=True)
+        columns[name] = Column(tuple(int(value) for value in values), codes.reshape(n))
+    for name, value in others.items():
+        column = column_of([value])
+        columns[name] = Column(column.values, np.repeat(column.codes, n))
+    if batch is not None:
+        columns["batch_size"] = column_of([int(requests) for requests in batch])
+    return columns
+
+
+def fitting(serving: PlatformServing) -> BoolArray:
+    """(n,) whether a platform keeps every limit of its own: memory, links, even splits."""
+    kept = [np.asarray(values) <= 0 for values in limits_of(serving).values()]
+    return np.asarray(np.all(kept, axis=0))
+
+
+def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
+    """Batches between the largest of each instance that keeps the limits, and the next.
+
+    Returns:
+        The instance and the count of each; None if there are none.
+    """
+    owners, counts = [], []
+    for owner in np.unique(table.owner).tolist():
+        is_own = table.owner == owner
+        kept, all_counts = table.count[is_own & table.keeps], table.count[is_own]
+        low = int(kept.max()) if len(kept) else 0
+        larger = all_counts[all_counts > low]
+        if not low or not len(larger) or larger.min() - low <= 1:
+            continue
+        high = int(larger.min())
+        grid = np.unique(np.linspace(low, high, _BETWEEN + 2).round().astype(np.int64))
+        new = grid[(grid > low) & (grid < high)]
+        owners.append(np.full(len(new), owner))
+        counts.append(new)
+    return (np.concatenate(owners), np.concatenate(counts)) if owners else None
+
+
+@dataclass(frozen=True)
+class InstanceTimes:
+    """The times of the instances of a variant, by split and batch."""
+
+    variant: Variant
+    position: int
+    others: Mapping[str, Any]
+    degrees: IntArray
+    units: FloatArray
+    alone: PlatformServing
+    demand: Demand
+
+    def __call__(self, owner: IntArray, count: IntArray) -> Instances:
+        variant, degrees = self.variant, self.degrees[owner]
+        batch = self.units[owner] * count.astype(np.float64)
+        serving = self._serving(variant.evaluator, degrees, batch / variant.waves)
+        full = serving
+        if variant.waves > 1:
+            full = self._serving(variant.evaluator, degrees, batch)
+        evaluate = {
+            "together": self._together,
+            "co-located": self._co_located,
+            "chunked": self._chunked,
+            "disaggregated": self._prefill if variant.role == "prefill" else self._decode,
+        }[variant.policy]
+        nothing = np.zeros(0)
+        pace, first, rate, joules = (
+            evaluate(serving, owner, batch) if len(owner) else (nothing,) * 4
+        )
+        fits = fitting(full) if len(owner) else np.zeros(0, dtype=np.bool_)
+        limits = self.demand.limits
+        keeps = fits & (first <= limits.time_to_first_token_s)
+        return Instances(
+            variant=np.full(len(owner), self.position),
+            degrees=degrees,
+            owner=owner,
+            count=count,
+            batch=batch,
+            n_devices=np.asarray(degrees.prod(axis=1), dtype=np.float64),
+            pace_s=pace,
+            first_s=first,
+            prompts_per_s=rate,
+            joules=joules,
+            fits=fits,
+            keeps=keeps & (pace <= limits.time_per_output_token_s),
+        )
+
+    def _serving(
+        self, evaluator: PlatformEvaluator, degrees: IntArray, batch: FloatArray
+    ) -> PlatformServing:
+        return evaluator.serving(columns_of(degrees, self.others, batch))
+
+    @property
+    def _tokens(self) -> tuple[int, int]:
+        request = self.variant.evaluator.workload
+        return request.prompt, request.generated
+
+    def _decode_joules(self, serving: PlatformServing) -> FloatArray:
+        if self.variant.device.power is None:
+            return np.full_like(serving.time_per_output_token_s, np.nan)
+        return serving.energy_joules_per_token * self._tokens[1]
+
+    def _prefill_joules(self, serving: PlatformServing) -> FloatArray:
+        if self.variant.device.power is None:
+            return np.full_like(serving.time_per_output_token_s, np.nan)
+        return serving.prefill_energy_joules_per_token * self._tokens[0]
+
+    def _together(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+        joules = self._decode_joules(serving) + self._prefill_joules(serving)
+        rate = serving.prefill_requests_per_s
+        return serving.time_per_output_token_s, serving.time_to_first_token_s, rate, joules
+
+    def _co_located(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+        step, rate = serving.time_per_output_token_s, self.alone.prefill_requests_per_s[owner]
+        joules = self._decode_joules(serving) + self._prefill_joules(self.alone)[owner]
+        pace = step + batch / self._tokens[1] / rate
+        return pace, self.alone.time_to_first_token_s[owner] + step, rate, joules
+
+    def _chunked(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+        assert self.variant.mixed is not None
+        generated = self._tokens[1]
+        mixed = self._serving(self.variant.mixed, self.degrees[owner], batch)
+        step, mixed_s = serving.time_per_output_token_s, mixed.time_per_output_token_s
+        n_passes = sum(n for n, _ in mixed.prefill_passes)
+        groups = mixed.platform.attention_groups
+        # Passes with chunks that the prompts of a batch need while it generates a token.
+        share = batch / groups * n_passes / generated
+        pace = np.minimum(share, 1.0) * mixed_s + np.maximum(1.0 - share, 0.0) * step
+        pace = np.where(share > 1.0, share * mixed_s, pace)
+        rate = groups / (n_passes * mixed_s)
+        plain_joules = self._decode_joules(serving)
+        joules = share * self._decode_joules(mixed) + np.maximum(1.0 - share, 0.0) * plain_joules
+        return pace, step + n_passes * mixed_s, rate, joules
+
+    def _prefill(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+        device, request = self.variant.device, self.variant.evaluator.workload
+        rate, waves = serving.prefill_requests_per_s, self.variant.waves
+        if device.network_bandwidth is not None:
+            model = request.language_model
+            element = bits_per_element(str(self.others["kv_format"])) / 8.0
+            token = kv_elements_per_token(model) * element + state_bytes_per_token(model)
+            rate = np.minimum(
+                rate, serving.n_devices * device.network_bandwidth / (token * request.prompt)
+            )
+        first = 2.0 * waves * serving.time_to_first_token_s
+        return np.zeros_like(first), first, rate, self._prefill_joules(serving)
+
+    def _decode(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+        pace = self.variant.waves * serving.time_per_output_token_s
+        return pace, np.zeros_like(pace), np.full_like(pace, np.inf), self._decode_joules(serving)

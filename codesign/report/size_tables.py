@@ -1,0 +1,266 @@
+"""Sizes of deployments for people: fleets, one instance in full, many ranked, a varied number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.answers.sizing import DeploymentEntry, PoolEntry, SizeAnswer
+from codesign.base.metrics import PLATFORM_METRICS
+from codesign.base.units import format_engineering
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.requirements import Requirements
+from codesign.evaluators.platform.scaling import Scaling
+from codesign.models.machines.device.expected_error import describe_expected_error
+from codesign.report.labels import format_metric, metric_title
+from codesign.report.question import context_words, format_words
+from codesign.report.tables import (
+    format_cell,
+    pairs_table,
+    plain_table,
+    rows_table,
+    spaced,
+    text_line,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_FIRST = ("phase", "name", "time_s", "time_share", "bound")
+_CHOICE_METRICS = (
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "throughput_tokens_per_s",
+    "memory_used_per_device_bytes",
+)
+
+
+def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[RenderableType]:
+    """The question, the verdict, the deployments, and their pools."""
+    entries = answer.deployments or ()
+    assert answer.requirements is not None
+    launch = [
+        text_line(line) for name, lines in (answer.launch or {}).items() for line in ("", *lines)
+    ]
+    return spaced(
+        pairs_table(answer.model, question),
+        text_line(_verdict(entries)),
+        _deployments_table(entries),
+        _phases_table(entries),
+        _pools_table(entries),
+        pairs_table("All devices together need, each alone", _needs(answer.requirements)),
+        [text_line(f"Note: {note}") for note in answer.notes],
+        launch,
+    )
+
+
+def _verdict(entries: Sequence[DeploymentEntry]) -> str:
+    """The best deployment in a sentence, and by how much it beats the next."""
+    best = entries[0]
+    words = f"{best.devices:,} devices, {best.policy}"
+    if best.usd_per_million_tokens is not None:
+        words += f", {best.usd_per_million_tokens:.3g} USD per million served tokens"
+    limits = {
+        f"{pool.role} by {pool.limited_by}" if len(best.pools) > 1 else pool.limited_by: None
+        for pool in best.pools
+    }
+    words += f"; limited: {', '.join(limits)}."
+    if len(entries) < 2:
+        return words
+    rest = entries[1]
+    share = 1.0 - best.devices / rest.devices
+    difference = f"{share:.0%} fewer devices than" if share > 0.005 else "as many devices as"
+    return f"{words} Next best: {_title(rest)}, {rest.devices:,} devices ({difference} it)."
+
+
+def _title(entry: DeploymentEntry) -> str:
+    """The policy, and the devices if they are of several kinds."""
+    devices = list(dict.fromkeys(pool.device for pool in entry.pools))
+    return entry.policy if len(devices) == 1 else f"{entry.policy} ({' + '.join(devices)})"
+
+
+def _deployments_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
+    numbers = ["devices", "racks", "power", "USD/ Mtoken", "token/J", "first token"]
+    numbers.append("output token")
+    table = plain_table("Deployments, the best first", ["deployment", *numbers], numbers)
+    for entry in entries:
+        times = (entry.time_to_first_token_s, entry.time_per_output_token_s)
+        table.add_row(
+            _title(entry),
+            f"{entry.devices:,}",
+            f"{entry.racks:,}",
+            _optional(entry.board_power_watts, lambda x: format_engineering(x, "W", 3)),
+            _optional(entry.usd_per_million_tokens, lambda x: f"{x:.3g}"),
+            _optional(entry.tokens_per_joule, lambda x: f"{x:.3g}"),
+            *(format_engineering(time, "s", 3) for time in times),
+        )
+    table.caption = "A served token is one of a prompt or of an answer; power is of the boards."
+    return table
+
+
+def _phases_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
+    is_simulated = any(entry.attainment is not None for entry in entries)
+    numbers = ["machines", "USD/h", "requests/s", "token/s", "output token/s", "USD/ Moutput"]
+    numbers += ["in time"] if is_simulated else []
+    table = plain_table("Rates and rents", ["deployment", *numbers], numbers)
+    for entry in entries:
+        cells = [
+            f"{entry.machines:,}",
+            _optional(entry.usd_per_hour, lambda x: f"{x:,.0f}"),
+            f"{entry.requests_per_s:,.4g}",
+            f"{entry.tokens_per_s:,.0f}",
+            f"{entry.output_tokens_per_s:,.0f}",
+            _optional(entry.usd_per_million_output_tokens, lambda x: f"{x:.3g}"),
+        ]
+        cells += [] if entry.attainment is None else [f"{entry.attainment:.0%}"]
+        table.add_row(_title(entry), *cells)
+    return table
+
+
+def _pools_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
+    rows = [(_title(entry), _pool_words(pool)) for entry in entries for pool in entry.pools]
+    return plain_table("Pools", ["deployment", "instances"], (), rows)
+
+
+def _pool_words(pool: PoolEntry) -> str:
+    """A pool in a sentence.
+
+    Examples:
+        >>> degrees = {"tensor_parallel": 1, "pipeline_parallel": 1, "expert_parallel": 96}
+        >>> print(_pool_words(PoolEntry(
+        ...     role="decode", device="h20", instances=1, devices=96, batch_size=9600,
+        ...     overlapped_batches=1, chunk_tokens=None, expert_copies=0, limited_by="memory",
+        ...     **degrees,
+        ... )))
+        decode: 1 x 96 h20 (EP 96), 9,600 requests each; limited by memory
+    """
+    degrees = {"TP": pool.tensor_parallel, "PP": pool.pipeline_parallel, "EP": pool.expert_parallel}
+    split = " ".join(f"{name} {n}" for name, n in degrees.items() if n > 1)
+    how = [
+        *([f"chunks of {pool.chunk_tokens:,} tokens"] if pool.chunk_tokens else []),
+        *(["two batches overlap"] if pool.overlapped_batches > 1 else []),
+        *([f"{pool.expert_copies} copies of experts"] if pool.expert_copies else []),
+    ]
+    return (
+        f"{pool.role}: {pool.instances:,} x {pool.devices // pool.instances:,} {pool.device}"
+        f"{f' ({split})' if split else ''}, {pool.batch_size:,} requests each; "
+        f"{', '.join(how)}{'; ' if how else ''}limited by {pool.limited_by}"
+    )
+
+
+def _optional(value: float | None, words: Any) -> str:
+    return "–" if value is None else str(words(value))
+
+
+def _needs(needed: Requirements) -> dict[str, str]:
+    return {
+        "arithmetic": f"{format_engineering(needed.flop_per_s, 'FLOP/s')} "
+        f"({format_engineering(needed.flop, 'FLOP')} to prefill)",
+        "memory bandwidth": f"{format_engineering(needed.bandwidth_bytes_per_s, 'B/s')} "
+        f"({format_engineering(needed.step_bytes, 'B')} a decode step)",
+        "memory": f"{format_engineering(needed.capacity_bytes, 'B')} "
+        f"({format_engineering(needed.weight_bytes, 'B')} weights, "
+        f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
+    }
+
+
+def fleet_notes(evaluator: PlatformEvaluator, entries: Sequence[DeploymentEntry]) -> list[str]:
+    """Assumptions of a fleet, and known errors of its devices' predictions."""
+    notes = []
+    if all(entry.attainment is None for entry in entries):
+        notes.append(
+            "Requests are alike, spread evenly, and wait for no other: --requests-per-s draws "
+            "arrivals and counts who waits."
+        )
+    if any(pool.overlapped_batches > 1 for entry in entries for pool in entry.pools):
+        notes.append("Experts are evenly loaded; engines that balance them come within 10 %.")
+    if evaluator.profile == "fitted":
+        for key in dict.fromkeys(pool.device for pool in entries[0].pools):
+            device = evaluator.devices[key]
+            notes += describe_expected_error(key, chip=device.measured_name)
+    return notes
+
+
+def instance_tables(answer: SizeAnswer, width: int) -> list[RenderableType]:
+    """One instance for the terminal, ``width`` columns wide."""
+    instance = answer.instance
+    assert instance is not None
+    names = ("convention", "workload", "options", "design")
+    inputs = {name: format_cell("", getattr(answer, name)) for name in names}
+    rows = []
+    for name, value in instance.metrics.items():
+        metric = PLATFORM_METRICS[name]
+        words = format_metric(value, metric)
+        if name in instance.ranges:
+            ends = instance.ranges[name]
+            words += f" ({format_metric(ends.low, metric)} to {format_metric(ends.high, metric)})"
+        rows.append((metric_title(metric), words))
+    return spaced(
+        pairs_table("Instance", inputs),
+        plain_table("Metrics", ["metric", "value"], ["value"], rows),
+        [rows_table("Limits of the use case", list(map(dict, instance.limits)), width)]
+        if instance.limits
+        else [],
+        rows_table("Operators and messages", instance.operators, width, _FIRST),
+        rows_table("Memories of one device", instance.levels, width),
+        [text_line(f"Note: {note}") for note in instance.notes],
+    )
+
+
+def choices_table(answer: SizeAnswer, n_rows: int, width: int) -> list[RenderableType]:
+    """Ways to spread the work, the best first."""
+    choices = answer.choices
+    assert choices is not None
+    title = (
+        f"{len(choices.ways)} of {choices.tried} ways to use {choices.devices} devices keep every "
+        "limit"
+    )
+    listed_rows = [
+        {**{key: row[key] for key in row if key not in PLATFORM_METRICS},
+         **{name: row[name] for name in _CHOICE_METRICS if name in row}}
+        for row in choices.ways[:n_rows]
+    ]  # fmt: skip
+    table = rows_table(title, listed_rows, width)
+    if len(choices.ways) > n_rows:
+        table.caption = f"{len(choices.ways) - n_rows} more with --json"
+    return [table]
+
+
+def scaling_question(
+    evaluator: PlatformEvaluator, design: Mapping[str, Any], parameter: str
+) -> dict[str, str]:
+    """Settings that are held while one parameter varies."""
+    request = evaluator.workload
+    degrees = {key: n for key, n in design.items() if key.endswith("_parallel") and n > 1}
+    split = " x ".join(f"{key.removesuffix('_parallel')} {n}" for key, n in degrees.items())
+    requests = {} if parameter == "batch_size" else {"requests": f"{design['batch_size']:,}"}
+    return {
+        "context": context_words(request.prompt, request.generated, request.n_beams),
+        **requests,
+        "formats": format_words(design),
+        "split": split or "one device",
+        "convention": evaluator.profile,
+    }
+
+
+def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> list[RenderableType]:
+    """One study, a table for each phase: times, their parts, the gain over the first value."""
+    phases = {"prefill": ("first token", "time_to_first_token_s"),
+              "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
+    sections: list[RenderableType] = [pairs_table(title, question)]
+    for phase, (words, total) in phases.items():
+        columns = [study.axis.words, words, "gain", "linear", "atten- tion", "messages"]
+        columns += ["offloaded", "fits"]
+        table = plain_table(phase.capitalize(), columns, columns[:-1])
+        for row in study.rows():
+            times = [row[f"{phase}_{work}_s"] for work in ("linear", "attention", "collective")]
+            table.add_row(
+                format_engineering(row["value"], study.axis.unit, 3),
+                format_engineering(row[total], "s", 3),
+                f"{row[f'{phase}_gain']:.2f}",
+                *(format_engineering(time, "s", 3) for time in times),
+                f"{row['offloaded_share']:.0%}",
+                "yes" if row["fits"] else "no",
+            )
+        sections.append(table)
+    return spaced(*sections)

@@ -1,0 +1,342 @@
+"""``codesign size`` on real and on bad input: demands, instances, prices, varied numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codesign.cli import main
+from codesign.cli.app import REPLACED
+
+LLAMA = ["size", "llama-3.3-70b"]
+RAG = [*LLAMA, "--use-case", "rag-qa"]
+SMALL = ["size", "llama-3-8b", "--prompt-tokens", "500", "--generated-tokens", "20"]
+LIMITS = ["--first-token", "1 s", "--output-token", "50 ms"]
+H100 = ["--on", "h100-sxm"]
+EPOCH = [*LLAMA, *H100, "--convention", "epoch", "--option", "n_points=40"]
+
+
+def answer(capsys: Any, *words: str) -> Any:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_demand_is_answered_by_deployments_the_best_first(capsys: Any) -> None:
+    words = [*SMALL, *H100, *LIMITS, "--users", "500", "--option", "most_devices=4"]
+    found = answer(capsys, *words)
+    deployments = found["deployments"]
+    counts = [each["devices"] for each in deployments]
+    assert counts == sorted(counts)
+    assert {each["policy"] for each in deployments} == {"co-located", "chunked", "disaggregated"}
+    for each in deployments:
+        assert each["devices"] == sum(pool["devices"] for pool in each["pools"])
+        assert each["usd_per_hour"] == pytest.approx(3.0 * each["devices"])
+        assert each["board_power_watts"] == 700.0 * each["devices"]
+        served = each["requests_per_s"] * 520
+        assert each["tokens_per_s"] == pytest.approx(served)
+        price = each["usd_per_hour"] / 3600 / served * 1e6
+        assert each["usd_per_million_tokens"] == pytest.approx(price)
+    needed = found["requirements"]
+    assert needed["capacity_bytes"] == needed["weight_bytes"] + needed["kv_bytes"]
+    assert main([*words, "--launch", "all"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in ("500 prompt + 20 generated = 520 tokens", "Next best", "limited by", "untested",
+                 "first token within 1 s, output token within 50 ms", "vllm serve llama-3-8b",
+                 "sglang.launch_server", "trtllm-serve"):  # fmt: skip
+        assert text in shown
+
+
+def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys: Any) -> None:
+    words = ["size", "deepseek-v3", "--on", "h200", "--batch", "64", "--tp", "8"]
+    words += ["--prompt-tokens", "100", "--generated-tokens", "10"]
+    formats = ("weight_format", "activation_format", "kv_format")
+    published = answer(capsys, *words)["design"]
+    assert [published[name] for name in formats] == ["fp8", "fp8", "bf16"]
+    narrow = answer(capsys, *words, "--kv-format", "fp8", "--activation-format", "bf16")["design"]
+    assert [narrow[name] for name in formats] == ["fp8", "bf16", "fp8"]
+
+
+def test_random_requests_are_simulated_and_counted(capsys: Any) -> None:
+    words = [*SMALL, *H100, *LIMITS, "--option", "policies=co-located"]
+    few, many = (answer(capsys, *words, "--requests-per-s", rate) for rate in ("2", "150"))
+    (small,), (large,) = few["deployments"], many["deployments"]
+    assert small["devices"] == 1 < large["devices"]
+    assert small["attainment"] >= 0.9 <= large["attainment"]
+    assert many["demand"]["requests_per_s"] == 150.0 and "users" not in many["demand"]
+
+
+def test_requests_that_arrive_together_are_prefilled_in_time(capsys: Any) -> None:
+    (found,) = answer(capsys, *SMALL, *H100, *LIMITS, "--burst", "64")["deployments"]
+    assert found["policy"] == "together" and found["time_to_first_token_s"] <= 1.0
+
+
+def test_one_instance_is_one_document_whose_parts_add_up(capsys: Any) -> None:
+    found = answer(capsys, *RAG, "--on", "h200-sxm", "--tp", "8")
+    account = found["instance"]
+    metrics, ranges = account["metrics"], account["ranges"]
+    for phase, total in (
+        ("prefill", "time_to_first_token_s"),
+        ("decode", "time_per_output_token_s"),
+    ):
+        rows = [row["time_s"] for row in account["operators"] if row["phase"] == phase]
+        assert sum(rows) == pytest.approx(metrics[total])
+    assert [row["allowed_s"] for row in account["limits"]] == [0.4, 0.01]
+    energy, prices = "energy_joules_per_token", {"usd_per_hour", "usd_per_million_output_tokens"}
+    assert set(ranges) == {energy, f"prefill_{energy}", "tokens_per_joule"} | prices
+    assert all(ends["low"] < metrics[name] < ends["high"] for name, ends in ranges.items())
+    assert main([*RAG, "--on", "h200-sxm", "--tp", "8"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("output_projection_sum", "Limits of the use case", "Note:"):
+        assert words in shown
+
+
+def test_the_largest_batch_is_found_and_one_more_is_refused(capsys: Any) -> None:
+    words = [*RAG, *H100, "--tp", "8", "--format", "bf16"]
+    batch = answer(capsys, *words, "--batch", "max")["design"]["batch_size"]
+    assert batch > 1
+    assert main([*words, "--batch", str(batch + 1)]) == 2
+    assert f"--batch {batch}," in capsys.readouterr().err
+
+
+def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
+    words = ["size", "llama-3-8b", *H100, "--prompt-tokens", "1000", "--generated-tokens", "0"]
+    account = answer(capsys, *words, "--tp", "1")["instance"]
+    assert not [name for name in account["metrics"] if "tokens_per_s" in name]
+    assert any("Nothing is generated: there is no rate" in note for note in account["notes"])
+    choices = answer(capsys, *words, "--devices", "2")["choices"]
+    assert choices["ranked_by"] == "time_to_first_token_s"
+    assert all("time_per_output_token_s" not in row for row in choices["ways"])
+
+
+def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:
+    words = [*RAG, *H100, "--devices", "8", "--batch", "8", "--format", "fp8"]
+    found = answer(capsys, *words)["choices"]
+    assert found["tried"] == 20
+    rates = [row["throughput_tokens_per_s"] for row in found["ways"]]
+    assert rates == sorted(rates, reverse=True)
+    degrees = {(row["tensor_parallel"], row["pipeline_parallel"]) for row in found["ways"]}
+    assert {(8, 1), (4, 2), (2, 4), (1, 8)} <= degrees
+
+
+def test_price_against_speed_is_of_served_tokens_and_follows_from_an_instance(capsys: Any) -> None:
+    words = [*LLAMA, *H100, "--prompt-tokens", "2000", "--generated-tokens", "500"]
+    words += ["--format", "fp8"]
+    found = answer(capsys, *words, "--option", "most_devices=8")
+    frontier = found["frontier"]
+    assert any("error on this device" in note for note in found["notes"])
+    fastest = frontier["fastest"]
+    ratio = fastest["usd_per_million_output_tokens"] / fastest["usd_per_million_tokens"]
+    assert ratio == pytest.approx(2500 / 500)
+    split = fastest["split"]
+    instance = ["--tp", f"{split['tensor']:.0f}", "--pp", f"{split['pipeline']:.0f}"]
+    instance += ["--batch", f"{fastest['batch']:.0f}"]
+    metrics = answer(capsys, *words, *instance)["instance"]["metrics"]
+    prefill = fastest["batch"] / 500 / metrics["prefill_requests_per_s"]
+    step = metrics["time_per_output_token_s"] + prefill
+    assert fastest["tokens_per_s"] == pytest.approx(1 / step)
+    joules = metrics["energy_joules_per_token"] + 4 * metrics["prefill_energy_joules_per_token"]
+    assert fastest["joules_per_token"] == pytest.approx(joules / 5)
+    low, high = fastest["joules_per_token_range"]
+    assert low < fastest["joules_per_token"] < high
+
+
+def test_the_papers_frontier_comes_out_by_its_convention(capsys: Any, tmp_path: Path) -> None:
+    words = [*EPOCH, "--weight-format", "int8"]
+    found = answer(capsys, *words)["frontier"]
+    speeds = [row["tokens_per_s"] for row in found["frontier"]]
+    assert speeds == sorted(speeds)
+    assert found["fastest"]["tokens_per_s"] == speeds[-1] == pytest.approx(189, rel=0.01)
+    assert all(row["n_devices"] % 1 == row["batch"] % 1 == 0 for row in found["frontier"])
+    assert found["device"]["usd_per_hour"] == 3.0
+    real = answer(capsys, *words, "--option", "continuous=true")["frontier"]
+    assert any(row["n_devices"] % 1 for row in real["frontier"])
+    path = tmp_path / "front.svg"
+    assert main([*words, "--figure", str(path)]) == 0
+    assert path.read_bytes().startswith(b"<svg")
+    shown = capsys.readouterr().out
+    for text in ("3 USD/h per device (1.99 to 5", "best token/s^3/USD", "Frontier", "accepted"):
+        assert text in shown
+
+
+def test_an_instance_keeps_its_convention_whatever_is_stated(capsys: Any) -> None:
+    one = ["--devices", "4", "--batch", "48", "--prompt-tokens", "100", "--generated-tokens", "10"]
+    fitted = answer(capsys, *LLAMA, *H100, *one, "--format", "fp8")
+    assert fitted["convention"] == "fitted" and "choices" in fitted
+    paper = answer(capsys, *EPOCH, *one, "--format", "fp8")
+    assert paper["convention"] == "epoch" and len(paper["frontier"]["frontier"]) == 1
+
+
+def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys: Any) -> None:
+    words = [*LLAMA, "--design", "P1", "--convention", "plain", "--option", "n_points=40"]
+    rented = answer(capsys, *words, "--price-per-hour", "1.5")
+    assert rented["frontier"]["device"]["usd_per_hour"] == 1.5
+    assert rented["design"]["weight_format"] == "mxint8"
+    assert any("link bandwidth is not stated" in note for note in rented["notes"])
+    owned = ["capital_cost_usd=20000", "power_watts=697", "lifetime_years=4"]
+    more = [word for pair in owned for word in ("--option", pair)]
+    bought = answer(capsys, *words, *more)["frontier"]["device"]["usd_per_hour"]
+    # 20,000 dollars over 4 years of 8,766 hours, and 697 W at the default 1.58 and 0.08 $/kWh.
+    assert bought == pytest.approx(20000 / (4 * 8766) + 0.697 * 1.58 * 0.08)
+
+
+def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
+    figure = tmp_path / "study.PNG"
+    words = ["size", "gpt-3-175b", "--vary", "link-latency", "--use-case", "rag-qa", "--tp", "12"]
+    found = answer(capsys, *words, "--figure", str(figure))
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    rows = found["scaling"]["rows"]
+    assert [row["factor"] for row in rows] == [1, 0.5, 0.25, 0.05]
+    assert rows[-1]["value"] == pytest.approx(0.1e-6)
+    assert main([*RAG, "--vary", "link-latency"]) == 0
+    printed = capsys.readouterr()
+    assert "no messages are sent" in printed.err and "one device" in printed.out
+
+
+def test_offload_serves_what_does_not_fit_and_slows_it(capsys: Any) -> None:
+    words = [*LLAMA, "--vary", "offload", "--on", "a100-sxm-40gb", "--tp", "4", "--beams", "4"]
+    tokens = ["--prompt-tokens", "8000", "--generated-tokens", "256"]
+    rows = answer(capsys, *words, *tokens)["scaling"]["rows"]
+    shares = [row["offloaded_share"] for row in rows]
+    assert shares[0] == 0.0 and shares == sorted(shares) and shares[-1] > 0.3
+
+
+def test_a_device_from_a_file_under_the_convention_of_genz(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "chip.yaml"
+    numbers = {"n_cores": "4", "bandwidth": "2039 GiB/s", "capacity": "80 GiB"}
+    lines = ["name: chip", "vendor: us", "device_class: gpu", "peak: {bf16: 312 TFLOP/s}"]
+    lines += [f"{name}: {value}" for name, value in numbers.items()]
+    lines += ["sources:", *(f"  {name}: the case" for name in ("peak", *numbers))]
+    file.write_text("\n".join(lines) + "\n")
+    # Case 22 of GenZ's public tool: a decode step of LLaMA2-7B after 2,048 tokens.
+    words = ["size", "llama-2-7b", "--on", str(file), "--convention", "genz", "--batch", "1"]
+    tokens = ["--prompt-tokens", "2048", "--generated-tokens", "0"]
+    metrics = answer(capsys, *words, *tokens)["instance"]["metrics"]
+    assert metrics["time_per_output_token_s"] == pytest.approx(6.526774091659778e-3)
+    file.write_text(file.read_text().replace("80 GiB", "80 Gib"))
+    assert main([*words, *tokens]) == 2
+    assert "chip.yaml:7: capacity" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("old", REPLACED)
+def test_a_command_of_the_last_release_names_the_one_of_today(old: str, capsys: Any) -> None:
+    assert main([old, "--model", "llama-3-8b"]) == 2
+    assert f"'{old}' is now 'codesign {REPLACED[old]}'" in capsys.readouterr().err
+
+
+TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*RAG, "--on", "h100-sxn", "--tp", "8"], "--on: unknown device 'h100-sxn'. Did you mean"),
+        ([*RAG, "--tp", "8"], "--on: expected a device, such as h200, or all"),
+        ([*RAG, *H100, "--tp", "3"], "error: --tp: expected a divisor of the 64 attention heads"),
+        ([*RAG, *H100, "--batch", "1"], "GB too much; would fit: 2 times as many devices"),
+        ([*RAG, *H100, "--tp", "0"], "--tp: expected a whole number from 1, got 0"),
+        ([*RAG, *H100, "--tp", "2", "--devices", "8"], "got both (--tp)"),
+        ([*RAG, *H100, "--devices", "1"], "keeps every limit; nearest: --tp 1, "),
+        ([*RAG, *H100, "--devices", "8", "--best", "speed"], "--best: unknown metric 'speed'"),
+        ([*RAG, *H100, "--devices", "8", "--batch", "max"], "whole number with --devices or"),
+        ([*RAG, *H100, "--tp", "8", "--batch", "most"], "expected a whole number or max, got"),
+        ([*RAG, *H100, "--tp", "8", "--format", "fp9"], "--format: unknown number format 'fp9'"),
+        ([*RAG, *H100, "--tp", "8", "--option", "usable_memory=0"], "usable_memory: input should"),
+        ([*RAG, *H100, "--tp", "8", "--option", "profil=genz"], "Did you mean 'profile'?"),
+        ([*RAG, *H100, "--tp", "8", "--convention", "life"], "--convention: unknown profile"),
+        ([*LLAMA, *H100], "expected --use-case, or both --prompt-tokens"),
+        ([*RAG, *H100, "--prompt-tokens", "5"], "got --use-case and --prompt-tokens"),
+        ([*RAG, *H100, "--tp", "8", "--beams", "0"], "error: --beams: input should be"),
+        ([*RAG, *H100, "--tp", "8", "--option", "mixed=true"], "mixed: expected chunk_tokens"),
+        (["size", "llama-3-9b", *H100, *TOKENS], "'llama-3-8b'?"),
+        ([*SMALL, *H100, "--users", "9", "--burst", "9"], "got --users and --burst"),
+        ([*SMALL, *H100, "--users", "10k"], "'--users': expected a whole number"),
+        ([*SMALL, *H100, "--users", "9"], "--output-token: expected a time, or --use-case"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--batch", "9"], "with --batch, got both"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--sp", "2"], "--sp: expected --tp, --pp or"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--best", "speed"], "unknown rank 'speed'"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--launch", "vlm"], "unknown engine 'vlm'"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--option", "policies=mixed"], "unknown policy"),
+        ([*SMALL, *H100, "--users", "9", "--output-token", "1 us"], "no deployment keeps the lim"),
+        ([*SMALL, *H100, *LIMITS, "--requests-per-s", "0"], "--requests-per-s: expected a rate"),
+        ([*SMALL, *H100, *LIMITS, "--requests-per-s", "2", "--attainment", "2"], "expected a share"),
+        (
+            [*SMALL, *H100, *LIMITS, "--requests-per-s", "2", "--beams", "2"],
+            "expected 1 beam with --requests-per-s, got 2",
+        ),
+        (
+            [*SMALL, *H100, "--first-token", "30 ms", "--output-token", "1 s",
+             "--requests-per-s", "900", "--option", "policies=co-located"],
+            "no fleet keeps the limits; nearest: co-located: ",
+        ),
+        ([*RAG, "--vary", "flop"], "--vary: unknown axis 'flop'. Did you mean 'flops'?"),
+        ([*RAG, "--vary", "flops", "--factors", "1,inf"], "finite numbers above 0, got inf"),
+        ([*RAG, "--vary", "offload", "--factors", "1.5"], "whole batch sizes, got 1.5"),
+        ([*RAG, "--vary", "flops", "--figure", "a.bmp"], "--figure: unknown figure"),
+        ([*RAG, *H100, "--design", "P1"], "--design: expected --convention epoch or plain"),
+        ([*RAG, *H100, "--space", "memexplorer"], "expected --design with --space"),
+        ([*LLAMA, *TOKENS, "--on", "mi210"], "AMD Instinct MI210: no rent is known for it"),
+        ([*RAG, *H100, "--option", "most_devices=1"], "llama-3.3-70b does not fit 1 of NVIDIA"),
+        ([*RAG, *H100, "--option", "continuous=true"], "unknown key 'continuous'"),
+        ([*EPOCH, "--best", "usd"], "--best: expected a convention that searches deployments"),
+        ([*EPOCH, "--design", "P1"], "expected --on or --design, got both"),
+        ([*EPOCH, "--devices", "12", "--batch", "8", "--pp", "5"], "of the 12 devices, got 5"),
+        ([*EPOCH, "--devices", "12", "--batch", "9", "--pp", "3"], "a divisor of the 80 layers"),
+        ([*EPOCH, "--devices", "13", "--batch", "10"], "13 devices do not divide 80 layers"),
+        ([*EPOCH, "--devices", "8", "--batch", "8.5"], "--batch: expected a whole number, or"),
+        ([*EPOCH, "--devices", "8", "--batch", "many"], "--batch: expected a number, got 'many'"),
+        ([*EPOCH, "--devices", "8", "--batch", "8", "--ep", "2"], "has no experts, got 2"),
+        ([*EPOCH, "--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would"),
+        ([*EPOCH, "--option", "most_devices=1"], "does not fit 1 device:"),
+        ([*EPOCH, "--devices", "8"], "expected --devices and --batch together"),
+        ([*EPOCH, "--tp", "8"], "--tp and --pp fix the devices, so they need --batch"),
+        ([*EPOCH, "--tp", "4", "--devices", "3", "--batch", "8"], "tp x pp = 4, got 3"),
+        ([*EPOCH, "--option", "context_tokens=-1"], "greater than or equal to 0, got -1"),
+        ([*EPOCH, "--option", "context_tokens=9", *TOKENS], "context_tokens, got both"),
+        ([*EPOCH, "--price-per-hour", "inf"], "--price-per-hour: input should be a finite"),
+        ([*EPOCH, "--option", "compute_cap=1.5"], "compute_cap: input should be less than or"),
+        ([*EPOCH, "--option", "acceptance=1"], "acceptance: input should be less than 1"),
+        ([*EPOCH, "--option", "alpha=-1"], "alpha: input should be greater than or equal to 0"),
+        ([*EPOCH, "--option", "layout=3d"], "unknown layout '3d'"),
+        ([*EPOCH, "--option", "power_watts=9"], "only of a bought device, with capital_cost_usd"),
+        ([*EPOCH, "--option", "draft_kv_heads=3"], "draft_kv_heads: key and value heads of"),
+        ([*EPOCH, "--users", "10000"], "--users: expected --prompt-tokens and"),
+        ([*EPOCH, "--first-token", "1 s"], "--first-token: expected --prompt-tokens and"),
+        ([*EPOCH, "--output-token", "1 us"], "output token within 1e-06 s (at best"),
+    ],
+    ids=lambda value: " ".join(value[2:]) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert all(line.startswith("error: ") for line in printed.err.splitlines())
+    assert not list(tmp_path.iterdir())
+
+
+def test_platforms_and_prices_are_search_problems(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    text = Path("runs/economics-llama.yaml").read_text()
+    smaller = {"budget: 200": "budget: 30", "seeds: 3": "seeds: 1", "economics-llama": "prices"}
+    for old, new in smaller.items():
+        text = text.replace(old, new)
+    serving = (
+        "name: serving\nspace: platform-llm\nevaluator: {name: platform}\n"
+        "workload: {model: mixtral-8x7b, use_case: chat}\n"
+        "objectives: [maximize throughput_tokens_per_s, minimize board_power_watts]\n"
+        "constraints: [time_to_first_token_s <= 0.2, time_per_output_token_s <= 0.01]\n"
+        "optimizers: [random]\ninitial: 10\nbudget: 20\nseeds: 1\nreference_sample: 32\n"
+        "workers: 1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for name, definition in {"prices": text, "serving": serving}.items():
+        (tmp_path / f"{name}.yaml").write_text(definition)
+        assert main(["run", f"{name}.yaml", "--workers", "1"]) == 0
+    assert "wrote" not in capsys.readouterr().err

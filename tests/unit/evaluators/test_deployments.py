@@ -1,0 +1,139 @@
+"""Deployments: the search against brute force, and laws of its answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from codesign.base.errors import InputError
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
+from codesign.evaluators.platform.fleet_sizing import OfferedLoad, simulated_fleet
+from codesign.evaluators.platform.instances import Demand, columns_of, fitting, splits
+from codesign.evaluators.platform.requirements import LatencyLimits
+from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.models.hardware.device import load_device
+from codesign.models.workload import load_model
+
+FP8 = {"weight_format": "fp8", "activation_format": "fp8", "kv_format": "bf16"}
+LIMITS = LatencyLimits(0.5, 0.02)
+
+
+def evaluator_of(
+    model: str = "llama-3-8b", on: tuple[str, ...] = ("h100-sxm",), **tokens: int
+) -> PlatformEvaluator:
+    devices = {load_device(name).key: load_device(name) for name in on}
+    request = {"prompt_tokens": 1000, "generated_tokens": 200} | tokens
+    return PlatformEvaluator(
+        PlatformRequest(model=model, **request), PlatformOptions(), devices=devices
+    )
+
+
+def best(evaluator: PlatformEvaluator, demand: Demand, **settings: object) -> dict[str, Deployment]:
+    search = DeploymentSearch(evaluator, FP8, demand, **{"most_devices": 8, **settings})
+    return {deployment.policy: deployment for deployment in reversed(search.best())}
+
+
+def test_co_located_devices_are_the_fewest_of_all_splits_and_batches() -> None:
+    evaluator, users = evaluator_of(), 60
+    answer = best(evaluator, Demand(LIMITS, users), policies=["co-located"])["co-located"]
+    fewest = math.inf
+    for stages in ([1], [2]):  # deeper pipelines have more devices than the answer
+        degrees = splits(load_model("llama-3-8b"), stages, 8)
+        for batch in range(stages[0], users + stages[0], stages[0]):
+            others = {**FP8, "device": "h100-sxm"}
+            serving = evaluator.serving(columns_of(degrees, others, np.full(len(degrees), batch)))
+            alone = evaluator.serving(columns_of(degrees, others, np.full(len(degrees), stages[0])))
+            step = serving.time_per_output_token_s
+            pace = step + batch / 200 / alone.prefill_requests_per_s
+            first = alone.time_to_first_token_s + step
+            keeps = fitting(serving) & (pace <= 0.02) & (first <= 0.5)
+            counts = np.where(keeps, -(-users // batch) * serving.n_devices, np.inf)
+            fewest = min(fewest, float(counts.min()))
+    assert answer.n_devices == fewest
+    (pool,) = answer.pools
+    assert pool.n_instances * pool.batch >= users
+    assert answer.time_per_output_token_s <= 0.02 and answer.time_to_first_token_s <= 0.5
+
+
+def test_pools_carry_the_rate_that_users_ask_for() -> None:
+    evaluator, users = evaluator_of(on=("h100-sxm", "l40s")), 400
+    search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, users), most_devices=4)
+    found = [each for each in search.best() if each.policy == "disaggregated"]
+    assert len({tuple(pool.device for pool in each.pools) for each in found}) == len(found) > 1
+    for deployment in found:
+        prefill, decode = deployment.pools
+        latency = deployment.time_to_first_token_s + 200 * deployment.time_per_output_token_s
+        assert deployment.requests_per_s == pytest.approx(users / latency)  # Little's law
+        in_decode = deployment.requests_per_s * 200 * deployment.time_per_output_token_s
+        assert decode.n_instances * decode.batch >= in_decode * (1 - 1e-9)
+        degrees = np.array([list(prefill.degrees.values())])
+        others = {**FP8, "device": prefill.device}
+        serving = evaluator.serving(columns_of(degrees, others, np.array([prefill.batch])))
+        rate = float(serving.prefill_requests_per_s[0])
+        assert prefill.n_instances * rate >= deployment.requests_per_s * (1 - 1e-9)
+        # A prompt waits for the pass that runs, then for its own.
+        first = 2 * float(serving.time_to_first_token_s[0])
+        assert deployment.time_to_first_token_s == pytest.approx(first)
+
+
+def test_more_users_and_tighter_limits_never_take_fewer_devices() -> None:
+    def devices(users: int, output_s: float) -> dict[str, int]:
+        demand = Demand(LatencyLimits(0.5, output_s), users)
+        return {name: each.n_devices for name, each in best(evaluator_of(), demand).items()}
+
+    base = devices(200, 0.02)
+    assert set(base) == {"co-located", "chunked", "disaggregated"}
+    for harder in (devices(400, 0.02), devices(200, 0.012)):
+        assert all(harder[name] >= base[name] for name in harder)
+
+
+def test_rented_devices_are_ranked_by_what_they_cost() -> None:
+    evaluator = evaluator_of(on=("h100-sxm", "l40s"))
+    search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, 400), most_devices=4)
+    rents = [each.usd_per_hour(None) for each in search.best(is_priced=True)]
+    counts = [each.n_devices for each in search.best()]
+    assert rents == sorted(rents) and counts == sorted(counts)
+
+
+def test_copies_of_experts_let_more_devices_share_them() -> None:
+    request = {"prompt_tokens": 2000, "generated_tokens": 1}
+    plain = PlatformRequest(model="deepseek-v3", **request)
+    copied = PlatformRequest(model="deepseek-v3", expert_copies=64, **request)
+    assert plain.language_model.moe_dims.n_routed_experts == 256
+    assert copied.language_model.moe_dims.n_routed_experts == 320
+    assert "expert_copies" not in plain.model_dump()  # stored requests keep their definition
+    with pytest.raises(ValueError, match="has no experts; expected 0"):
+        PlatformRequest(model="llama-3-8b", expert_copies=1, **request)
+
+
+def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step() -> None:
+    def rate(groups: int) -> float:
+        mixed = evaluator_of("mixtral-8x7b", chunk_tokens=500, mixed=True)
+        design = {**FP8, "device": "h100-sxm"}
+        degrees, batch = np.array([[1, 1, groups, 1]]), np.array([8 * groups])
+        return float(mixed.serving(columns_of(degrees, design, batch)).prefill_requests_per_s[0])
+
+    assert 3.0 < rate(8) / rate(2) < 4.5
+
+
+def test_a_demand_that_nothing_serves_is_refused_with_the_nearest_times() -> None:
+    with pytest.raises(InputError, match="output token within 100 µs, at best"):
+        best(evaluator_of(), Demand(LatencyLimits(1.0, 1e-4), 10))
+    with pytest.raises(InputError, match="generated_tokens: expected at least 1 where requests"):
+        best(evaluator_of(generated_tokens=0), Demand(LIMITS, 10))
+
+
+def test_a_simulated_fleet_keeps_the_limits_and_a_smaller_one_does_not() -> None:
+    evaluator = evaluator_of()
+    demand = Demand(LIMITS, requests_per_s=60.0)
+    policies = ["co-located", "disaggregated"]
+    level = ServiceLevel(LIMITS.time_to_first_token_s, LIMITS.time_per_output_token_s)
+    load = OfferedLoad(60.0, 1000, 200, level, 0.9, seed=0)
+    for deployment in best(evaluator, demand, policies=policies, has_stages=False).values():
+        fleet, fields = simulated_fleet(evaluator, load, deployment, FP8)
+        assert fields["attainment"] >= 0.9 and 0.0 < fields["utilization"] <= 1.0
+        assert fleet.n_devices >= deployment.n_devices - 1
+        assert fields["time_per_output_token_s"] <= 0.02

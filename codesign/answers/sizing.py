@@ -163,10 +163,10 @@ class DeploymentEntry(Entry):
             machines=machines,
             racks=racks,
             board_power_watts=watts,
-            usd_per_hour=None if math.isnan(rent) else rent,
-            usd_per_million_tokens=rent / (per_hour * (prompt + generated)),
-            usd_per_million_output_tokens=rent / (per_hour * generated) if generated else None,
-            tokens_per_joule=(prompt + generated) / joules,
+            usd_per_hour=_finite(rent),
+            usd_per_million_tokens=_finite(rent / (per_hour * (prompt + generated))),
+            usd_per_million_output_tokens=_finite(rent / (per_hour * (generated or math.nan))),
+            tokens_per_joule=_finite((prompt + generated) / joules),
             tokens_per_s=rate * (prompt + generated),
             output_tokens_per_s=rate * generated,
             requests_per_s=rate,
@@ -177,6 +177,10 @@ class DeploymentEntry(Entry):
             },
             pools=[PoolEntry.describe(pool) for pool in deployment.pools],
         )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 class LatencyLimitEntry(Entry):

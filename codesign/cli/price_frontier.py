@@ -314,7 +314,7 @@ def _rooflines(question: FrontierQuestion) -> _Study:
     formats = _formats(question, design)
     # No model is faster than itself.
     speculates = settings.speculate and workload.draft != question.model
-    stated_batch = None if question.batch is None else float(_whole("--batch", question.batch))
+    stated_batch = None if question.batch is None else float(_batch_of("--batch", question.batch))
     stated_devices = None if question.devices is None else float(question.devices)
     split, devices = _split_of(question.split, settings.layout, stated_devices, stated_batch)
     serving = serve(
@@ -340,7 +340,7 @@ def _rooflines(question: FrontierQuestion) -> _Study:
     )  # fmt: skip
 
 
-def _whole(name: str, text: str) -> float:
+def _batch_of(name: str, text: str) -> float:
     try:
         return number(name, float(text), least=1)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.base.errors import InputError, UnknownNameError, mistakes_at
+from codesign.base.errors import InputError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag, set_flags
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from codesign.models.deployments.queueing import (
         Arrivals,
         CacheLink,
-        EngineLimits,
         ServedRequests,
     )
     from codesign.models.deployments.queueing.service_levels import ServiceLevel
@@ -106,16 +105,10 @@ def serve_model(
     from codesign.answers.serving import ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
-    from codesign.models.deployments.queueing import Fleet, simulate
-    from codesign.models.deployments.queueing.fleet import ROUTINGS
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more = settings_by_record(option, EngineSettings, PlatformOptions)
     settings = _engine_settings(stated)
-    with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
-        limits = settings.limits()
-    if settings.routing not in ROUTINGS:
-        raise UnknownNameError("routing", settings.routing, ROUTINGS, "--option routing")
     n_machines = count("--machines", machines)
     if campaign is None:
         _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
@@ -124,7 +117,8 @@ def serve_model(
             raise InputError("expected MODEL and --on, or --campaign and --design", missing)
         stream, workload = _stream(model, request, requests)
         more |= {} if convention is None else {"profile": convention}
-        group = _Group(_one_device(on), degrees_of(split), formats.formats(model), more, n_machines)
+        degrees, number_formats = degrees_of(split), formats.formats(model)
+        group = _Group(_one_device(on), degrees, number_formats, more, n_machines)
         fleet = _devices(group, prefill, workload, stream, settings)
     else:
         strays = _present({"MODEL": model, "--on": on, "--convention": convention})
@@ -134,18 +128,16 @@ def serve_model(
         campaign_design = _chosen_design(campaign, design_or_pick(design, pick), folder)
         model = campaign_design.evaluator.workload.model
         stream, _ = _stream(model, request, requests)
-        fleet = _designs(campaign_design, n_machines, stream, limits, settings.memory_fraction)
+        fleet = _designs(campaign_design, n_machines, stream, settings)
     level = _service_level(request)
-    pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
-    drawn = "--at-once" if requests.at_once else "--requests-per-s"
-    with mistakes_at(str(requests.trace or drawn)):
-        served = simulate(Fleet(pools, fleet.link, settings.routing), stream)
+    served = _simulated(fleet, settings, stream, requests)
     if level is not None:
         level.check_that_any_meets(served)
     needed = None
     if requests.requests_per_s is not None:
         needed = _machines_needed(served, n_machines)
     rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
+    engine = {name: getattr(settings, name) for name in _ENGINE_KEYS}
     inputs = {
         "model": model,
         "convention": fleet.convention,
@@ -154,19 +146,14 @@ def serve_model(
         "offered_requests_per_s": requests.requests_per_s,
         "machines_needed": needed,
         "seed": None if requests.requests_per_s is None else requests.seed,
-        "policy": limits.policy,
-        "max_sequences": limits.max_sequences,
-        "max_batched_tokens": limits.max_batched_tokens,
-        "plans_ahead": limits.plans_ahead,
-        "reserves_answers": limits.reserves_answers,
-        "routing": settings.routing,
+        **engine,
     }
     question = {
         "model": model,
         **fleet.source,
         "requests": _words(stream, requests),
-        "engine": f"{limits.policy}, {limits.max_sequences} requests and "
-        f"{limits.max_batched_tokens:,} tokens a step",
+        "engine": "{policy}, {max_sequences} requests and {max_batched_tokens:,} tokens a "
+        "step".format(**engine),
         "routing": settings.routing,
     }
     report(
@@ -178,6 +165,25 @@ def serve_model(
         say(f"warning: overloaded: {needed} machines needed, got {n_machines}")
 
 
+_ENGINE_KEYS = (
+    "policy", "max_sequences", "max_batched_tokens", "plans_ahead", "reserves_answers", "routing",
+)  # fmt: skip
+
+
+def _simulated(
+    fleet: _Members, settings: EngineSettings, stream: Arrivals, requests: StreamFlags
+) -> ServedRequests:
+    """The requests, each served by the machine of its route."""
+    from codesign.models.deployments.queueing import Fleet, simulate
+
+    pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
+    drawn = "--at-once" if requests.at_once else "--requests-per-s"
+    with mistakes_at(str(requests.trace or drawn)):
+        return simulate(Fleet(pools, fleet.link, settings.routing), stream)
+
+
+_LEAST_REQUESTS = 32
+"""Requests whose waits show a trend [ours]."""
 _OVERLOAD = 0.05
 """Growth of the wait per second of arrivals from which on machines are overloaded [ours]."""
 
@@ -191,10 +197,10 @@ def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
     import numpy as np
 
     arrival_s, wait_s = served.arrivals.arrival_s, served.time_to_first_token_s
+    if len(arrival_s) < _LEAST_REQUESTS:
+        return None
     quarters = np.array_split(np.arange(len(arrival_s)), 4)
     span_s = arrival_s[quarters[3]].mean() - arrival_s[quarters[1]].mean()
-    if len(quarters[3]) < 8 or span_s <= 0:
-        return None
     growth = float(wait_s[quarters[3]].mean() - wait_s[quarters[1]].mean()) / float(span_s)
     return max(ceil(n_machines * (1 + growth)), n_machines + 1) if growth > _OVERLOAD else None
 
@@ -278,24 +284,20 @@ def _chosen_design(name: str, design: str | None, folder: Path | None) -> _Chose
 
 
 def _designs(
-    campaign_design: _ChosenDesign,
-    n_machines: int,
-    stream: Arrivals,
-    limits: EngineLimits,
-    memory_fraction: float,
+    campaign_design: _ChosenDesign, n_machines: int, stream: Arrivals, settings: EngineSettings
 ) -> _Members:
     """Machines of one design."""
     from codesign.evaluators.design_machine import design_machine
     from codesign.models.deployments.queueing import CacheLink
 
-    with naming(FLAGS, flag_by_key("--option", EngineSettings.model_fields)):
+    with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         machine = design_machine(
-            campaign_design.evaluator, campaign_design.design, limits, stream, memory_fraction
-        )
+            campaign_design.evaluator, campaign_design.design, settings.limits(), stream,
+            settings.memory_fraction,
+        )  # fmt: skip
     members = [(machine, "serve", n_machines)]
-    return _Members(
-        campaign_design.convention, members, CacheLink(), {"design": campaign_design.words}
-    )
+    source = {"design": campaign_design.words}
+    return _Members(campaign_design.convention, members, CacheLink(), source)
 
 
 def _stream(
@@ -346,8 +348,10 @@ def _engine_settings(stated: Mapping[str, Any]) -> EngineSettings:
     from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform.engine_settings import EngineSettings
 
-    with naming({}, flag_by_key("--option", stated)):
-        return to_record(Document("option", dict(stated), {}), EngineSettings)
+    with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
+        settings: EngineSettings = to_record(Document("option", dict(stated), {}), EngineSettings)
+        settings.limits()
+    return settings
 
 
 def _one_device(on: list[str]) -> str:

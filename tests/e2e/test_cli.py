@@ -105,7 +105,7 @@ def test_the_help_lists_every_command_in_a_panel(capsys):
         ("run osw", "osworld-prefill"),
         ("evaluate --model qwen3-3", "qwen3-32b"),
         ("evaluate --design kn", "knee"),
-        ("platform --device h100-s", "h100-sxm"),
+        ("size --on h100-s", "h100-sxm"),
         ("compare compare-sm", "compare-small"),
         ("show hb", "hbf"),
         ("list mem", "memories"),
@@ -364,7 +364,7 @@ def test_a_file_is_shown_as_its_keys_say(tmp_path: Path, capsys):
 
 
 def test_a_format_sets_weights_and_activations_and_not_the_cache(capsys):
-    words = ["platform", "--model", "llama-3-8b", "--device", "h100-sxm", "--use-case", "chat"]
+    words = ["size", "llama-3-8b", "--on", "h100-sxm", "--use-case", "chat", "--tp", "1"]
     assert main([*words, "--format", "fp8", "--json"]) == 0
     design = json.loads(capsys.readouterr().out)["design"]
     formats = [design[f"{name}_format"] for name in ("weight", "activation", "kv")]

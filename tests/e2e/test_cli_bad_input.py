@@ -187,12 +187,12 @@ CASES = {
         ["show", "config.json"], ["model_type", "required"], {"config.json": '{"a": 1}'}
     ),
     "a model with an encoder": Case(
-        ["platform", "--model", "config.json", "--device", "h200", "--use-case", "chat"],
+        ["size", "config.json", "--on", "h200", "--use-case", "chat", "--tp", "1"],
         ["config.json:1: model_type", "decoder-only", "'t5'"],
         {"config.json": '{"model_type": "t5", "d_model": 512}'},
     ),
     "a model file without layers": Case(
-        ["forecast", "--model", "config.json", "--tops", "9", "--gbps", "9"],
+        ["forecast", "config.json", "--tops", "9", "--gbps", "9"],
         ["config.json:1: num_hidden_layers", "required"],
         {"config.json": '{"model_type": "llama", "hidden_size": 64, "intermediate_size": 64, '
                         '"num_attention_heads": 4, "vocab_size": 99}'},

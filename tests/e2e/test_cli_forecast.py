@@ -11,7 +11,7 @@ import pytest
 from codesign.cli import main
 
 _MACHINE = ["--tops", "50", "--gbps", "256"]
-_LLAMA = ["forecast", "--model", "llama-2-7b"]
+_LLAMA = ["forecast", "llama-2-7b"]
 _FIGURES = ["operators", "ratio", "efficiency", "chunks", "timeline", "tiles", "lora"]
 
 
@@ -23,18 +23,20 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 def test_a_prefill_of_life_is_that_of_table_6(capsys: pytest.CaptureFixture[str]) -> None:
     # LIFE Table 6, Ryzen 9 HX 370: 29.29 TOPs in 89.74 s at 0.3264 TOPS; twice that at half.
-    words = ["--tops", "0.3264", "--gbps", "240", "--profile", "life", "--prompt-tokens", "2048"]
+    words = ["--tops", "0.3264", "--gbps", "240", "--convention", "life", "--prompt-tokens", "2048"]
     one = document(capsys, *words)
     assert one["metrics"]["time_to_first_token_s"] == pytest.approx(89.74, abs=0.02)
     assert one["prefill"]["totals"]["ops"] == pytest.approx(29.2941e12, abs=5e7)
-    half = document(capsys, *words, "--compute-efficiency", "0.5")
+    half = document(capsys, *words, "--option", "compute_efficiency=0.5")
     assert half["metrics"]["time_to_first_token_s"] == pytest.approx(179.47, abs=0.04)
 
 
 def test_a_decode_of_life_is_that_of_table_10(capsys: pytest.CaptureFixture[str]) -> None:
     # LIFE Table 10, iGPU: 33.4 tokens/s at half of 256 GB/s after 128 tokens.
     counts = ["--prompt-tokens", "128", "--generated-tokens", "390", "--variant", "bf16-int4"]
-    one = document(capsys, *_MACHINE, *counts, "--profile", "life", "--memory-efficiency", "50 %")
+    one = document(
+        capsys, *_MACHINE, *counts, "--convention", "life", "--option", "memory_efficiency=50 %"
+    )
     assert one["metrics"]["tokens_per_s_per_user"] == pytest.approx(33.4, abs=0.05)
 
 
@@ -53,15 +55,18 @@ def test_the_heat_map_has_the_machine_in_it(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_datasheet_gives_what_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    sheet = document(capsys, "--device", "v100-sxm", "--variant", "fp16-fp16")["machine"]
+    sheet = document(capsys, "--on", "v100-sxm", "--variant", "fp16-fp16")["machine"]
     assert sheet["bandwidth_bytes_per_s"] == 900e9
-    own = document(capsys, "--device", "v100-sxm", "--gbps", "100")["machine"]
+    own = document(capsys, "--on", "v100-sxm", "--gbps", "100")["machine"]
     assert own["bandwidth_bytes_per_s"] == 100e9
     assert own["peak_ops_per_s"] == sheet["peak_ops_per_s"]
 
 
 def test_a_bandwidth_is_in_the_unit_of_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, unit, expected in (([], "GB", 256e9), (["--profile", "life"], "GiB", 256 * 2.0**30)):
+    for words, unit, expected in (
+        ([], "GB", 256e9),
+        (["--convention", "life"], "GiB", 256 * 2.0**30),
+    ):
         found = document(capsys, *_MACHINE, *words)["machine"]
         assert found["bandwidth_bytes_per_s"] == expected
         assert main([*_LLAMA, *_MACHINE, *words]) == 0
@@ -83,7 +88,7 @@ def test_tokens_per_second_say_whose_they_are(capsys: pytest.CaptureFixture[str]
 
 
 def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*_MACHINE, "--timeline", "3", "--heat-map", "--set", "lora=inline"]
+    words = [*_MACHINE, "--timeline", "3", "--heat-map", "--option", "lora=inline"]
     assert main([*_LLAMA, *words]) == 0
     out = capsys.readouterr().out
     for text in ("time to first token", "gate_up_projection", "Generation", "Merging", "TOPS"):
@@ -108,38 +113,55 @@ def test_figures_are_written_without_an_overprint(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tops", "5"], "expected --gbps, or a --device"),
+        (["--tops", "5"], "expected --gbps, or a device with --on"),
         (["--tops", "0", "--gbps", "5"], "--tops: expected a finite number above 0, got 0"),
         (["--tops", "inf", "--gbps", "5"], "--tops: expected a finite number above 0, got inf"),
         (["--tops", "5", "--gbps", "nan"], "--gbps: expected a finite number above 0, got nan"),
-        (["--device", "a100", "--batch", "999"], "too much; would fit: --batch 55, 16 devices"),
-        (["--device", "h1000"], "--device: unknown device 'h1000'. Did you mean 'h100"),
+        (["--on", "a100", "--batch", "999"], "too much; would fit: --batch 55, 16 devices"),
+        (["--on", "h1000"], "--on: unknown device 'h1000'. Did you mean 'h100"),
         ([*_MACHINE, "--variant", "bf16-int5"], "--variant: unknown variant 'bf16-int5'"),
-        ([*_MACHINE, "--set", "kvformat=int4"], "unknown key 'kvformat'. Did you mean 'kv_format'"),
         (
-            [*_MACHINE, "--set", "kv_format=int3"],
-            "--set: kv_format: unknown number format",
+            [*_MACHINE, "--option", "kvformat=int4"],
+            "unknown key 'kvformat'. Did you mean 'kv_format'",
         ),
-        ([*_MACHINE, "--compute-efficiency", "1.2"], "expected a share above 0 and at most 1, got"),
-        ([*_MACHINE, "--memory-efficiency", "-1"], "expected a share above 0 and at most 1, got"),
-        ([*_MACHINE, "--memory-efficiency", "nan"], "--memory-efficiency: "),
-        ([*_MACHINE, "--compute-efficiency", "liner=0.5"], "efficiency: unknown operator 'liner'"),
-        ([*_MACHINE, "--compute-efficiency", "linear=0"], "expected a share of linear above 0"),
-        ([*_MACHINE, "--dispatch-latency", "5"], "--dispatch-latency: expected a quantity in s"),
-        ([*_MACHINE, "--dispatch-latency", "-5 us"], "--dispatch-latency: expected a time of 0 s"),
         (
-            [*_MACHINE, "--profile", "lif"],
-            "--profile: unknown profile 'lif'. Did you mean 'life'? Known: life, plain.",
+            [*_MACHINE, "--option", "kv_format=int3"],
+            "--option: kv_format: unknown number format",
+        ),
+        (
+            [*_MACHINE, "--option", "compute_efficiency=1.2"],
+            "expected a share above 0 and at most 1, got",
+        ),
+        (
+            [*_MACHINE, "--option", "memory_efficiency=-1"],
+            "expected a share above 0 and at most 1, got",
+        ),
+        ([*_MACHINE, "--option", "memory_efficiency=nan"], "memory_efficiency: "),
+        (
+            [*_MACHINE, "--option", "compute_efficiency=liner=0.5"],
+            "efficiency: unknown operator 'liner'",
+        ),
+        (
+            [*_MACHINE, "--option", "compute_efficiency=linear=0"],
+            "expected a share of linear above 0",
+        ),
+        (
+            [*_MACHINE, "--option", "dispatch_latency_s=-5 us"],
+            "dispatch_latency_s: input should be greater",
+        ),
+        (
+            [*_MACHINE, "--convention", "lif"],
+            "--convention: unknown profile 'lif'. Did you mean 'life'? Known: life, plain.",
         ),
         ([*_MACHINE, "--figure", "heat"], "--figure: unknown figure 'heat'"),
-        ([*_MACHINE, "--format", "gif"], "--format: unknown figure format 'gif'"),
+        ([*_MACHINE, "--figure", "ratio.gif"], "--figure: unknown figure format 'gif'"),
         ([*_MACHINE, "--prompt-tokens", "0"], "error: --prompt-tokens: input should be"),
         ([*_MACHINE, "--generated-tokens", "0"], "error: --generated-tokens: input should be"),
         (
-            [*_MACHINE, "--chunk-tokens", "4096"],
-            "error: --chunk-tokens: expected at most the prompt of 2,048 tokens, got 4,096",
+            [*_MACHINE, "--option", "chunk_tokens=4096"],
+            "error: --option: chunk_tokens: expected at most the prompt of 2,048 tokens, got 4,096",
         ),
-        ([*_MACHINE, "--tile", "0"], "error: --tile: input should be"),
+        ([*_MACHINE, "--option", "attention_tile=0"], "error: --option: attention_tile: input"),
         ([*_MACHINE, "--batch", "0"], "error: --batch: input should be"),
         ([*_MACHINE, "--workload", "osword"], "error: --workload: unknown trace 'osword'"),
         ([*_MACHINE, "--workload", "bfcl", "--prompt-tokens", "9"], "--generated-tokens, got both"),

@@ -55,7 +55,7 @@ seeds: 2
 workers: 1
 """
 _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld --phase prefill"
-_DEVICE = "--model llama-3-8b --device h100-sxm"
+_DEVICE = "llama-3-8b --on h100-sxm"
 _TESTS = Path(__file__).parents[1]
 _BYTES = (
     f"--model {_TESTS / 'unit/models/quantization/byte_model'} --text {__file__} --context 32 "
@@ -88,36 +88,29 @@ INVOCATIONS = {
         f"evaluate {_NPU} --uncertainty --samples 10",
         "evaluate --campaign trial --design 1",
     ],
-    "platform": [
-        f"platform {_DEVICE} --use-case chat",
-        f"platform {_DEVICE} --prompt-tokens 100 --generated-tokens 0",
+    "size": [
+        f"size {_DEVICE} --use-case chat --tp 1",
+        f"size {_DEVICE} --prompt-tokens 100 --generated-tokens 0 --devices 4",
+        f"size {_DEVICE} --use-case chat --beams 1 --users 20 --launch all --option most_devices=2",
+        f"size {_DEVICE} --prompt-tokens 50 --generated-tokens 4 --first-token 1s --output-token 1s"
+        " --requests-per-s 2 --option policies=co-located",
+        f"size {_DEVICE} --prompt-tokens 100 --generated-tokens 10 --option most_devices=4",
+        "size llama-3-8b --design P1 --convention plain --price-per-hour 1.5"
+        " --option n_points=20 --option continuous=true --figure price.svg",
+        "size llama-3-8b --vary link-latency --tp 4 --use-case chat --figure study.svg",
     ],
-    "platform-choices": [f"platform {_DEVICE} --devices 4 --use-case chat"],
-    "requirements": [
-        "requirements --model llama-3-8b --use-case chat",
-        "requirements --model llama-3-8b --use-case chat --users 1 --most-devices 1",
-        "requirements --model llama-3-8b --prompt-tokens 50 --generated-tokens 4 --first-token 1s"
-        " --output-token 1s --requests-per-s 2 --device h100-sxm",
-    ],
-    "arrivals": [
-        f"arrivals {_DEVICE} --requests-per-s 20 --requests 30 --prompt-tokens 100"
+    "serve-model": [
+        f"serve-model {_DEVICE} --requests-per-s 20 --requests 30 --prompt-tokens 100"
         " --generated-tokens 10 --first-token 1s --output-token 1s",
-        f"arrivals {_DEVICE} --requests-per-s 20 --requests 5 --prompt-tokens 100"
+        f"serve-model {_DEVICE} --requests-per-s 20 --requests 5 --prompt-tokens 100"
         " --generated-tokens 1 --prefill-machines 2",
-        "arrivals --campaign osworld-decode --design D1 --requests-per-s 2 --requests 3"
-        " --prompt-tokens 100 --generated-tokens 2 --max-sequences 2",
+        "serve-model --campaign osworld-decode --design D1 --requests-per-s 2 --requests 3"
+        " --prompt-tokens 100 --generated-tokens 2 --option max_sequences=2",
     ],
-    "scaling": ["scaling link-latency --model llama-3-8b --tp 4 --use-case chat --plot study.svg"],
     "forecast": [
-        "forecast --model llama-2-7b --tops 50 --gbps 256",
-        "forecast --model llama-2-7b --tops 50 --gbps 256 --timeline 3"
-        " --heat-map --figure operators --set lora=inline",
-    ],
-    "economics": [
-        "economics --model llama-3-8b --device h100 --grid 20 --users 100 --prompt-tokens 100"
-        " --generated-tokens 10",
-        "economics --model llama-3-8b --space memexplorer --design P1 --price-per-hour 1.5"
-        " --grid 20 --continuous --figure price.svg",
+        "forecast llama-2-7b --tops 50 --gbps 256",
+        "forecast llama-2-7b --tops 50 --gbps 256 --timeline 3"
+        " --heat-map --figure operators --option lora=inline",
     ],
     "timeline": ["timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"],
     "technologies": ["list memories"],
@@ -150,21 +143,17 @@ MORE = [
     "evaluate --evaluator simulation --design P1 --model llama-3-8b --prompt-tokens 512"
     " --generated-tokens 16 --phase decode",
     "evaluate --space system-pd --design P1-D1 --model llama-3-8b --workload osworld",
-    "platform --model deepseek-v3 --device b300-sxm --tp 8 --use-case chat --batch 32",
-    "platform --model mixtral-8x22b --device a100-sxm-80gb --devices 8 --use-case rag-qa",
-    "platform --model llama-3.3-70b --device gb200 --tp 4 --batch max --use-case chat",
-    "platform --model qwen3-next-80b-a3b --device b200-sxm --tp 2 --batch 16 --use-case chat",
-    "forecast --model llama-3-8b --device v100-sxm --variant bf16-int4",
-    "forecast --model llama-2-7b --tops 50 --gbps 256 --profile life",
-    "economics --model llama-3.3-70b --device gb200 --grid 12",
-    "economics --model deepseek-v3 --device b200-sxm --grid 12 --profile plain",
-    "requirements --model mixtral-8x7b --use-case chat",
-    "scaling flops --model llama-3-8b --tp 2 --use-case chat",
-    "scaling offload --model llama-3-8b --use-case chat",
-    "timeline --design P1 --model mixtral-8x7b --phase decode --prompt-tokens 128",
-    "accuracy deepseek-v3",
-    "show qwen3-next-80b-a3b",
-    "show hbf",
+    "size deepseek-v3 --on b300-sxm --tp 8 --use-case chat --batch 32 --format bf16",
+    "size mixtral-8x22b --on a100-sxm-80gb --devices 8 --use-case rag-qa",
+    "size llama-3.3-70b --on gb200 --tp 4 --batch max --use-case chat",
+    "size qwen3-next-80b-a3b --on b200-sxm --tp 2 --batch 16 --use-case chat",
+    "forecast llama-3-8b --on v100-sxm --variant bf16-int4",
+    "forecast llama-2-7b --tops 50 --gbps 256 --convention life",
+    "size llama-3.3-70b --on gb200 --use-case chat --option most_devices=8",
+    "size deepseek-v3 --on b200-sxm --convention plain --option n_points=12 --format bf16",
+    "size deepseek-v3 --on h200 --use-case chat --users 1000 --beams 1",
+    "size llama-3-8b --vary flops --tp 2 --use-case chat",
+    "size llama-3-8b --vary offload --use-case chat",
 ]
 """Commands whose numbers alone are compared: other models, machines and phases."""
 LISTS = {
@@ -274,15 +263,16 @@ def test_a_schema_is_closed_complete_and_says_what_it_is():
 
 def test_a_field_that_nobody_set_is_left_out_and_its_key_is_optional():
     rows = {"tokens_per_s": 1.0, "usd_per_million_tokens": None, "n_devices": 1.0, "batch": 1.0}
+    rows["usd_per_million_output_tokens"] = None
     point = PricedPoint(**rows, draft_length=0, devices_for_users=None)
     assert plain_value(point) == {**rows, "draft_length": 0, "devices_for_users": None}
-    entry = schema_of(answers()["economics"])["$defs"]["PricedPoint"]
+    entry = schema_of(answers()["size"])["$defs"]["PricedPoint"]
     assert {"first_token_s", "devices_for_users"}.isdisjoint(entry["required"])
     assert {"draft_length", "usd_per_million_tokens"} <= set(entry["required"])
 
 
 def test_the_text_below_a_field_is_its_description():
-    entry = schema_of(answers()["economics"])["$defs"]["PricedPoint"]["properties"]
+    entry = schema_of(answers()["size"])["$defs"]["PricedPoint"]["properties"]
     assert entry["batch"]["description"] == "Requests at once on one instance."
     summary = schema_of(answers()["run"])["$defs"]["OptimizerSummary"]["properties"]
     assert summary["n_runs"]["description"] == "Seeds with at least one observation."

@@ -1,4 +1,4 @@
-"""``codesign arrivals`` and fleets of ``codesign requirements`` on real and on bad input."""
+"""``codesign serve-model`` on real and on bad input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from codesign.cli import main
 
-MACHINE = ["--model", "llama-3-8b", "--device", "h100-sxm"]
+MACHINE = ["llama-3-8b", "--on", "h100-sxm"]
 TOKENS = ["--prompt-tokens", "500", "--generated-tokens", "20"]
 LONG = ["--prompt-tokens", "1000000", "--generated-tokens", "1"]
 DRAWN = [*TOKENS, "--requests-per-s", "5", "--requests", "40"]
@@ -23,12 +23,12 @@ def answer(capsys: Any, *words: str) -> Any:
 
 
 def test_drawn_requests_are_served_the_same_way_each_time(capsys: Any) -> None:
-    results = [answer(capsys, "arrivals", *MACHINE, *DRAWN, *LIMITS) for _ in range(2)]
+    results = [answer(capsys, "serve-model", *MACHINE, *DRAWN, *LIMITS) for _ in range(2)]
     assert results[0] == results[1]
     times = results[0]["times"]["time_to_first_token_s"]
     assert times["p50"] <= times["p90"] <= times["p99"]
     assert results[0]["service_level"]["attainment"] == 1.0
-    assert main(["arrivals", *MACHINE, *DRAWN, *LIMITS]) == 0
+    assert main(["serve-model", *MACHINE, *DRAWN, *LIMITS]) == 0
     shown = capsys.readouterr().out
     for words in ("time to first token", "goodput", "busy", "100.0% of the requests"):
         assert words in shown
@@ -37,10 +37,10 @@ def test_drawn_requests_are_served_the_same_way_each_time(capsys: Any) -> None:
 def test_a_trace_file_is_served_and_pools_may_be_split(capsys: Any, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_s,prompt_tokens,generated_tokens\n0,100,5\n0.1,2000,1\n0.2,50,9\n")
-    words = ["arrivals", *MACHINE, "--trace", str(trace)]
+    words = ["serve-model", *MACHINE, "--trace", str(trace)]
     joint = answer(capsys, *words)
     assert (joint["requests"], joint["seed"], len(joint["pools"])) == (3, None, 1)
-    split = answer(capsys, *words, "--prefill-machines", "1", "--link-bandwidth", "1 GB/s")
+    split = answer(capsys, *words, "--prefill-machines", "1", "--option", "link_bandwidth=1 GB/s")
     assert [pool["role"] for pool in split["pools"]] == ["prefill", "decode"]
     assert split["times"]["request_latency_s"]["p99"] > joint["times"]["request_latency_s"]["p50"]
 
@@ -50,7 +50,7 @@ def test_requests_that_are_all_there_are_those_of_a_trace_without_time(
 ) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE + "0,500,20\n" * 40)
-    words = ["arrivals", *MACHINE, "--reserve-answers"]
+    words = ["serve-model", *MACHINE, "--option", "reserves_answers=true"]
     offline = answer(capsys, *words, *TOKENS, "--at-once", "--requests", "40")
     same = answer(capsys, *words, "--trace", str(trace))
     assert offline["offered_requests_per_s"] is None and offline["seed"] is None
@@ -62,9 +62,9 @@ def test_requests_that_are_all_there_are_those_of_a_trace_without_time(
     assert "1,000, all at once" in capsys.readouterr().out
 
 
-FOUND = ["arrivals", "--campaign", "osworld-decode"]
+FOUND = ["serve-model", "--campaign", "osworld-decode"]
 SMALL = ["--prompt-tokens", "300", "--generated-tokens", "4", "--requests-per-s", "2"]
-FEW = [*SMALL, "--requests", "8", "--max-sequences", "4"]
+FEW = [*SMALL, "--requests", "8", "--option", "max_sequences=4"]
 
 
 def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys: Any) -> None:
@@ -82,19 +82,15 @@ def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys: Any) -> None
     assert "osworld-decode, design D1" in capsys.readouterr().out
 
 
-def test_a_fleet_has_machines_watts_and_dollars(capsys: Any) -> None:
-    words = ["requirements", "--model", "llama-3-8b", *TOKENS, *LIMITS, "--device", "h100-sxm"]
-    few, many = (answer(capsys, *words, "--requests-per-s", rate) for rate in ("2", "150"))
-    (small,), (large,) = few["devices"], many["devices"]
-    assert small["machines"] == 1 < large["machines"]
-    assert small["attainment"] >= 0.9 <= large["attainment"]
-    assert large["board_power_watts"] == 700.0 * large["devices"]
-    assert large["rent_usd_per_hour"] == 3.0 * large["devices"]
-    assert many["requests_per_s"] == 150.0 and many["users"] is None
-    users = answer(capsys, *words, "--users", "10")
-    assert users["devices"][0]["machines"] == 1
-    assert main([*words, "--requests-per-s", "2"]) == 0
-    assert "Machines, watts and dollars" in capsys.readouterr().out
+def test_overloaded_machines_are_said_to_be_so_with_how_many_are_needed(capsys: Any) -> None:
+    words = ["serve-model", *MACHINE, *TOKENS, "--requests", "600", "--requests-per-s", "150"]
+    assert main([*words, "--json"]) == 0
+    printed = capsys.readouterr()
+    needed = json.loads(printed.out)["machines_needed"]
+    assert needed > 1
+    assert f"overloaded: {needed} machines needed, got 1" in printed.err
+    enough = answer(capsys, *words, "--machines", str(needed))
+    assert enough["machines_needed"] is None
 
 
 TRACE = "arrival_s,prompt_tokens,generated_tokens\n"
@@ -112,61 +108,75 @@ TRACE = "arrival_s,prompt_tokens,generated_tokens\n"
 def test_a_wrong_trace_file_is_one_line(capsys: Any, tmp_path: Path, text: str, words: str) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(text)
-    assert main(["arrivals", *MACHINE, "--trace", str(trace)]) == 2
+    assert main(["serve-model", *MACHINE, "--trace", str(trace)]) == 2
     problem = capsys.readouterr().err
     assert words in problem
     assert problem.count("\n") == 1
 
 
 SPLIT = ["--prefill-machines", "1"]
-FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm"]
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["arrivals", *DRAWN], "--model: expected --model and --device, or --campaign"),
-        (["arrivals", *MACHINE, *DRAWN, "--design", "D1"], "expected --campaign with --design"),
+        (["serve-model", *DRAWN], "MODEL: expected MODEL and --on, or --campaign"),
+        (["serve-model", *MACHINE, *DRAWN, "--design", "D1"], "expected --campaign with --design"),
         ([*FOUND, *FEW], "expected --design or --pick with --campaign"),
         ([*FOUND, "--design", "D1", *FEW, "--tp", "2"], "expected no --campaign with --tp"),
-        ([*FOUND, "--design", "D1", *FEW, "--model", "x"], "expected no --campaign with --model"),
+        ([*FOUND, "x", "--design", "D1", *FEW], "expected no --campaign with MODEL"),
         ([*FOUND, "--design", "E1", *FEW], "E1"),
         (
-            ["arrivals", "--campaign", "platform-rag", "--design", "1", *FEW],
+            ["serve-model", "--campaign", "platform-rag", "--design", "1", *FEW],
             "--campaign: expected an evaluator with machines for one phase of a request",
         ),
         (
-            ["arrivals", "--campaign", "deepseek-decode-experts", "--design", "D1x32", *FEW],
+            ["serve-model", "--campaign", "deepseek-decode-experts", "--design", "D1x32", *FEW],
             "design: expert_parallel: expected 1 in a machine of a fleet, got 32",
         ),
-        (["arrivals", *MACHINE], "expected --trace, or --requests-per-s"),
-        (["arrivals", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
-        (["arrivals", *MACHINE, *DRAWN, "--policy", "chunk"], "Did you mean 'chunked'?"),
-        (["arrivals", *MACHINE, *DRAWN, "--routing", "random"], "unknown routing 'random'"),
-        (["arrivals", *MACHINE, *DRAWN, "--machines", "0"], "--machines: expected a whole number"),
-        (["arrivals", *MACHINE, *DRAWN, "--at-once"], "or else --at-once with the tokens"),
-        (["arrivals", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
-        (["arrivals", *MACHINE, *DRAWN, "--prefill-tp", "2"], "expected --prefill-machines with"),
-        (["arrivals", *MACHINE, *DRAWN, *SPLIT, "--link-bandwidth", "0 GB/s"], "above 0"),
-        (["arrivals", *MACHINE, *DRAWN, *SPLIT, "--link-latency", "-1 s"], "a time from 0"),
-        (["arrivals", *MACHINE, *DRAWN, "--memory-fraction", "2"], "--memory-fraction: expected"),
-        (["arrivals", *MACHINE, *DRAWN, "--first-token", "1 s"], "--output-token: expected a time"),
+        (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),
+        (["serve-model", *MACHINE], "expected --trace, or --requests-per-s"),
+        (["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
         (
-            ["arrivals", *MACHINE, *DRAWN, "--first-token", "1 ms", "--output-token", "1 s"],
+            ["serve-model", *MACHINE, *DRAWN, "--option", "policy=chunk"],
+            "policy: input should be 'chunked'",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--option", "routing=random"],
+            "routing: input should be 'least-loaded'",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--machines", "0"],
+            "--machines: expected a whole number",
+        ),
+        (["serve-model", *MACHINE, *DRAWN, "--at-once"], "or else --at-once with the tokens"),
+        (["serve-model", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--prefill-tp", "2"],
+            "expected --prefill-machines with",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, *SPLIT, "--option", "link_bandwidth=0 GB/s"],
+            "greater than 0",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, *SPLIT, "--option", "link_latency=-1 s"],
+            "greater than or equal",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--option", "memory_fraction=2"],
+            "memory_fraction: input",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--first-token", "1 s"],
+            "--output-token: expected a time",
+        ),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--first-token", "1 ms", "--output-token", "1 s"],
             "no request keeps both limits; the nearest is request",
         ),
-        ([*FLEET, *LIMITS, "--requests-per-s", "2", "--users", "3"], "expected one of"),
-        ([*FLEET, *LIMITS, "--requests-per-s", "0"], "--requests-per-s: expected a rate above 0"),
-        (
-            [*FLEET, *LIMITS, "--requests-per-s", "2", "--attainment", "2"],
-            "--attainment: expected a share",
-        ),
-        (
-            [*FLEET, "--first-token", "1 ms", "--output-token", "1 s", "--requests-per-s", "2"],
-            "no fleet keeps the limits; nearest: h100-sxm: a request alone: first token",
-        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_served_is_one_line(capsys: Any, line: list[str], words: str) -> None:
     assert main(line) == 2
     problem = capsys.readouterr().err

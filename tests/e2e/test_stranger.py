@@ -142,12 +142,12 @@ def test_a_strangers_machine_serves_in_a_pool_and_requests_that_arrive(
     assert account["metrics"]["throughput_tokens_per_s"] > 0
     assert "tdp_watts" not in account["metrics"]
     stream = "--requests-per-s 5 --requests 20 --prompt-tokens 500 --generated-tokens 20"
-    words = ("arrivals", "--campaign", "roofline", "--design", "large", *stream.split())
-    arrived = python(home, "codesign", *words, "--max-sequences", "8", "--json")
+    words = ("serve-model", "--campaign", "roofline", "--design", "large", *stream.split())
+    arrived = python(home, "codesign", *words, "--option", "max_sequences=8", "--json")
     assert arrived.returncode == 0, arrived.stderr
     served = json.loads(arrived.stdout)
     check_document(served)
-    assert (served["profile"], served["requests"]) == ("roofline", 20)
+    assert (served["convention"], served["requests"]) == ("roofline", 20)
     decode_s = (2 * 8.030e9 + 131_072 * 510) / 4000e9 / 0.5
     assert served["times"]["time_per_output_token_s"]["p50"] == pytest.approx(decode_s, rel=0.05)
 

@@ -48,12 +48,7 @@ N_UNNAMED = 26
 """Refusals whose words no test has yet; it only falls."""
 
 COMMANDS = {
-    "economics --model llama-3.3-70b --profile fitted --continuous": "whole instances of a device",
-    "economics --model llama-3.3-70b --device h100 --design P1": "--device or --design, got both",
-    "economics --model llama-3.3-70b --tp 4 --devices 3 --batch 8": "to be tp x pp = 4, got 3",
-    "platform --device l4 --model llama-3-8b --use-case chat --devices 8 --pp 2": (
-        "or degrees, got both (--pp)"
-    ),
+    "size llama-3-8b --on l4 --use-case chat --devices 8 --pp 2": ("or degrees, got both (--pp)"),
     "cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
     "show model a b": "show: expected [KIND] NAME, got 3 words",
     "simulators --install": "--install: name one of",

@@ -1,4 +1,4 @@
-"""Measured energy of kernels beside what ``codesign platform`` adds up, time and power predicted.
+"""Measured energy of kernels beside what ``codesign size`` adds up, time and power predicted.
 
 On a device with watts, times have its corrections; both they and the constants of energy are fitted
 without a row's geometry. Any other device is one that the fits have not seen, so that constants of

@@ -1,4 +1,4 @@
-"""Requests that others measured beside what ``codesign platform`` predicts for them.
+"""Requests that others measured beside what ``codesign size`` predicts for them.
 
 The predictor is the one that users get: the evaluator ``platform`` under its default profile, with
 the engine that a source had. Of its constants only those of the host, with ``engine=eager`` alone,
@@ -143,7 +143,7 @@ def command(case: RequestCase) -> str:
     if model.is_absolute() and model.is_relative_to(_REPOSITORY):
         model = model.relative_to(_REPOSITORY)
     weights, activations, cache = case.formats
-    words = ["codesign platform", f"--model {model.as_posix()}", f"--device {case.device.key}"]
+    words = ["codesign size", model.as_posix(), f"--on {case.device.key}"]
     degrees = {"--tp": case.tensor_parallel, "--ep": case.expert_parallel}
     words += [f"{flag} {degree}" for flag, degree in degrees.items() if degree > 1]
     words += [f"--batch {case.batch}", f"--prompt-tokens {case.prompt}"]
@@ -270,7 +270,7 @@ _NOTES = (
     "LMDeploy's latencies are printed in whole milliseconds: at 9 ms that alone is 5 %. Its first "
     "version sent a prompt's last token through a decode step.",
     "Splitwise's times are of a serving engine of 2023 that started every kernel from the host, "
-    "which codesign platform --option engine=eager predicts: on an H100 a step takes 30 ms on 4 "
+    "which codesign size --option engine=eager predicts: on an H100 a step takes 30 ms on 4 "
     "devices and on 8. Six constants of hosts are fitted to them: starts of a kernel from hosts "
     "with PCIe 5 and with PCIe 4, a step, a prompt, each further request of a batch, the rate of "
     "large messages. The default, engine=graphs, has none of them. Fitted to one of the devices "

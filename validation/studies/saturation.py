@@ -1,8 +1,8 @@
-"""Tokens per second at saturation that others published beside what ``codesign platform`` predicts.
+"""Tokens per second at saturation that others published beside what ``codesign size`` predicts.
 
 A benchmark queues all its requests, all alike, and an engine serves as many at a time as memory
-holds. The predictor is what users get: ``codesign platform --batch max``, its metric
-``output_tokens_per_s``; of some rows also ``codesign arrivals --at-once``, which goes from step to
+holds. The predictor is what users get: ``codesign size --batch max``, its metric
+``output_tokens_per_s``; of some rows also ``codesign serve-model --at-once``, from step to
 step. Nothing is fitted to these rows. That norms and activations of engines with graphs are
 vectorized was found on those of TensorRT-LLM 1.0; that of 0.17 and MLPerf were not looked at then.
 
@@ -80,7 +80,7 @@ class SaturatedCase:
 
     Attributes:
         model: Name or file of the language model.
-        degrees: By the flags of ``codesign platform``; groups that share experts serve requests
+        degrees: By the flags of ``codesign size``; groups that share experts serve requests
             of their own.
         requests: How many were queued; None: more than run at a time.
         tokens_per_s: Generated tokens per second of all devices, as published.
@@ -160,9 +160,9 @@ class SaturatedCase:
     def command(self) -> str:
         """The command line that prints the prediction as its steady throughput."""
         weights, _, cache = self.formats
-        words = ["codesign platform", f"--model {_relative(self.model)}"]
+        words = ["codesign size", _relative(self.model)]
         device = DATA / "devices" / f"{self.device.key}.yaml"
-        words.append(f"--device {_relative(str(device)) if device.is_file() else self.device.key}")
+        words.append(f"--on {_relative(str(device)) if device.is_file() else self.device.key}")
         words += [f"{flag} {degree}" for flag, degree in self.degrees.items() if degree > 1]
         words += [f"--batch {self.batch}", f"--prompt-tokens {self.prompt}"]
         words += [f"--generated-tokens {self.generated}", f"--format {weights}"]
@@ -328,14 +328,14 @@ def _relative(path: str) -> str:
 
 
 _NOTES = (
-    "A prediction is the steady throughput of codesign platform with --batch: as many requests as "
+    "A prediction is the steady throughput of codesign size with --batch: as many requests as "
     "memory holds to their last tokens, if so many were queued, at most 4,096 of a replica, which "
     "is TensorRT-LLM's own bound. Each row has its command. The roofline is profile ideal at the "
     "same batch, which no published number beats.",
     "Memory is the printed capacity less the weights. Drivers report 7 % more, of which an engine "
     "takes 90 to 95 % of what weights and activations leave: about the same. A request runs only "
     "where its whole answer has room, as TensorRT-LLM does by default.",
-    f"Of every {SIMULATED_EVERY}th row of one machine, codesign arrivals --at-once "
+    f"Of every {SIMULATED_EVERY}th row of one machine, codesign serve-model --at-once "
     "--reserve-answers --memory-fraction 1 --max-batched-tokens 8192 --max-sequences BATCH is run, "
     "too. For dense models it is below the steady state by 1 to 4 % in the median, as the last "
     "turn of requests is not full, and by up to 8 % where there are few turns; where groups "

@@ -183,19 +183,19 @@ class DeploymentSearch:
                 for variant in self.variants
             ]
         )
-        found = [
+        deployments = [
             deployment
             for deployment in (*self._joint(weights), *self._disaggregated(weights))
             if deployment is not None
         ]
-        if not found:
+        if not deployments:
             raise InputError(f"no deployment keeps the limits; {self._why_none()}")
 
         def rank(deployment: Deployment) -> tuple[float, float]:
             cost = deployment.usd_per_hour(usd) if is_priced else deployment.n_devices
             return cost, deployment.time_per_output_token_s
 
-        return sorted(found, key=rank)
+        return sorted(deployments, key=rank)
 
     # Instances.
 
@@ -304,8 +304,8 @@ class DeploymentSearch:
     def _disaggregated(self, weights: FloatArray) -> Iterator[Deployment | None]:
         """The best pools for each pair of devices."""
         for device in self.evaluator.devices:
-            for other in self.evaluator.devices:
-                yield self._pair(weights, device, other)
+            for second in self.evaluator.devices:
+                yield self._pair(weights, device, second)
 
     def _pair(self, weights: FloatArray, prefill: str, decode: str) -> Deployment | None:
         demand, generated = self.demand, self._request.generated

@@ -9,6 +9,7 @@ from pydantic import Field
 from codesign.base.schema import Record, quantity
 from codesign.models.deployments.queueing import EngineLimits
 from codesign.models.deployments.queueing.engine_limits import StepPolicy
+from codesign.models.deployments.queueing.fleet import Routing
 
 
 class EngineSettings(Record):
@@ -27,7 +28,7 @@ class EngineSettings(Record):
     """Choose the next step while one runs, so that the host costs no time."""
     reserves_answers: bool = False
     """Run a request only where its answer has room, too, as TensorRT-LLM does."""
-    routing: str = "least-loaded"
+    routing: Routing = "least-loaded"
     """Machine of a request: ``least-loaded`` or ``round-robin``."""
     link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Rate from a prefilling machine to the others; the network of its devices if left out."""

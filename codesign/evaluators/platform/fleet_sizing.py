@@ -23,6 +23,7 @@ from codesign.models.deployments.queueing import (
     simulate,
 )
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 LEAST_REQUESTS = 500
 """Requests that are simulated at least [ours]: 1 % of them are five requests."""
@@ -94,22 +95,8 @@ def simulated_fleet(
         InputError: No fleet of up to 64 times as many instances keeps the limits; says why.
     """
     arrivals = load.arrivals()
-    machines = []
-    for pool in deployment.pools:
-        design = {**formats, "device": pool.device} | {
-            name: pool.degrees[name] for name in ("tensor_parallel", "expert_parallel")
-        }
-        limits = EngineLimits(
-            plans_ahead=True,
-            max_sequences=max(pool.batch, EngineLimits.max_sequences),
-            max_batched_tokens=pool.batch
-            + pool.degrees["expert_parallel"] * EngineLimits.max_batched_tokens,
-        )
-        machines.append(serving_machine(evaluator, design, limits, arrivals))
-    first, last = deployment.pools[0], deployment.pools[-1]
-    link = CacheLink()
-    if len(machines) > 1:
-        link = cache_link(evaluator, machines[0], None, LINK_LATENCY_S)
+    machines, link = _machines(evaluator, deployment, formats, arrivals)
+    last = deployment.pools[-1]
 
     def counts(n_last: int) -> list[int]:
         """Instances of each pool, for so many of the last."""
@@ -140,7 +127,7 @@ def simulated_fleet(
         best = load.level.attainment(served[most])
         raise InputError(
             f"{best:.0%} of the requests within both limits with {MOST_TIMES} times the "
-            f"{first.n_devices + last.n_devices * (len(machines) > 1)} devices of a steady state"
+            f"{deployment.n_devices} devices of a steady state"
         )
     result = served[n_last]
     pools = tuple(
@@ -157,6 +144,29 @@ def simulated_fleet(
         ),
     }
     return replace(deployment, pools=pools), fields
+
+
+def _machines(
+    evaluator: PlatformEvaluator,
+    deployment: Deployment,
+    formats: Mapping[str, str],
+    arrivals: Arrivals,
+) -> tuple[list[ServingMachine], CacheLink]:
+    """A machine of each pool, and the link between them."""
+    machines = []
+    for pool in deployment.pools:
+        degrees = {name: pool.degrees[name] for name in ("tensor_parallel", "expert_parallel")}
+        tokens = pool.degrees["expert_parallel"] * EngineLimits.max_batched_tokens
+        limits = EngineLimits(
+            plans_ahead=True,
+            max_sequences=max(pool.batch, EngineLimits.max_sequences),
+            max_batched_tokens=pool.batch + tokens,
+        )
+        design = {**formats, "device": pool.device, **degrees}
+        machines.append(serving_machine(evaluator, design, limits, arrivals))
+    if len(machines) == 1:
+        return machines, CacheLink()
+    return machines, cache_link(evaluator, machines[0], None, LINK_LATENCY_S)
 
 
 def fewest(keeps: Callable[[int], bool], first_guess: int, most: int) -> int | None:

@@ -137,3 +137,6 @@ def test_a_simulated_fleet_keeps_the_limits_and_a_smaller_one_does_not() -> None
         assert fields["attainment"] >= 0.9 and 0.0 < fields["utilization"] <= 1.0
         assert fleet.n_devices >= deployment.n_devices - 1
         assert fields["time_per_output_token_s"] <= 0.02
+    hasty = OfferedLoad(1.0, 1000, 200, ServiceLevel(1e-6, 1.0), 0.9, seed=0)
+    with pytest.raises(InputError, match="a request alone: "):
+        simulated_fleet(evaluator, hasty, deployment, FP8)

@@ -113,7 +113,7 @@ def test_deployments_come_within_the_documented_errors() -> None:
 def test_the_command_of_a_deployment_is_what_a_user_types() -> None:
     case = deployment("deepseek-ai/profile-data", "decode tokens/s")
     assert command(case) == (
-        "codesign platform --model deepseek-v3 --device h800-sxm --ep 128 --batch 8192 "
+        "codesign size deepseek-v3 --on h800-sxm --ep 128 --batch 8192 "
         "--prompt-tokens 4096 --generated-tokens 1 --format fp8 "
         "--weight-format fp8_block128 --kv-format bf16 --option overlap=true"
     )

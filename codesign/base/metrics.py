@@ -279,6 +279,45 @@ OF_PLACE = (*EXCHANGED, "handover_requests")
 FOR_POOLS = frozenset(POOL_METRICS) - frozenset(OF_PLACE)
 """Metrics that an evaluator reports of one machine."""
 
+_SESSION = (
+    Metric("sessions_per_s", "maximize", "1/s",
+           "sessions that end per second: the lesser of what the concurrent sessions ask for and "
+           "what the machine can do"),
+    PLATFORM_METRICS["output_tokens_per_s"],
+    Metric("first_turn_time_to_first_token_s", "minimize", "s",
+           "time to the first token of a session's first turn, on average, waiting for nobody"),
+    Metric("later_turn_time_to_first_token_s", "minimize", "s",
+           "time to the first token of a later turn, on average over turns whose context is found "
+           "and turns whose context is computed anew, waiting for nobody"),
+    METRICS["time_per_output_token_s"],
+    Metric("loaded_time_per_output_token_s", "minimize", "s",
+           "time per generated token of a request while the machine is always busy and prefills "
+           "take turns with decode steps"),
+    Metric("prompt_hit_share", "maximize", "",
+           "share of the tokens of prompts that any level of memory holds"),
+    Metric("machine_hit_share", "maximize", "",
+           "share of the tokens of prompts that the machine's own memory holds, as contexts"),
+    Metric("outer_hit_share", "maximize", "",
+           "share of the tokens of prompts that only the outer caches hold, as contexts"),
+    Metric("later_turn_hit_share", "maximize", "",
+           "share of later turns whose whole context is found"),
+    Metric("computed_tokens_per_asked_token", "minimize", "",
+           "tokens of prompts that are computed over those that are asked for"),
+    Metric("concurrent_sessions", "maximize", "",
+           "sessions at a time, their think times included"),
+    Metric("energy_joules_per_asked_token", "minimize", "J/token",
+           "energy of machine and caches per token of prompts and answers"),
+    Metric("usd_per_million_asked_tokens", "minimize", "USD/Mtoken",
+           "price of machine, caches and power per million tokens of prompts and answers"),
+    METRICS["tdp_watts"],
+    METRICS["unit_cost_usd"],
+    Metric("cache_lifetime_years", "maximize", "year",
+           "time until the first level of memory is worn out by contexts; at most 10"),
+)  # fmt: skip
+
+SESSION_METRICS: dict[str, Metric] = {metric.name: metric for metric in _SESSION}
+"""Metrics of the ``sessions`` evaluator by name."""
+
 _SYSTEM = (
     METRICS["throughput_tokens_per_s"],
     Metric("requests_per_s", "maximize", "1/s",
@@ -322,13 +361,19 @@ SYSTEM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _SYSTEM}
 """Metrics of the ``system`` evaluator by name, besides the utilization of each pool and link."""
 
 ALL_METRICS: dict[str, Metric] = (
-    METRICS | FORMAT_METRICS | PLATFORM_METRICS | ECONOMICS_METRICS | POOL_METRICS | SYSTEM_METRICS
+    METRICS
+    | FORMAT_METRICS
+    | PLATFORM_METRICS
+    | ECONOMICS_METRICS
+    | POOL_METRICS
+    | SYSTEM_METRICS
+    | SESSION_METRICS
 )
 """Metrics of every built-in evaluator by name."""
 
 AMOUNTS: frozenset[Metric] = frozenset(
     metric
-    for metrics in (METRICS, PLATFORM_METRICS, ECONOMICS_METRICS, SYSTEM_METRICS)
+    for metrics in (METRICS, PLATFORM_METRICS, ECONOMICS_METRICS, SYSTEM_METRICS, SESSION_METRICS)
     for metric in metrics.values()
 )
 """Metrics that are never negative."""

@@ -564,6 +564,12 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
     )  # fmt: skip
 
 
+def off_chip_memory(technology: Column, count: Column, units: UnitTables) -> MemoryLevels:
+    """Properties of so many units of a technology that stand by themselves; every array is (n,)."""
+    no_family = Column((), np.full(len(count), -1, dtype=np.int64))
+    return MemoryLevels(*_tier(_Bank(technology, count, units), no_family))
+
+
 def _ratio(value: FloatArray, reference: FloatArray) -> FloatArray:
     """One value over another; 1 where the other is 0."""
     return np.divide(value, reference, out=np.ones_like(reference), where=reference > 0)

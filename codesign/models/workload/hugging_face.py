@@ -67,6 +67,9 @@ def from_config(document: Document, name: str) -> LanguageModel:
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
     values |= _block_size(document)
+    longest = config.get("max_position_embeddings")
+    if isinstance(longest, int) and longest > 0:
+        values["context_tokens"] = longest
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
     return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
 

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Positive, Record, checked
+from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
 from codesign.models.workload.layer_pass import Embedding
 from codesign.models.workload.lowering import Logits, Phase, lower
 from codesign.models.workload.model import LanguageModel
@@ -87,6 +87,9 @@ class Request(Record):
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None
     """Tokens generated after it; instead of ``trace``."""
+    cached_tokens: Annotated[Natural, unstored_at(0)] = 0
+    """Tokens before the prompt whose keys and values are in the cache, as in a later turn of a
+    session; the prompt's tokens attend to them."""
     batch: Annotated[int | tuple[int, ...] | BatchRule | None, checked(_batch)] = None
     """Requests processed together: a number; several numbers, of which the best in throughput is
     taken; ``best``: the best power of two that fits the memory; ``capacity``: the largest that
@@ -118,6 +121,8 @@ class Request(Record):
             raise ValueError("expected either trace or token counts, got both")
         if self.diffusion_steps is not None and not self.language_model.is_diffusion:
             raise KeyedValueError("diffusion_steps", f"{self.model} is not a diffusion model")
+        if self.cached_tokens and self.language_model.is_diffusion:
+            raise KeyedValueError("cached_tokens", f"{self.model} keeps no cache between passes")
         return self
 
     @cached_property
@@ -167,7 +172,7 @@ class Request(Record):
     @property
     def total_tokens(self) -> int:
         """Tokens of a request when its last token is generated."""
-        return self.tokens.prompt_tokens + self.tokens.generated_tokens
+        return self.cached_tokens + self.tokens.prompt_tokens + self.tokens.generated_tokens
 
     def operators(self, context: float | None = None) -> OperatorTable:
         """The operators of one pass (see :func:`codesign.models.workload.lowering.lower`).
@@ -178,13 +183,14 @@ class Request(Record):
         table = lower(
             self.language_model,
             self.phase,
-            self.tokens.prompt_tokens,
+            self.tokens.prompt_tokens + (0 if self.phase == "prefill" else self.cached_tokens),
             self.tokens.generated_tokens,
             causal=self.causal,
             logits=self.logits,
             embedding=self.embedding,
             diffusion_steps=self.diffusion_steps,
             context=context,
+            past_tokens=self.cached_tokens,
         )
         return self._served(table)
 

@@ -1,0 +1,90 @@
+"""Workload and options of the ``sessions`` evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from codesign.base.errors import InputError, KeyedValueError
+from codesign.base.schema import Document, Positive, Record, checked, quantity, to_record
+from codesign.evaluators.phase_machine import machine_class
+from codesign.evaluators.system.system_options import MachineChoice
+from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model_library import load_model
+from codesign.models.workload.request import ModelName
+from codesign.models.workload.request_trace import read_request_trace
+from codesign.models.workload.reuse import SessionReuse, TraceReuse
+from codesign.models.workload.sessions import check_length, load_session
+
+CONCURRENT = "concurrent_sessions"
+"""Parameter of designs that state how many sessions they serve at a time, and the metric."""
+
+
+class SessionWorkload(Record):
+    """Sessions that a machine serves, or the requests of a trace."""
+
+    model: ModelName
+    """A bundled language model, or the path of a ``config.json`` or YAML file."""
+    session: str | None = None
+    """A named session, see ``codesign list workloads``, or a YAML file with one."""
+    trace: str | None = None
+    """A file of requests with block hashes in Mooncake's format, instead of ``session``."""
+    concurrent_sessions: Positive = 1
+    """Sessions at a time, unless the design states them; of a trace, without effect."""
+    batch: Positive = 1
+    """Requests that decode together, unless the design states them."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SessionWorkload:
+        if (self.session is None) == (self.trace is None):
+            raise KeyedValueError("", "expected session or trace", ("session", "trace"))
+        key = "trace" if self.session is None else "session"
+        try:
+            check_length(self.reuse.longest_tokens, self.language_model)
+            if self.language_model.is_diffusion:
+                raise InputError(f"expected a model with a cache, got {self.model}")
+        except InputError as error:
+            raise KeyedValueError(key, "; ".join(error.problems)) from None
+        return self
+
+    @cached_property
+    def language_model(self) -> LanguageModel:
+        """The model, loaded."""
+        return load_model(self.model)
+
+    @cached_property
+    def reuse(self) -> SessionReuse | TraceReuse:
+        """Classes of turns, and reuse of their contexts."""
+        if self.session is not None:
+            return SessionReuse(load_session(self.session))
+        return TraceReuse(read_request_trace(self.trace or ""))
+
+
+def _machine(value: object) -> object:
+    """``simulation`` or ``{name: npu, accuracy: true}``; the name is ``npu`` if left out."""
+    stated = {"name": value} if isinstance(value, str) else value
+    if isinstance(stated, MachineChoice):
+        return stated
+    if not isinstance(stated, Mapping) or not isinstance(stated.get("name", ""), str):
+        raise InputError(f"expected a name or a mapping of options, got {value!r}")
+    name = stated.get("name", "npu")
+    options = {key: item for key, item in stated.items() if key != "name"}
+    to_record(Document("", options, {}), machine_class(name).Options)
+    return MachineChoice(name=name, options=options)
+
+
+class SessionsOptions(Record):
+    """Options of the ``sessions`` evaluator; what a campaign says next to its name."""
+
+    machine: Annotated[MachineChoice, checked(_machine)] = MachineChoice(name="npu")
+    """Evaluator of the machines and its options: any that serves one phase of a request."""
+    cache_link: Annotated[float, quantity("GB/s"), Field(gt=0, allow_inf_nan=False)] = 55e9
+    """Rate of the link to the outer caches, each way: sixteen lanes of PCIe 5, 63 GB/s less the
+    packets' headers [ours]."""
+    cache_link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0, allow_inf_nan=False)] = (
+        6e-12 * 8
+    )
+    """Energy of what passes the link, J/byte: 6 pJ/bit of PCIe 5 [ours]."""

@@ -1,0 +1,450 @@
+"""The ``sessions`` evaluator: a machine that prefills and decodes the turns of sessions, in turns.
+
+Composes any evaluator of one phase of a request (``npu``) by the levels of memory in which contexts
+wait between turns (:mod:`codesign.models.deployments.cache_levels`). A design has the parameters of
+the machine, the outer caches ``cache1_technology``, ``cache1_units`` and so on, ``batch_size``, and
+``concurrent_sessions``. Its metrics never get worse if times, energies or hits get better, so the
+machine's best cases bound them.
+
+Limiting assumptions: prefills and decode steps take turns; the rate is the lesser of what the
+sessions ask for, waiting for nobody, and what the machine can do.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from codesign.base.columns import (
+    MOST_COMBINATIONS,
+    Columns,
+    FloatArray,
+    IntArray,
+    Value,
+    combined,
+    distinct,
+    taken,
+)
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation
+from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Document, Record, to_record
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_class, machine_for
+from codesign.evaluators.sessions.level_columns import (
+    CACHE_PARAMETERS,
+    DesignLevels,
+    design_levels,
+)
+from codesign.evaluators.sessions.session_workload import (
+    CONCURRENT,
+    SessionsOptions,
+    SessionWorkload,
+)
+from codesign.models.accounts.wear import lifetime_years
+from codesign.models.deployments.cache_levels import CachedTurns, TurnCosts
+from codesign.models.hardware.accelerator import UnitTables
+from codesign.models.hardware.formula_operations import sum_of
+from codesign.models.memtech import Range
+from codesign.models.workload.precision import bits_per_element
+from codesign.models.workload.storage import kv_elements, state_bytes
+
+_TTFT, _TPOT, _JOULES = (
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "dynamic_joules_per_token",
+)
+_OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_celsius",
+               "peak_flop_per_s", *FORMAT_METRICS)  # fmt: skip
+"""Metrics of the decoding machine that are those of the design."""
+_UNBOUNDED = ("cache_lifetime_years", "outer_hit_share")
+"""Metrics that a better machine may make worse."""
+_SOFTWARE = frozenset({CONCURRENT, *CACHE_PARAMETERS})
+
+
+@dataclass(frozen=True)
+class _Prefill:
+    """A prefill that some classes of turns need."""
+
+    cached_tokens: int
+    prompt_tokens: int
+    generated_tokens: int
+
+
+class SessionsEvaluator(Evaluator):
+    """Rates, latencies, energy and price of machines that serve sessions with caches.
+
+    Raises:
+        InputError: The machines cannot serve the model, or report too little.
+    """
+
+    Workload: ClassVar[type[Record]] = SessionWorkload
+    Options: ClassVar[type[Record]] = SessionsOptions
+    workload: SessionWorkload
+    options: SessionsOptions
+
+    def __init__(self, workload: SessionWorkload, options: SessionsOptions | None = None) -> None:
+        self.workload = workload
+        self.options = options or SessionsOptions()
+        self._reuse, classes = workload.reuse, workload.reuse.classes
+        factory = machine_class(self.options.machine.name)
+        record = to_record(Document("", self.options.machine.options, {}), factory.Options)
+        answers = classes.turns * classes.generated_tokens
+        prompts = classes.context_tokens + classes.new_tokens
+        mean_prompt = round(float(answers @ prompts / answers.sum()))
+        mean_answer = round(float(answers.sum() / classes.turns.sum()))
+        self._decode = self._machine(factory, record, "decode", (0, mean_prompt, mean_answer))
+        self._keys = [
+            _states(classes.context_tokens[i], classes.new_tokens[i], classes.generated_tokens[i],
+                    self._reuse.shared_tokens)
+            for i in range(len(classes.turns))
+        ]  # fmt: skip
+        self._prefills = {
+            key: self._machine(factory, record, "prefill", (key.cached_tokens, key.prompt_tokens,
+                                                            key.generated_tokens))
+            for key in dict.fromkeys(key for keys in self._keys for key in keys)
+        }  # fmt: skip
+        own = {metric.name: metric for metric in self._decode.metrics}
+        self._needed = [_TPOT, _JOULES, "idle_watts", "memory_capacity_bytes", "memory_used_bytes",
+                        "tdp_watts", "unit_cost_usd", "standing_usd_per_hour"]  # fmt: skip
+        reported = {*own, *self._decode.metrics_for_pools}
+        if missing := [name for name in self._needed if name not in reported]:
+            raise InputError(f"expected machines that report {', '.join(missing)}", "machine")
+        self._passed = [name for name in _OF_MACHINE if name in own]
+        self.metrics: tuple[Metric, ...] = (
+            *SESSION_METRICS.values(), *(own[name] for name in self._passed)
+        )  # fmt: skip
+        self.required_parameters = self._decode.required_parameters
+        self.optional_parameters = self._decode.optional_parameters | _SOFTWARE
+        caches = sorted(CACHE_PARAMETERS)
+        self.undecided_parameters = (*self._decode.undecided_parameters, CONCURRENT, *caches)
+
+    def _machine(
+        self, factory: Any, options: Record, phase: str, tokens: tuple[int, int, int]
+    ) -> PhaseMachine:
+        cached, prompt, generated = tokens
+        request = {"model": self.workload.model, "phase": phase, "cached_tokens": cached,
+                   "prompt_tokens": prompt, "generated_tokens": generated,
+                   "batch": self.workload.batch if phase == "decode" else 1}  # fmt: skip
+        like = next(iter(vars(self).get("_prefills", {}).values()), vars(self).get("_decode"))
+        return machine_for(factory, request, options, like)
+
+    # --- the machine's own ---------------------------------------------------------------------
+
+    def _with(self, change: Callable[[Evaluator], Evaluator]) -> SessionsEvaluator:
+        evaluator = copy.copy(self)
+        evaluator._decode = cast("PhaseMachine", change(self._decode))
+        evaluator._prefills = {
+            key: cast("PhaseMachine", change(machine)) for key, machine in self._prefills.items()
+        }
+        return evaluator
+
+    @property
+    def profile(self) -> str | None:
+        return self._decode.profile
+
+    def technologies(self) -> Mapping[str, Any]:
+        return self._decode.technologies()
+
+    def with_library(self, library: Mapping[str, Any]) -> SessionsEvaluator:
+        return self._with(lambda machine: machine.with_library(library))
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        del metrics  # times, energies and prices of the machine decide on all of them
+        return self._decode.constant_ranges(self._needed)
+
+    def with_constants(self, values: Mapping[str, float]) -> SessionsEvaluator:
+        return self._with(lambda machine: machine.with_constants(values))
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        if parameter in _SOFTWARE:
+            return range(len(values))
+        return self._decode.interchangeable(parameter, values)
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        return self._decode.superseded(values, objectives)
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        absent = dict(self._decode.absent_metrics(values))
+        if reason := absent.get("unit_cost_usd"):
+            absent["usd_per_million_asked_tokens"] = reason
+        return absent
+
+    def provenance(self) -> Mapping[str, Any]:
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "turns": {name: values.tolist() for name, values in vars(self._reuse.classes).items()},
+            "options": self.options.model_dump(mode="json"),
+            "machine": self._decode.provenance(),
+        }
+
+    # --- designs -------------------------------------------------------------------------------
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """The limits of the decoding machine, and ``sessions``: as many as decode together."""
+        few, number = _distinct_machines(designs)
+        limits = {
+            name: values[number] for name, values in self._decode.known_violations(few).items()
+        }
+        sessions, _ = self._counts(designs, CONCURRENT, self.workload.concurrent_sessions, {})
+        return limits | {"sessions": self._batch(designs) / sessions - 1.0}
+
+    def _batch(self, designs: Columns) -> FloatArray:
+        """(n,) requests that decode together."""
+        return self._counts(designs, BATCH_SIZE, self.workload.batch, {})[0]
+
+    def _counts(
+        self, designs: Columns, name: str, default: int, undecided: Mapping[str, Sequence[Value]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) least and largest count in a parameter that the workload or the design states."""
+        if name in designs:
+            counts = designs[name].lookup(float)
+            return counts, counts
+        n = len(next(iter(designs.values())))
+        values = [float(cast("int", value)) for value in undecided.get(name, [default])]
+        return np.full(n, min(values)), np.full(n, max(values))
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        few, number = _distinct_machines(designs)
+        passed = [name for name in self._passed if name in names]
+        decode = self._decode.evaluate(few, [*self._needed, *passed])
+        times, joules = self._prefill_costs(
+            designs, lambda machine, few: machine.evaluate(few, [_TTFT, _JOULES]).metrics
+        )
+        values = {name: rows[number] for name, rows in decode.metrics.items()}
+        used = values["memory_used_bytes"]
+        kv_bytes = _kv_bytes(designs, self._decode.workload.format_convention)
+        results = self._composed(designs, values, times, joules, used,
+                                 kv_bytes, {})  # fmt: skip
+        results |= {name: values[name] for name in passed}
+        failures = {
+            i: decode.failures[int(j)] for i, j in enumerate(number) if j in decode.failures
+        }
+        limits = dict(self.known_violations(designs))
+        return Evaluation({name: results[name] for name in names}, limits, failures)
+
+    def _prefill_costs(
+        self, designs: Columns, of: Callable[[PhaseMachine, Columns], Mapping[str, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """(3, q, n) seconds and joules: context found, only the shared prefix, and nothing."""
+        few, number = _distinct_machines(designs, _SOFTWARE | {BATCH_SIZE})
+        rows = {key: of(machine, few) for key, machine in self._prefills.items()}
+        states = list(zip(*self._keys, strict=True))
+        times = np.stack([[rows[key][_TTFT] for key in keys] for keys in states])
+        joules = np.stack(
+            [[rows[key][_JOULES] * key.prompt_tokens for key in keys] for keys in states]
+        )
+        # What is found never costs more than computing it.
+        times, joules = (np.minimum.accumulate(x[::-1])[::-1] for x in (times, joules))
+        return times[..., number], joules[..., number]
+
+    def _composed(
+        self,
+        designs: Columns,
+        machine: Mapping[str, FloatArray],
+        times: FloatArray,
+        joules: FloatArray,
+        used_bytes: FloatArray,
+        kv_bytes: FloatArray,
+        undecided: Mapping[str, Sequence[Value]],
+    ) -> dict[str, FloatArray]:
+        """(n,) every metric of sessions, from those of machines or from their best cases."""
+        classes, turns = self._reuse.classes, self._reuse.classes.turns
+        units = UnitTables(
+            self._decode.technologies(),
+            getattr(self._decode.options, "technology_level", "typical"),
+        )
+        memory = design_levels(
+            designs, units, self.options, machine["memory_capacity_bytes"], used_bytes,
+            not CACHE_PARAMETERS.isdisjoint(undecided),
+        )  # fmt: skip
+        batch = self._batch(designs)
+        fewest, sessions = self._counts(
+            designs, CONCURRENT, self.workload.concurrent_sessions, undecided
+        )
+        cached, shared = self._cached_turns(memory, fewest, kv_bytes)
+        time_costs, energy_costs = (
+            TurnCosts(costs[0], shared * costs[1] + (1.0 - shared) * costs[2])
+            for costs in (times, joules)
+        )
+        answers = classes.total(classes.generated_tokens)
+        step_s = machine[_TPOT]
+        busy_s = cached.session_s(time_costs, answers * step_s / batch)
+        turn_s = cached.turn_s(time_costs, self.workload.language_model.num_hidden_layers)
+        alone_s = self._reuse.think_s + cached.total(turn_s) + answers * step_s
+        rate = 1.0 / busy_s
+        if self.workload.trace is None:
+            rate = np.minimum(rate, sessions / alone_s)
+        prompts = classes.context_tokens + classes.new_tokens
+        asked = classes.total(prompts)
+        first = classes.is_first
+        lost = 1.0 - cached.cumulative_hits[-1]
+        # A shared prefix is found where the rest of a context is not.
+        recomputed = (
+            classes.context_tokens[:, None]
+            - shared
+            * np.minimum(self._reuse.shared_tokens, classes.context_tokens)[:, None]
+            * (1.0 - first)[:, None]
+        )
+        computed = classes.total(classes.new_tokens) + cached.total(lost * recomputed)
+        usd_per_hour, life_years = self._price(machine, memory, cached, rate)
+        watts = machine["idle_watts"] + memory.background_watts
+        session_joules = cached.session_joules(energy_costs) + answers * machine[_JOULES]
+        session_joules = session_joules + watts / rate
+        tokens = asked + answers
+        prices = self._decode.prices
+        usd = usd_per_hour / 3600.0 / rate + session_joules * (prices.usd_per_joule if prices else
+                                                               np.nan)  # fmt: skip
+        machine_share = cached.cumulative_hits[memory.n_tiers - 1]
+        outer_share = cached.cumulative_hits[-1] - machine_share
+        contexts = classes.context_tokens[:, None]
+        return {
+            "sessions_per_s": rate,
+            "output_tokens_per_s": rate * answers,
+            "first_turn_time_to_first_token_s": _mean(turns * first, turn_s),
+            "later_turn_time_to_first_token_s": _mean(turns * (1.0 - first), turn_s),
+            _TPOT: step_s,
+            "loaded_time_per_output_token_s": busy_s * batch / answers,
+            "prompt_hit_share": 1.0 - computed / asked,
+            "machine_hit_share": cached.total(contexts * machine_share) / asked,
+            "outer_hit_share": cached.total(contexts * outer_share) / asked,
+            "later_turn_hit_share": _mean(turns * (1.0 - first), cached.cumulative_hits[-1]),
+            "computed_tokens_per_asked_token": computed / asked,
+            CONCURRENT: sessions,
+            "energy_joules_per_asked_token": session_joules / tokens,
+            "usd_per_million_asked_tokens": usd / tokens * 1e6,
+            "tdp_watts": machine["tdp_watts"] + memory.peak_watts,
+            "unit_cost_usd": machine["unit_cost_usd"] + sum_of(tuple(memory.price_usd)),
+            "cache_lifetime_years": life_years,
+        }
+
+    def _cached_turns(
+        self, memory: DesignLevels, sessions: FloatArray, kv_bytes: FloatArray
+    ) -> tuple[CachedTurns, FloatArray]:
+        """The turns with the levels, and (n,) the share of shared prefixes that are found."""
+        classes, model = self._reuse.classes, self.workload.language_model
+
+        def stored(tokens: float) -> FloatArray:
+            return kv_elements(model, tokens) * kv_bytes + state_bytes(model, tokens)
+
+        contexts = classes.context_tokens
+        mean = max(classes.total(contexts) / classes.turns.sum(), 1.0)
+        per_token = stored(mean) / mean
+        rooms = np.cumsum(memory.levels.capacity_bytes, axis=0) / per_token
+        hits = np.stack([self._reuse.hit_shares(room, sessions) for room in rooms])
+        added = classes.total(classes.new_tokens + classes.generated_tokens) * per_token
+        context_bytes = np.stack([stored(tokens) * (tokens > 0) for tokens in contexts.tolist()])
+        return CachedTurns(classes, context_bytes, added, hits[:, :-1], memory.levels), hits[-1, -1]
+
+    def _price(
+        self,
+        machine: Mapping[str, FloatArray],
+        memory: DesignLevels,
+        cached: CachedTurns,
+        rate: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) dollars of an hour without power, and years until the first level is worn out."""
+        prices = self._decode.prices
+        per_hour = prices.usd_per_hour_of_capital if prices else np.nan
+        written = np.where(memory.wear_per_byte > 0, cached.written_bytes * rate, 0.0)
+        life_years = lifetime_years(written, memory.wear_per_byte)
+        worn_per_hour = written * memory.wear_per_byte * 3600.0
+        outer = memory.price_usd * np.maximum(worn_per_hour, per_hour)
+        return machine["standing_usd_per_hour"] + sum_of(tuple(outer)), life_years
+
+    # --- bounds --------------------------------------------------------------------------------
+
+    def best_case(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) what no completion of a design beats: sessions on the machine's best cases."""
+        few, number = _distinct_machines(designs)
+        passed = [name for name in self._passed if name in metrics]
+        needed = [name for name in self._needed if name != "memory_used_bytes"]
+        decode = self._decode.best_case(few, undecided, [*needed, *passed])
+        times, joules = self._prefill_costs(
+            designs,
+            lambda machine, few: machine.best_case(few, undecided, [_TTFT, _JOULES]),
+        )
+        values = {name: rows[number] for name, rows in decode.items()}
+        request = self._decode.workload
+        batch = self._batch(designs)
+        kv_bytes = _least(designs, undecided, "kv_format", request.format_convention)
+        weight_bytes = _least(designs, undecided, "weight_format", request.format_convention)
+        used = request.weight_elements * weight_bytes + batch * (
+            request.kv_elements_per_request * kv_bytes + request.state_bytes_per_request
+        )
+        results = self._composed(designs, values, times, joules, used, kv_bytes, undecided)
+        bounds = results | {name: values[name] for name in passed if name in values}
+        return {name: bounds[name] for name in metrics if name in bounds and name not in _UNBOUNDED}
+
+    def explain(self, designs: Columns) -> Explanation | None:
+        """The account of the decoding machine, with the metrics of sessions."""
+        account = self._decode.explain(_distinct_machines(designs)[0])
+        if account is None:
+            return None
+        evaluation = self.evaluate(designs)
+        return replace(
+            account,
+            metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
+            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            notes=(*account.notes, "operators, power and levels are of a decode step; metrics are "
+                   "of whole sessions"),
+        )  # fmt: skip
+
+
+def _states(
+    context: float, new: float, generated: float, shared: float
+) -> tuple[_Prefill, _Prefill, _Prefill]:
+    """Prefills of a turn whose context is found, of which only the prefix is, or nothing."""
+    tokens, found = round(float(context + new)), round(float(context))
+    prefix = min(round(shared), found)
+    answer = max(round(float(generated)), 1)
+    return tuple(  # type: ignore[return-value] # three states
+        _Prefill(cached, tokens - cached, answer) for cached in (found, prefix, 0)
+    )
+
+
+def _mean(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """(n,) weighted mean over classes; 0 without any."""
+    total = sum_of(tuple(weights[:, None] * values))
+    return total / max(float(weights.sum()), 1e-300)
+
+
+def _kv_bytes(designs: Columns, convention: Any) -> FloatArray:
+    return designs["kv_format"].lookup(lambda name: bits_per_element(name, convention) / 8.0)
+
+
+def _least(
+    designs: Columns, undecided: Mapping[str, Sequence[Value]], name: str, convention: Any
+) -> FloatArray:
+    """(n,) least bytes of an element in a format that may be undecided."""
+
+    def width(value: object) -> float:
+        return bits_per_element(str(value), convention) / 8.0
+
+    if name in designs:
+        return designs[name].lookup(width)
+    n = len(next(iter(designs.values())))
+    return np.full(n, min(map(width, undecided[name])))
+
+
+def _distinct_machines(
+    designs: Columns, ignored: frozenset[str] = _SOFTWARE
+) -> tuple[Columns, IntArray]:
+    """The ``u`` distinct machines of ``n`` designs, and (n,) which of them each design has."""
+    machine = {name: column for name, column in designs.items() if name not in ignored}
+    key, limit = combined(*(column.codes for column in machine.values()))
+    if limit >= MOST_COMBINATIONS:
+        return machine, np.arange(len(key))
+    number, first = distinct(key, limit)
+    return taken(machine, first), number

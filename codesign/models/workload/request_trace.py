@@ -1,0 +1,145 @@
+"""Traces of requests with the hashes of their blocks, in Mooncake's format.
+
+One JSON object a line, gzipped or not: ``timestamp`` (ms), ``input_length``, ``output_length`` and
+``hash_ids``, one hash for each block of 512 tokens of the prompt. Equal hashes are equal blocks
+after equal blocks [Mooncake2025]_.
+
+.. [Mooncake2025] R. Qin et al., Mooncake: Trading More Storage for Less Computation, FAST 2025.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InputError
+
+BLOCK_TOKENS = 512
+"""Tokens of a block; the last of a prompt may be shorter."""
+_MOST_BYTES = 1 << 30
+_KEYS = ("timestamp", "input_length", "output_length", "hash_ids")
+
+
+@dataclass(frozen=True)
+class RequestTrace:
+    """``r`` requests in the order in which they arrived.
+
+    Attributes:
+        arrival_s: (r,) seconds from the start.
+        input_length: (r,) tokens of the prompts.
+        output_length: (r,) tokens of the answers.
+        n_blocks: (r,) blocks of the prompts.
+        hash_ids: (b,) hashes of the blocks of all prompts, one after the other.
+    """
+
+    arrival_s: FloatArray
+    input_length: IntArray
+    output_length: IntArray
+    n_blocks: IntArray
+    hash_ids: IntArray
+
+    def __len__(self) -> int:
+        return len(self.input_length)
+
+    def reuse(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        """(b,) reuse distances in blocks, (b,) tokens and (b,) requests of all blocks.
+
+        LRU caches of at least a distance hold the block; that of a first use is infinite. Counted
+        once for all capacities: the distinct blocks between two uses are all uses between them but
+        those of blocks that are used there again.
+        """
+        n = len(self.hash_ids)
+        order = np.argsort(self.hash_ids, kind="stable")
+        previous = np.full(n, -1)
+        is_again = self.hash_ids[order[1:]] == self.hash_ids[order[:-1]]
+        previous[order[1:][is_again]] = order[:-1][is_again]
+        distinct = np.arange(n) - previous - _larger_before(previous)
+        requests = np.repeat(np.arange(len(self)), self.n_blocks)
+        tokens = np.full(n, float(BLOCK_TOKENS))
+        last = np.cumsum(self.n_blocks) - 1
+        tokens[last] = self.input_length - BLOCK_TOKENS * (self.n_blocks - 1.0)
+        return np.where(previous < 0, np.inf, distinct), tokens, requests
+
+    def found_share(self, capacity_blocks: float) -> float:
+        """Share of the tokens of prompts that an LRU cache of so many blocks holds."""
+        distances, tokens, _ = self.reuse()
+        is_held = np.isfinite(distances) & (distances <= capacity_blocks)
+        return float(tokens[is_held].sum() / tokens.sum())
+
+
+def _larger_before(values: IntArray) -> IntArray:
+    """(n,) for each value, how many before it are larger: a merge sort that counts."""
+    n = len(values)
+    larger = np.zeros(n, dtype=np.int64)
+    positions, span = np.arange(n), int(values.max(initial=0)) + 2
+    width = 1
+    while width < n:
+        pair, is_right = positions // (2 * width), (positions // width) % 2 == 1
+        keys = pair * span + values + 1
+        left = np.sort(keys[~is_right])
+        ends = np.searchsorted(left, (pair[is_right] + 1) * span)
+        larger[is_right] += ends - np.searchsorted(left, keys[is_right], side="right")
+        width *= 2
+    return larger
+
+
+def read_request_trace(path: Path | str) -> RequestTrace:
+    """The trace of a file.
+
+    Raises:
+        InputError: It cannot be read, or a request has keys, times or lengths that do not fit.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"no such file: {str(path)!r}")
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            text = stream.read(_MOST_BYTES).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"expected lines of JSON: {error}", str(path)) from None
+    rows, before = [], 0.0
+    for i, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            rows.append(_request(line, before, f"{path}:{i}"))
+            before = rows[-1][0]
+    if not rows:
+        raise InputError("expected at least one request, got none", str(path))
+    times, inputs, outputs, hashes = zip(*rows, strict=True)
+    return RequestTrace(
+        np.array(times) / 1e3,
+        np.array(inputs),
+        np.array(outputs),
+        np.array([len(row) for row in hashes]),
+        np.concatenate([np.array(row, dtype=np.int64) for row in hashes]),
+    )
+
+
+def _request(line: str, before: float, where: str) -> tuple[float, int, int, list[int]]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"expected a JSON object: {error}", where) from None
+    if not isinstance(row, dict) or (missing := [key for key in _KEYS if key not in row]):
+        problem = f"without {', '.join(missing)}" if isinstance(row, dict) else line[:40]
+        raise InputError(f"expected an object with {', '.join(_KEYS)}, got one {problem}", where)
+    time, inputs, outputs, hashes = (row[key] for key in _KEYS)
+    is_number = isinstance(time, int | float) and not isinstance(time, bool)
+    if not is_number or not before <= time < float("inf"):
+        raise InputError(f"expected times that do not fall, got {time!r} after {before:g}",
+                         f"{where}: timestamp")  # fmt: skip
+    for key, count in (("input_length", inputs), ("output_length", outputs)):
+        if not isinstance(count, int) or not 1 <= count <= 10**9:
+            raise InputError(f"expected a whole number of tokens from 1, got {count!r}",
+                             f"{where}: {key}")  # fmt: skip
+    n_blocks = -(-inputs // BLOCK_TOKENS)
+    is_list = isinstance(hashes, list) and all(type(item) is int and item >= 0 for item in hashes)
+    if not is_list or len(hashes) != n_blocks:
+        shown = f"{len(hashes)}" if is_list else "something else"
+        raise InputError(f"expected {n_blocks} hashes, one for each block of {BLOCK_TOKENS} of "
+                         f"{inputs:,} tokens, got {shown}", f"{where}: hash_ids")  # fmt: skip
+    return float(time), inputs, outputs, hashes

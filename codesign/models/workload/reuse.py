@@ -1,0 +1,220 @@
+"""Reuse of prompts: how many bytes are touched before a context is needed again.
+
+Under LRU, a block is found in caches of a capacity if no more distinct bytes were touched since its
+last use: its reuse distance. One distribution of distances gives the share found at all capacities.
+
+Of sessions it follows in closed form, by Che's approximation [Che2002]_: a context is found if its
+think time is at most the time in which all sessions touch as many bytes as the caches hold. Of a
+trace it is counted in one pass, as stack distances [Mattson1970]_.
+
+Limiting assumptions: a context is found as a whole or not at all; sessions begin independently of
+one another at a steady rate; answers stretch all think times alike.
+
+.. [Che2002] H. Che, Y. Tung, Z. Wang, Hierarchical Web Caching Systems, JSAC 20(7), 2002.
+.. [Mattson1970] R. L. Mattson et al., Evaluation Techniques for Storage Hierarchies, IBM Systems
+   Journal 9(2), 1970.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.models.workload.request_trace import BLOCK_TOKENS, RequestTrace
+from codesign.models.workload.sessions import Session
+
+_POINTS = 4096
+"""Times at which the bytes touched are tabulated."""
+_TRACE_CLASSES = 12
+"""Classes of the requests of a trace."""
+
+
+@dataclass(frozen=True)
+class TurnClasses:
+    """``q`` classes of turns; every array is (q,).
+
+    Attributes:
+        turns: Turns of a class in a session; of a trace, in a request.
+        context_tokens: Tokens before the new ones, which a cache may hold.
+        new_tokens: Tokens that are always computed.
+        generated_tokens: Tokens of the answer.
+        is_first: Whether they are the first turns of sessions.
+    """
+
+    turns: FloatArray
+    context_tokens: FloatArray
+    new_tokens: FloatArray
+    generated_tokens: FloatArray
+    is_first: FloatArray
+
+    def total(self, values: FloatArray) -> float:
+        """Sum over the turns of a session."""
+        return float(self.turns @ values)
+
+
+class SessionReuse:
+    """Reuse of sessions that are alike.
+
+    Attributes:
+        classes: Classes of turns.
+        shared_tokens: Tokens of a context that other sessions share.
+        think_s: Think times of a session.
+        longest_tokens: Tokens of the last turn with its answer.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.shared_tokens = session.shared_tokens
+        self.longest_tokens = session.longest_tokens
+        think_s = session.by_turn("think_time")[1:]
+        self.think_s = float(think_s.sum())
+        turns, weights = _representatives(session)
+        self._class_think_s = session.by_turn("think_time")[turns]
+        self.classes = TurnClasses(
+            weights,
+            session.context_tokens[turns],
+            session.by_turn("new_tokens")[turns],
+            session.by_turn("generated_tokens")[turns],
+            (turns == 0).astype(float),
+        )
+
+    def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
+        """(q + 1, n) shares of contexts that caches hold; the last row is of the shared prefix.
+
+        Args:
+            capacity_tokens: (n,) tokens whose keys and values fit.
+            sessions: (n,) sessions at a time.
+        """
+        shares = np.empty((len(self.classes.turns) + 1, len(capacity_tokens)))
+        for count in np.unique(sessions).tolist():
+            here = np.flatnonzero(sessions == count)
+            touched, hits = self._curve(count)
+            for row, values in zip(shares, hits, strict=True):
+                row[here] = np.interp(capacity_tokens[here], touched, values)
+        return shares
+
+    @property
+    def working_set_tokens(self) -> float:
+        """Tokens that a session keeps between its turns, on average; of one turn, its prefix."""
+        session, think_s = self._session, self._session.by_turn("think_time")[1:]
+        contexts = session.context_tokens[1:]
+        return float(contexts @ think_s) / self.think_s if self.think_s else self.shared_tokens
+
+    @lru_cache(maxsize=64)  # noqa: B019 (there are few of them, as long as their evaluators)
+    def _curve(self, sessions: float) -> tuple[FloatArray, FloatArray]:
+        """(g,) tokens touched in growing times, and (q + 1, g) shares of turns that come back."""
+        session = self._session
+        think_s = session.by_turn("think_time")
+        rate = sessions / (self.think_s or 1.0)  # sessions that begin per second
+        ranks = np.arange(1.0, session.n_prefixes + 1.0) ** -session.popularity_exponent
+        touches = rate * session.n_turns * ranks / ranks.sum()
+        scales = np.concatenate([think_s[think_s > 0], 1.0 / touches[[0, -1]]])
+        times = np.geomspace(scales.min() * 1e-4, scales.max() * 1e4, _POINTS)
+        if session.think_times == "fixed":
+            steps = np.unique(think_s[think_s > 0])
+            times = np.sort(np.concatenate([times, steps, steps * (1 - 1e-12)]))
+        times = np.concatenate([[0.0], times])
+        own = session.context_tokens + session.by_turn("new_tokens") - session.shared_tokens
+        own = own + session.by_turn("generated_tokens")
+        touched = own[-1] * times  # of sessions that have ended, and nobody knows it
+        for tokens, gap_s in zip(own[:-1], think_s[1:], strict=True):
+            touched = touched + tokens * self._least_gap_s(times, gap_s)
+        seen = -np.expm1(-touches[:, None] * times)
+        touched = rate * touched + session.shared_tokens * seen.sum(axis=0)
+        shared = (touches / touches.sum()) @ seen
+        hits = [
+            shared if is_first else self._returned(times, gap_s)
+            for is_first, gap_s in zip(self.classes.is_first, self._class_think_s, strict=True)
+        ]
+        return touched, np.stack([*hits, shared])
+
+    def _returned(self, times: FloatArray, gap_s: float) -> FloatArray:
+        """(g,) share of turns whose think time is at most a time."""
+        if self._session.think_times == "fixed" or gap_s == 0:
+            return (times >= gap_s).astype(float)
+        return np.asarray(-np.expm1(-times / gap_s))
+
+    def _least_gap_s(self, times: FloatArray, gap_s: float) -> FloatArray:
+        """(g,) mean of the lesser of a think time and a time."""
+        if self._session.think_times == "fixed" or gap_s == 0:
+            return np.minimum(times, gap_s)
+        return np.asarray(-gap_s * np.expm1(-times / gap_s))
+
+
+def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
+    """Turns that stand for all, and for how many each.
+
+    Turns that differ in nothing but their contexts have three, on which the sums of contexts and
+    of their squares are those over all, as the work of attention is quadratic.
+    """
+    names = ("think_time", "new_tokens", "generated_tokens")
+    keys = np.stack([np.arange(session.n_turns) == 0, *map(session.by_turn, names)])
+    _, number = np.unique(keys, axis=1, return_inverse=True)
+    turns, weights = [], []
+    for group in range(number.max() + 1):
+        alike = np.flatnonzero(number.ravel() == group)
+        contexts = session.context_tokens[alike]
+        if len(alike) > 3:
+            middle = np.abs(contexts - contexts.mean()).argmin()
+            alike, contexts = alike[[0, middle, -1]], contexts / contexts[-1]
+            powers = np.arange(3)[:, None]
+            weights.append(
+                np.linalg.solve(contexts[[0, middle, -1]] ** powers, (contexts**powers).sum(axis=1))
+            )
+        else:
+            weights.append(np.ones(len(alike)))
+        turns.append(alike)
+    order = np.argsort(np.concatenate(turns))
+    return np.concatenate(turns)[order], np.concatenate(weights)[order]
+
+
+class TraceReuse:
+    """Reuse of the requests of a trace; attributes as of :class:`SessionReuse`.
+
+    Requests of which nothing can be found are first turns; the others are classes by length.
+    """
+
+    shared_tokens = 0
+    think_s = 0.0
+
+    def __init__(self, trace: RequestTrace) -> None:
+        distances, tokens, requests = trace.reuse()
+        findable = np.isfinite(distances)
+        found = np.bincount(requests[findable], tokens[findable], len(trace))
+        length = trace.input_length
+        self.longest_tokens = int((length + trace.output_length).max())
+        is_first = found <= BLOCK_TOKENS
+        rank = np.empty(len(trace), dtype=np.int64)
+        rank[np.lexsort((length, ~is_first))] = np.arange(len(trace))
+        n_first, n_later = int(is_first.sum()), int((~is_first).sum())
+        later = _TRACE_CLASSES * np.maximum(rank - n_first, 0) // max(n_later, 1)
+        number = np.where(is_first, _TRACE_CLASSES * rank // max(n_first, 1), 0)
+        number = np.where(is_first, number, _TRACE_CLASSES + later)
+        present, number = np.unique(number, return_inverse=True)
+        count = np.bincount(number)
+        mean = [np.bincount(number, x) / count for x in (found, length, trace.output_length)]
+        context = np.floor(mean[0])
+        first = np.bincount(number, is_first) / count
+        self.classes = TurnClasses(
+            count / len(trace), context, np.maximum(np.round(mean[1] - context), 1.0),
+            np.maximum(np.round(mean[2]), 1.0), first,
+        )  # fmt: skip
+        self._curves = []
+        for place in range(len(present)):
+            here = findable & (number[requests] == place)
+            order = np.argsort(distances[here], kind="stable")
+            share = np.cumsum(tokens[here][order]) / max(tokens[here].sum(), 1.0)
+            self._curves.append((distances[here][order], np.concatenate([[0.0], share])))
+        self.working_set_tokens = float(len(np.unique(trace.hash_ids))) * BLOCK_TOKENS
+
+    def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
+        """(q + 1, n) shares of contexts that caches hold, however many sessions there are."""
+        blocks = np.floor(capacity_tokens / BLOCK_TOKENS)
+        rows = [
+            share[np.searchsorted(distances, blocks, side="right")]
+            for distances, share in self._curves
+        ]
+        return np.stack([*rows, np.zeros(len(blocks))])

@@ -1,0 +1,144 @@
+"""Sessions: the turns of a user or an agent that comes back with all that was said before.
+
+Turn ``k`` brings new tokens and asks for an answer; its context is all tokens before it. Between
+turns a user thinks or a tool runs. All sessions begin with a prefix that they share, or each with
+one of several, such as documents.
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError, KeyedValueError, check_known
+from codesign.base.schema import (
+    Natural,
+    Positive,
+    Record,
+    quantity,
+    read_document,
+    read_records,
+    to_record,
+)
+from codesign.models.workload.model import LanguageModel
+
+_FILE = Path(__file__).parent / "sessions.yaml"
+_MOST_TURNS = 10_000
+
+ThinkTimes: TypeAlias = Literal["exponential", "fixed"]
+
+
+class Turn(Record):
+    """A turn, and all turns after it until the next that a session states."""
+
+    turn: Positive
+    """Number of the turn, from 1."""
+    new_tokens: Positive
+    """Tokens that the user or a tool adds."""
+    generated_tokens: Positive
+    """Tokens of the answer."""
+    think_time: Annotated[float, quantity("s"), Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Mean time before the turn in which the user thinks or a tool runs."""
+
+
+class Session(Record):
+    """The turns of a session."""
+
+    description: str
+    """The users or agents that come back."""
+    n_turns: Annotated[Positive, Field(le=_MOST_TURNS)] = 1
+    """Turns of a session."""
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
+    """Turns, in order; each stands for those that follow it until the next."""
+    shared_tokens: Natural = 0
+    """Tokens of the prefix with which a session begins, besides those of its first turn."""
+    n_prefixes: Positive = 1
+    """Prefixes of which each session has one; 1: all share the same."""
+    popularity_exponent: Annotated[float, Field(ge=0, le=4)] = 0.0
+    """Exponent of Zipf's law: the prefix of rank r is taken in proportion to ``r ** -exponent``."""
+    think_times: ThinkTimes = "exponential"
+    """Distribution of the think times around their means."""
+    sources: Annotated[dict[str, str], Field(min_length=1)]
+    """Source of each number."""
+
+    @field_validator("turns")
+    @classmethod
+    def _are_in_order(cls, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        numbers = [turn.turn for turn in turns]
+        if numbers[0] != 1 or any(b <= a for a, b in pairwise(numbers)):
+            raise ValueError(f"expected turns in order from 1, got {numbers}")
+        return turns
+
+    @model_validator(mode="after")
+    def _check(self) -> Session:
+        if self.turns[-1].turn > self.n_turns:
+            raise KeyedValueError(
+                "n_turns", f"expected at least turn {self.turns[-1].turn}, got {self.n_turns}"
+            )
+        if self.n_prefixes > 1 and not self.shared_tokens:
+            raise KeyedValueError("n_prefixes", "needs shared_tokens, the length of a prefix")
+        return self
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Turns for which each stated turn stands."""
+        ends = [*(turn.turn for turn in self.turns[1:]), self.n_turns + 1]
+        return tuple(end - turn.turn for turn, end in zip(self.turns, ends, strict=True))
+
+    def by_turn(self, name: str) -> FloatArray:
+        """(k,) a number of every turn."""
+        return np.repeat([float(getattr(turn, name)) for turn in self.turns], self.counts)
+
+    @property
+    def context_tokens(self) -> FloatArray:
+        """(k,) tokens before the new ones of every turn."""
+        added = self.by_turn("new_tokens") + self.by_turn("generated_tokens")
+        return self.shared_tokens + np.concatenate([[0.0], np.cumsum(added)[:-1]])
+
+    @property
+    def longest_tokens(self) -> int:
+        """Tokens of the last turn with its answer."""
+        last = self.turns[-1]
+        return int(self.context_tokens[-1]) + last.new_tokens + last.generated_tokens
+
+
+@cache
+def _sessions() -> dict[str, Session]:
+    return read_records(_FILE, Session)
+
+
+def list_sessions() -> list[str]:
+    """The names of the sessions."""
+    return sorted(_sessions())
+
+
+def load_session(name_or_path: str) -> Session:
+    """A session by its name or from a YAML file.
+
+    Raises:
+        UnknownNameError: No such session; the nearest is offered.
+        InputError: The file cannot be read, or something in it cannot be used.
+    """
+    if name_or_path.endswith((".yaml", ".yml")):
+        return to_record(read_document(name_or_path), Session)
+    check_known("session", name_or_path, _sessions())
+    return _sessions()[name_or_path]
+
+
+def check_length(n_tokens: int, model: LanguageModel) -> None:
+    """Refuse sequences that are longer than the context of a model.
+
+    Raises:
+        InputError: They are; a model whose file states no context takes any.
+    """
+    most = model.context_tokens
+    if most is not None and n_tokens > most:
+        raise InputError(
+            f"expected at most the {most:,} tokens of {model.name}'s context, got {n_tokens:,}"
+        )

@@ -12,6 +12,7 @@ from codesign.answers.answer import Answer, Entry
 from codesign.base.metrics import Metric
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
+from codesign.models.workload.reuse import ReuseSummary
 from codesign.models.workload.traces import Trace
 from codesign.search.execution.result_store import Holding
 from codesign.space import DesignSpace
@@ -211,7 +212,9 @@ class WorkloadsAnswer(Answer):
     """The named workloads."""
 
     workloads: Mapping[str, Trace]
-    """Workloads by name."""
+    """Requests by name."""
+    sessions: Mapping[str, ReuseSummary]
+    """Sessions by name."""
 
 
 class MetricsAnswer(Answer):

@@ -129,15 +129,18 @@ def _kind_of(name: str) -> str:
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         kinds = dict.fromkeys(("based_on", "parameters", "repeated", "pools"), "spaces")
-        kinds |= {"peak": "devices", "read_energy": "memories"}
+        kinds |= {"peak": "devices", "read_energy": "memories", "turns": "workloads"}
         keys = read_document(path).data.keys()
         return next((group for key, group in kinds.items() if key in keys), "models")
     if path.suffix == ".json":
         return "models"
+    if path.suffix in (".jsonl", ".gz"):
+        return "workloads"
     from codesign.base import plugins
     from codesign.base.metrics import ALL_METRICS
     from codesign.models.hardware.device import list_devices
     from codesign.models.workload import list_models, list_traces
+    from codesign.models.workload.sessions import list_sessions
 
     def problem_names() -> Iterable[str]:
         from codesign.search.problems.problem_records import published
@@ -149,7 +152,7 @@ def _kind_of(name: str) -> str:
         "models": list_models,
         "devices": list_devices,
         "spaces": lambda: listed("spaces"),
-        "workloads": list_traces,
+        "workloads": lambda: [*list_traces(), *list_sessions()],
         "metrics": lambda: ALL_METRICS,
         "optimizers": lambda: plugins.names("optimizers"),
         "evaluators": lambda: plugins.names("evaluators"),
@@ -244,11 +247,17 @@ def _devices(name: str | None) -> Report:
 @_kind("workloads")
 def _workloads(name: str | None) -> Report:
     from codesign.answers.library import WorkloadsAnswer
-    from codesign.models.workload import list_traces, load_trace
+    from codesign.models.workload.reuse import summaries
+    from codesign.models.workload.traces import list_traces, load_trace
     from codesign.report import library_tables as tables
 
-    traces = {key: load_trace(key) for key in _named(name, list_traces())}
-    return lambda: WorkloadsAnswer(workloads=traces), lambda: [tables.traces_table(traces)]
+    requests = [key for key in list_traces() if name in (None, key)]
+    traces = {key: load_trace(key) for key in requests}
+    sessions = summaries(name)
+    return lambda: WorkloadsAnswer(workloads=traces, sessions=sessions), lambda: [
+        *([tables.traces_table(traces)] if traces else []),
+        *([tables.sessions_table(sessions)] if sessions else []),
+    ]
 
 
 @_kind("metrics")

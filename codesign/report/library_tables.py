@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from codesign.models.hardware.device import Device
     from codesign.models.memtech import MemoryTechnology
+    from codesign.models.workload.reuse import ReuseSummary
     from codesign.models.workload.traces import Trace
     from codesign.space import DesignSpace
     from codesign.space.parameters import Parameter
@@ -288,6 +289,23 @@ def traces_table(traces: Mapping[str, Trace]) -> Table:
     for name, trace in traces.items():
         counts = (f"{trace.prompt_tokens:,}", f"{trace.generated_tokens:,}")
         table.add_row(name, *counts, trace.description)
+    return table
+
+
+def sessions_table(sessions: Mapping[str, ReuseSummary]) -> Table:
+    """One line per session: turns, growth of the prompt, reuse, tokens between turns."""
+    numbers = ["turns", "first prompt", "last prompt", "answers", "reused", "working set"]
+    table = plain_table("Sessions", ["name", *numbers, "description"], numbers)
+    for name, session in sessions.items():
+        counts = (session.turns, session.first_prompt_tokens, session.last_prompt_tokens,
+                  session.generated_tokens)  # fmt: skip
+        table.add_row(
+            name,
+            *(f"{count:,}" for count in counts),
+            f"{session.reuse_share:.1%}",
+            f"{session.working_set_tokens:,}",
+            session.description,
+        )
     return table
 
 

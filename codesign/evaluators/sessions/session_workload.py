@@ -71,7 +71,7 @@ def _machine(value: object) -> object:
     if not isinstance(stated, Mapping) or not isinstance(stated.get("name", ""), str):
         raise InputError(f"expected a name or a mapping of options, got {value!r}")
     name = stated.get("name", "npu")
-    options = {key: item for key, item in stated.items() if key != "name"}
+    options = {key: option for key, option in stated.items() if key != "name"}
     to_record(Document("", options, {}), machine_class(name).Options)
     return MachineChoice(name=name, options=options)
 

@@ -107,15 +107,15 @@ class SessionsEvaluator(Evaluator):
                                                             key.generated_tokens))
             for key in dict.fromkeys(key for keys in self._keys for key in keys)
         }  # fmt: skip
-        own = {metric.name: metric for metric in self._decode.metrics}
+        declared = {metric.name: metric for metric in self._decode.metrics}
         self._needed = [_TPOT, _JOULES, "idle_watts", "memory_capacity_bytes", "memory_used_bytes",
                         "tdp_watts", "unit_cost_usd", "standing_usd_per_hour"]  # fmt: skip
-        reported = {*own, *self._decode.metrics_for_pools}
+        reported = {*declared, *self._decode.metrics_for_pools}
         if missing := [name for name in self._needed if name not in reported]:
             raise InputError(f"expected machines that report {', '.join(missing)}", "machine")
-        self._passed = [name for name in _OF_MACHINE if name in own]
+        self._passed = [name for name in _OF_MACHINE if name in declared]
         self.metrics: tuple[Metric, ...] = (
-            *SESSION_METRICS.values(), *(own[name] for name in self._passed)
+            *SESSION_METRICS.values(), *(declared[name] for name in self._passed)
         )  # fmt: skip
         self.required_parameters = self._decode.required_parameters
         self.optional_parameters = self._decode.optional_parameters | _SOFTWARE
@@ -211,6 +211,8 @@ class SessionsEvaluator(Evaluator):
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        if not len(next(iter(designs.values()))):
+            return Evaluation({name: np.empty(0) for name in names})
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in names]
         decode = self._decode.evaluate(few, [*self._needed, *passed])
@@ -282,7 +284,7 @@ class SessionsEvaluator(Evaluator):
         if self.workload.trace is None:
             rate = np.minimum(rate, sessions / alone_s)
         prompts = classes.context_tokens + classes.new_tokens
-        asked = classes.total(prompts)
+        prompt_total = classes.total(prompts)
         first = classes.is_first
         lost = 1.0 - cached.cumulative_hits[-1]
         # A shared prefix is found where the rest of a context is not.
@@ -297,7 +299,7 @@ class SessionsEvaluator(Evaluator):
         watts = machine["idle_watts"] + memory.background_watts
         session_joules = cached.session_joules(energy_costs) + answers * machine[_JOULES]
         session_joules = session_joules + watts / rate
-        tokens = asked + answers
+        tokens = prompt_total + answers
         prices = self._decode.prices
         usd = usd_per_hour / 3600.0 / rate + session_joules * (prices.usd_per_joule if prices else
                                                                np.nan)  # fmt: skip
@@ -311,11 +313,11 @@ class SessionsEvaluator(Evaluator):
             "later_turn_time_to_first_token_s": _mean(turns * (1.0 - first), turn_s),
             _TPOT: step_s,
             "loaded_time_per_output_token_s": busy_s * batch / answers,
-            "prompt_hit_share": 1.0 - computed / asked,
-            "machine_hit_share": cached.total(contexts * machine_share) / asked,
-            "outer_hit_share": cached.total(contexts * outer_share) / asked,
+            "prompt_hit_share": 1.0 - computed / prompt_total,
+            "machine_hit_share": cached.total(contexts * machine_share) / prompt_total,
+            "outer_hit_share": cached.total(contexts * outer_share) / prompt_total,
             "later_turn_hit_share": _mean(turns * (1.0 - first), cached.cumulative_hits[-1]),
-            "computed_tokens_per_asked_token": computed / asked,
+            "computed_tokens_per_asked_token": computed / prompt_total,
             CONCURRENT: sessions,
             "energy_joules_per_asked_token": session_joules / tokens,
             "usd_per_million_asked_tokens": usd / tokens * 1e6,
@@ -406,11 +408,11 @@ def _states(
     context: float, new: float, generated: float, shared: float
 ) -> tuple[_Prefill, _Prefill, _Prefill]:
     """Prefills of a turn whose context is found, of which only the prefix is, or nothing."""
-    tokens, found = round(float(context + new)), round(float(context))
-    prefix = min(round(shared), found)
+    tokens, reused = round(float(context + new)), round(float(context))
+    prefix = min(round(shared), reused)
     answer = max(round(float(generated)), 1)
     return tuple(  # type: ignore[return-value] # three states
-        _Prefill(cached, tokens - cached, answer) for cached in (found, prefix, 0)
+        _Prefill(cached, tokens - cached, answer) for cached in (reused, prefix, 0)
     )
 
 

@@ -50,11 +50,11 @@ class TurnCosts:
     """Time or energy of the prefills of ``q`` classes of turns; every array is (q, n).
 
     Attributes:
-        found: With the context in the first level.
+        reused: With the context in the first level.
         computed: With the context computed anew, but for a shared prefix that is found.
     """
 
-    found: FloatArray
+    reused: FloatArray
     computed: FloatArray
 
 
@@ -84,21 +84,20 @@ class CachedTurns:
     def turn_s(self, times: TurnCosts, n_layers: int) -> FloatArray:
         """(q, n) mean time to the first token of turns that wait for nobody."""
         rates = np.minimum.accumulate(self.levels.read_bytes_per_s, axis=0)
-        mean_s = times.computed * (1.0 - self.cumulative_hits[-1])
+        mean_s = times.computed
         for share, rate in zip(self.hits, rates, strict=True):
-            load_s = np.divide(self.context_bytes, rate, where=rate > 0,
-                               out=np.full_like(self.context_bytes, np.inf))  # fmt: skip
-            loaded_s = times.found + exposed_s(load_s, times.found, n_layers)
-            mean_s = mean_s + share * np.minimum(loaded_s, times.computed)
-        return mean_s
+            load_s = self.context_bytes / rate
+            loaded_s = times.reused + exposed_s(load_s, times.reused, n_layers)
+            mean_s = mean_s - share * np.maximum(times.computed - loaded_s, 0.0)
+        return np.asarray(mean_s)
 
     def session_joules(self, energies: TurnCosts) -> FloatArray:
         """(n,) energy of the prefills of a session, loads and writes included."""
         moved = np.cumsum(self.levels.move_joules_per_byte, axis=0)
-        joules = energies.computed * (1.0 - self.cumulative_hits[-1])
+        joules = energies.computed
         for share, per_byte in zip(self.hits, moved, strict=True):
-            loaded = energies.found + self.context_bytes * per_byte
-            joules = joules + share * np.minimum(loaded, energies.computed)
+            loaded = energies.reused + self.context_bytes * per_byte
+            joules = joules - share * np.maximum(energies.computed - loaded, 0.0)
         written = self.written_bytes * sum_of(tuple(self.levels.write_joules_per_byte))
         return np.asarray(self.total(joules) + written)
 
@@ -120,7 +119,7 @@ class CachedTurns:
             other_s: (n,) time of the machine for the answers of a session.
         """
         turns = self.classes.turns[:, None]
-        saved_s = turns * np.maximum(times.computed - times.found, 0.0)
+        saved_s = turns * np.maximum(times.computed - times.reused, 0.0)
         bytes_ = turns * self.context_bytes
         per_byte = np.divide(saved_s, bytes_, where=bytes_ > 0, out=np.zeros_like(saved_s))
         nothing_s = other_s + self.total(times.computed)

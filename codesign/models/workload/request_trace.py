@@ -22,6 +22,7 @@ from codesign.base.errors import InputError
 BLOCK_TOKENS = 512
 """Tokens of a block; the last of a prompt may be shorter."""
 _MOST_BYTES = 1 << 30
+"""Bytes of a trace at most, unpacked: 100 million blocks [ours]."""
 _KEYS = ("timestamp", "input_length", "output_length", "hash_ids")
 
 
@@ -65,12 +66,6 @@ class RequestTrace:
         tokens[last] = self.input_length - BLOCK_TOKENS * (self.n_blocks - 1.0)
         return np.where(previous < 0, np.inf, distinct), tokens, requests
 
-    def found_share(self, capacity_blocks: float) -> float:
-        """Share of the tokens of prompts that an LRU cache of so many blocks holds."""
-        distances, tokens, _ = self.reuse()
-        is_held = np.isfinite(distances) & (distances <= capacity_blocks)
-        return float(tokens[is_held].sum() / tokens.sum())
-
 
 def _larger_before(values: IntArray) -> IntArray:
     """(n,) for each value, how many before it are larger: a merge sort that counts."""
@@ -81,9 +76,9 @@ def _larger_before(values: IntArray) -> IntArray:
     while width < n:
         pair, is_right = positions // (2 * width), (positions // width) % 2 == 1
         keys = pair * span + values + 1
-        left = np.sort(keys[~is_right])
-        ends = np.searchsorted(left, (pair[is_right] + 1) * span)
-        larger[is_right] += ends - np.searchsorted(left, keys[is_right], side="right")
+        halves = np.sort(keys[~is_right])
+        ends = np.searchsorted(halves, (pair[is_right] + 1) * span)
+        larger[is_right] += ends - np.searchsorted(halves, keys[is_right], side="right")
         width *= 2
     return larger
 
@@ -137,9 +132,11 @@ def _request(line: str, before: float, where: str) -> tuple[float, int, int, lis
             raise InputError(f"expected a whole number of tokens from 1, got {count!r}",
                              f"{where}: {key}")  # fmt: skip
     n_blocks = -(-inputs // BLOCK_TOKENS)
-    is_list = isinstance(hashes, list) and all(type(item) is int and item >= 0 for item in hashes)
+    is_list = isinstance(hashes, list) and all(
+        type(block) is int and block >= 0 for block in hashes
+    )
     if not is_list or len(hashes) != n_blocks:
-        shown = f"{len(hashes)}" if is_list else "something else"
+        count = f"{len(hashes)}" if is_list else "something else"
         raise InputError(f"expected {n_blocks} hashes, one for each block of {BLOCK_TOKENS} of "
-                         f"{inputs:,} tokens, got {shown}", f"{where}: hash_ids")  # fmt: skip
+                         f"{inputs:,} tokens, got {count}", f"{where}: hash_ids")  # fmt: skip
     return float(time), inputs, outputs, hashes

@@ -19,12 +19,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
-from codesign.models.workload.request_trace import BLOCK_TOKENS, RequestTrace
-from codesign.models.workload.sessions import Session
+from codesign.models.workload.request_trace import (
+    BLOCK_TOKENS,
+    RequestTrace,
+    read_request_trace,
+)
+from codesign.models.workload.sessions import Session, list_sessions, load_session
 
 _POINTS = 4096
 """Times at which the bytes touched are tabulated."""
@@ -55,7 +60,52 @@ class TurnClasses:
         return float(self.turns @ values)
 
 
-class SessionReuse:
+@dataclass(frozen=True)
+class ReuseSummary:
+    """Prompts and their reuse, for people.
+
+    Attributes:
+        turns: Turns of a session; of a trace, its requests.
+        first_prompt_tokens: Tokens of the prompt of a first turn.
+        last_prompt_tokens: Tokens of the longest prompt.
+        generated_tokens: Tokens of the answers of a session, or of a request of a trace.
+        reuse_share: Share of the tokens of prompts that caches without limits hold.
+        working_set_tokens: Tokens that a session keeps between turns; of a trace, all its blocks.
+    """
+
+    description: str
+    turns: int
+    first_prompt_tokens: int
+    last_prompt_tokens: int
+    generated_tokens: int
+    reuse_share: float
+    working_set_tokens: int
+
+
+class _Reuse:
+    """Turns in classes, and what of them is reused."""
+
+    classes: TurnClasses
+    shared_tokens: int
+    think_s: float
+    longest_tokens: int
+
+    def _summary(self, description: str, turns: int, working_set: float) -> ReuseSummary:
+        classes = self.classes
+        prompts = classes.context_tokens + classes.new_tokens
+        first = classes.turns * classes.is_first
+        return ReuseSummary(
+            description,
+            turns,
+            round(float(first @ prompts / max(first.sum(), 1e-300))),
+            round(float(prompts.max())),
+            round(classes.total(classes.generated_tokens)),
+            classes.total(classes.context_tokens) / classes.total(prompts),
+            round(working_set),
+        )
+
+
+class SessionReuse(_Reuse):
     """Reuse of sessions that are alike.
 
     Attributes:
@@ -69,15 +119,19 @@ class SessionReuse:
         self._session = session
         self.shared_tokens = session.shared_tokens
         self.longest_tokens = session.longest_tokens
-        think_s = session.by_turn("think_time")[1:]
+        think_s = session.turn_values("think_time")[1:]
         self.think_s = float(think_s.sum())
         turns, weights = _representatives(session)
-        self._class_think_s = session.by_turn("think_time")[turns]
+        self._gaps_s, curve = np.unique(
+            session.turn_values("think_time")[turns], return_inverse=True
+        )
+        curve = np.where(turns == 0, len(self._gaps_s), curve.ravel())
+        self._curve_of = np.append(curve, len(self._gaps_s))
         self.classes = TurnClasses(
             weights,
             session.context_tokens[turns],
-            session.by_turn("new_tokens")[turns],
-            session.by_turn("generated_tokens")[turns],
+            session.turn_values("new_tokens")[turns],
+            session.turn_values("generated_tokens")[turns],
             (turns == 0).astype(float),
         )
 
@@ -92,22 +146,28 @@ class SessionReuse:
         for count in np.unique(sessions).tolist():
             here = np.flatnonzero(sessions == count)
             touched, hits = self._curve(count)
-            for row, values in zip(shares, hits, strict=True):
-                row[here] = np.interp(capacity_tokens[here], touched, values)
+            curves = [np.interp(capacity_tokens[here], touched, values) for values in hits]
+            shares[:, here] = np.stack(curves)[self._curve_of]
         return shares
 
     @property
-    def working_set_tokens(self) -> float:
-        """Tokens that a session keeps between its turns, on average; of one turn, its prefix."""
-        session, think_s = self._session, self._session.by_turn("think_time")[1:]
-        contexts = session.context_tokens[1:]
-        return float(contexts @ think_s) / self.think_s if self.think_s else self.shared_tokens
+    def summary(self) -> ReuseSummary:
+        """Prompts and reuse; a session of one turn keeps its prefix."""
+        session, waiting = self._session, float(self.shared_tokens)
+        if self.think_s:
+            waiting = (
+                float(session.context_tokens @ session.turn_values("think_time")) / self.think_s
+            )
+        return self._summary(session.description, session.n_turns, waiting)
 
     @lru_cache(maxsize=64)  # noqa: B019 (there are few of them, as long as their evaluators)
     def _curve(self, sessions: float) -> tuple[FloatArray, FloatArray]:
-        """(g,) tokens touched in growing times, and (q + 1, g) shares of turns that come back."""
+        """(g,) tokens touched in growing times, and (c, g) shares of turns that come back.
+
+        There is a curve for each think time, and the last is of the shared prefix.
+        """
         session = self._session
-        think_s = session.by_turn("think_time")
+        think_s = session.turn_values("think_time")
         rate = sessions / (self.think_s or 1.0)  # sessions that begin per second
         ranks = np.arange(1.0, session.n_prefixes + 1.0) ** -session.popularity_exponent
         touches = rate * session.n_turns * ranks / ranks.sum()
@@ -117,19 +177,15 @@ class SessionReuse:
             steps = np.unique(think_s[think_s > 0])
             times = np.sort(np.concatenate([times, steps, steps * (1 - 1e-12)]))
         times = np.concatenate([[0.0], times])
-        own = session.context_tokens + session.by_turn("new_tokens") - session.shared_tokens
-        own = own + session.by_turn("generated_tokens")
-        touched = own[-1] * times  # of sessions that have ended, and nobody knows it
-        for tokens, gap_s in zip(own[:-1], think_s[1:], strict=True):
+        private = session.context_tokens + session.turn_values("new_tokens") - session.shared_tokens
+        private = private + session.turn_values("generated_tokens")
+        touched = private[-1] * times  # of sessions that have ended, and nobody knows it
+        for tokens, gap_s in zip(private[:-1], think_s[1:], strict=True):
             touched = touched + tokens * self._least_gap_s(times, gap_s)
         seen = -np.expm1(-touches[:, None] * times)
         touched = rate * touched + session.shared_tokens * seen.sum(axis=0)
         shared = (touches / touches.sum()) @ seen
-        hits = [
-            shared if is_first else self._returned(times, gap_s)
-            for is_first, gap_s in zip(self.classes.is_first, self._class_think_s, strict=True)
-        ]
-        return touched, np.stack([*hits, shared])
+        return touched, np.stack([*(self._returned(times, s) for s in self._gaps_s), shared])
 
     def _returned(self, times: FloatArray, gap_s: float) -> FloatArray:
         """(g,) share of turns whose think time is at most a time."""
@@ -151,7 +207,7 @@ def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
     of their squares are those over all, as the work of attention is quadratic.
     """
     names = ("think_time", "new_tokens", "generated_tokens")
-    keys = np.stack([np.arange(session.n_turns) == 0, *map(session.by_turn, names)])
+    keys = np.stack([np.arange(session.n_turns) == 0, *map(session.turn_values, names)])
     _, number = np.unique(keys, axis=1, return_inverse=True)
     turns, weights = [], []
     for group in range(number.max() + 1):
@@ -171,7 +227,7 @@ def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
     return np.concatenate(turns)[order], np.concatenate(weights)[order]
 
 
-class TraceReuse:
+class TraceReuse(_Reuse):
     """Reuse of the requests of a trace; attributes as of :class:`SessionReuse`.
 
     Requests of which nothing can be found are first turns; the others are classes by length.
@@ -183,10 +239,10 @@ class TraceReuse:
     def __init__(self, trace: RequestTrace) -> None:
         distances, tokens, requests = trace.reuse()
         findable = np.isfinite(distances)
-        found = np.bincount(requests[findable], tokens[findable], len(trace))
+        reused = np.bincount(requests[findable], tokens[findable], len(trace))
         length = trace.input_length
         self.longest_tokens = int((length + trace.output_length).max())
-        is_first = found <= BLOCK_TOKENS
+        is_first = reused <= BLOCK_TOKENS
         rank = np.empty(len(trace), dtype=np.int64)
         rank[np.lexsort((length, ~is_first))] = np.arange(len(trace))
         n_first, n_later = int(is_first.sum()), int((~is_first).sum())
@@ -195,7 +251,7 @@ class TraceReuse:
         number = np.where(is_first, number, _TRACE_CLASSES + later)
         present, number = np.unique(number, return_inverse=True)
         count = np.bincount(number)
-        mean = [np.bincount(number, x) / count for x in (found, length, trace.output_length)]
+        mean = [np.bincount(number, x) / count for x in (reused, length, trace.output_length)]
         context = np.floor(mean[0])
         first = np.bincount(number, is_first) / count
         self.classes = TurnClasses(
@@ -208,7 +264,8 @@ class TraceReuse:
             order = np.argsort(distances[here], kind="stable")
             share = np.cumsum(tokens[here][order]) / max(tokens[here].sum(), 1.0)
             self._curves.append((distances[here][order], np.concatenate([[0.0], share])))
-        self.working_set_tokens = float(len(np.unique(trace.hash_ids))) * BLOCK_TOKENS
+        working_set = float(len(np.unique(trace.hash_ids))) * BLOCK_TOKENS
+        self.summary = self._summary("a trace of requests", len(trace), working_set)
 
     def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
         """(q + 1, n) shares of contexts that caches hold, however many sessions there are."""
@@ -218,3 +275,20 @@ class TraceReuse:
             for distances, share in self._curves
         ]
         return np.stack([*rows, np.zeros(len(blocks))])
+
+
+def summaries(name: str | None = None) -> dict[str, ReuseSummary]:
+    """Prompts and reuse of the named sessions by name, or of the session or trace of one file.
+
+    Args:
+        name: Of a session, or a file; all named sessions if None. Empty if no session has it.
+
+    Raises:
+        InputError: The file cannot be read, or something in it cannot be used.
+    """
+    if name is not None and name.endswith((".jsonl", ".gz")):
+        return {Path(name).name: TraceReuse(read_request_trace(name)).summary}
+    if name is not None and name.endswith((".yaml", ".yml")):
+        return {Path(name).stem: SessionReuse(load_session(name)).summary}
+    names = [session for session in list_sessions() if name in (None, session)]
+    return {session: SessionReuse(load_session(session)).summary for session in names}

@@ -30,6 +30,7 @@ from codesign.models.workload.model import LanguageModel
 
 _FILE = Path(__file__).parent / "sessions.yaml"
 _MOST_TURNS = 10_000
+"""Turns of a session at most; beyond, a slip [ours]."""
 
 ThinkTimes: TypeAlias = Literal["exponential", "fixed"]
 
@@ -91,14 +92,14 @@ class Session(Record):
         ends = [*(turn.turn for turn in self.turns[1:]), self.n_turns + 1]
         return tuple(end - turn.turn for turn, end in zip(self.turns, ends, strict=True))
 
-    def by_turn(self, name: str) -> FloatArray:
+    def turn_values(self, name: str) -> FloatArray:
         """(k,) a number of every turn."""
         return np.repeat([float(getattr(turn, name)) for turn in self.turns], self.counts)
 
     @property
     def context_tokens(self) -> FloatArray:
         """(k,) tokens before the new ones of every turn."""
-        added = self.by_turn("new_tokens") + self.by_turn("generated_tokens")
+        added = self.turn_values("new_tokens") + self.turn_values("generated_tokens")
         return self.shared_tokens + np.concatenate([[0.0], np.cumsum(added)[:-1]])
 
     @property

@@ -1,0 +1,167 @@
+"""Laws of sessions with caches: limits, monotone answers, and exact fronts."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from codesign.base.columns import column_of
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.sessions import SessionsEvaluator
+from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
+from codesign.models.memtech import load_library
+from codesign.models.workload import Request
+from codesign.search.enumeration import enumerate_front
+from codesign.search.pareto import non_dominated
+from codesign.search.problem_builder import build_problem
+from codesign.space import load_space
+from tests.laws import is_at_most, never_falls, never_rises
+
+MACHINE = {"memory_edge_m": "132 mm"}
+FASTER_IS_LESS = ("first_turn_time_to_first_token_s", "later_turn_time_to_first_token_s",
+                  "loaded_time_per_output_token_s", "computed_tokens_per_asked_token")  # fmt: skip
+MORE_IS_BETTER = ("sessions_per_s", "prompt_hit_share", "later_turn_hit_share")
+
+
+@pytest.fixture(autouse=True)
+def _one_block(monkeypatch):
+    monkeypatch.setattr("codesign.search.enumeration.enumerate._BLOCKS", 1)
+
+
+@cache
+def space():
+    return load_space("agent-caches", {"memtech": load_library().catalog()})
+
+
+@cache
+def evaluator(model="llama-3.3-70b", session="coding-agent", batch=1):
+    workload = SessionWorkload(model=model, session=session, batch=batch)
+    return SessionsEvaluator(workload, SessionsOptions(machine=MACHINE))
+
+
+def machine_of(**changes):
+    design = {
+        "pe_array": (2048, 128), "clock_hz": 1.2e9, "process": "n5", "vector_length": 4096,
+        "score_path": "local", "sram_technology": "sram_bank_512k", "sram_dies": 128,
+        "sram_3d_layers": 0, "topology": "staged", "weight_format": "mxfp8",
+        "activation_format": "mxfp8", "kv_format": "mxfp8", "storage_priority": "kv",
+        "dataflow": "os", "bandwidth_priority": "shared", "tier1_technology": "hbm3e_12h",
+        "tier1_stacks": 6,
+    }  # fmt: skip
+    return design | changes
+
+
+def columns(designs):
+    return {name: column_of([design[name] for design in designs]) for name in designs[0]}
+
+
+def single_turn(tmp_path):
+    path = tmp_path / "alone.yaml"
+    path.write_text(
+        "description: one turn\n"
+        "turns: [{turn: 1, new_tokens: 3000, generated_tokens: 400}]\n"
+        "sources: {all: invented}\n"
+    )
+    return str(path)
+
+
+def test_without_reuse_the_answers_are_those_of_the_machine_to_the_last_digit(tmp_path):
+    designs = columns([machine_of(tier1_stacks=stacks) for stacks in (4, 6, 8)])
+    workload = SessionWorkload(model="llama-3-8b", session=single_turn(tmp_path), batch=8)
+    alone = SessionsEvaluator(workload, SessionsOptions(machine=MACHINE)).evaluate(designs)
+    request = {"model": "llama-3-8b", "prompt_tokens": 3000, "generated_tokens": 400}
+    options = NpuOptions(memory_edge_m="132 mm")
+    prefill, decode = (
+        NpuEvaluator(Request(phase=phase, batch=batch, **request), options).evaluate(designs)
+        for phase, batch in (("prefill", 1), ("decode", 8))
+    )
+    ttft, tpot = (
+        prefill.metrics["time_to_first_token_s"],
+        decode.metrics["time_per_output_token_s"],
+    )
+    assert (alone.metrics["first_turn_time_to_first_token_s"] == ttft).all()
+    assert (alone.metrics["time_per_output_token_s"] == tpot).all()
+    assert (alone.metrics["prompt_hit_share"] == 0).all()
+    assert (alone.metrics["loaded_time_per_output_token_s"] == (400 * tpot / 8 + ttft) * 8 / 400
+            ).all()  # fmt: skip
+
+
+def test_with_all_contexts_in_the_fastest_memory_only_the_new_tokens_are_prefilled():
+    design = columns([machine_of(tier1_stacks=12, concurrent_sessions=1)])
+    sessions = evaluator("llama-3-8b", "chat")
+    later = sessions.evaluate(design).metrics["later_turn_time_to_first_token_s"][0]
+    turns = [
+        NpuEvaluator(
+            Request(model="llama-3-8b", phase="prefill", cached_tokens=1000 + 442 * k,
+                    prompt_tokens=94, generated_tokens=348, batch=1),
+            NpuOptions(memory_edge_m="132 mm"),
+        ).evaluate(design_of_machine(design)).metrics["time_to_first_token_s"][0]
+        for k in (1, 2, 3)
+    ]  # fmt: skip
+    assert later == pytest.approx(np.mean(turns), rel=1e-6)
+
+
+def design_of_machine(design):
+    return {name: column for name, column in design.items() if name != "concurrent_sessions"}
+
+
+@pytest.mark.parametrize("technology", ["ddr5_rdimm", "cxl_ddr5", "nvme_gen5"])
+def test_no_answer_gets_worse_with_a_larger_cache(technology):
+    units, rng = [1, 2, 3, 5, 8, 13, 21, 34, 55, 200], np.random.default_rng(3)
+    for session in ("coding-agent", "chat", "rag"):
+        for second in (None, "nvme_gen5"):
+            designs = columns([
+                machine_of(cache1_technology=technology, cache1_units=n, cache2_technology=second,
+                           cache2_units=4, concurrent_sessions=int(count), batch_size=4)
+                for count in rng.choice([4, 32, 256, 2048], 2, replace=False) for n in units
+            ])  # fmt: skip
+            metrics = evaluator(session=session).evaluate(designs).metrics
+            for name in MORE_IS_BETTER:
+                assert never_falls(metrics[name].reshape(2, -1)), (session, name)
+            for name in FASTER_IS_LESS:
+                assert never_rises(metrics[name].reshape(2, -1)), (session, name)
+
+
+def test_bounds_are_never_beaten_whatever_is_undecided():
+    rng = np.random.default_rng(5)
+    sessions = evaluator()
+    designs = space().columns(space().sample(rng, 40))
+    metrics = [metric.name for metric in sessions.metrics]
+    actual = sessions.evaluate(designs).metrics
+    values = {parameter.name: parameter.values for parameter in space().parameters}
+    caches = [name for name in designs if name.startswith("cache")]
+    for names in ([], caches, [*caches, "concurrent_sessions"],
+                  [*caches, "concurrent_sessions", "kv_format", "weight_format"]):  # fmt: skip
+        decided = {name: column for name, column in designs.items() if name not in names}
+        best = sessions.best_case(decided, {name: values[name] for name in names}, metrics)
+        for metric in sessions.metrics:
+            if metric.name in best:
+                worse, better = actual[metric.name], best[metric.name]
+                pair = (worse, better) if metric.sense == "maximize" else (better, worse)
+                assert is_at_most(*pair), (metric.name, names)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_front_of_machine_and_caches_is_that_of_all_designs(seed):
+    rng = np.random.default_rng(seed)
+    part = space()
+    design = part.decode(part.sample(rng, 1))[0]
+    open_ones = {"cache1_technology", "cache1_units", "cache2_technology", "cache2_units",
+                 "concurrent_sessions", "pe_array"}  # fmt: skip
+    part = part.fix({
+        name: value for name, value in design.items() if name not in open_ones
+    })  # fmt: skip
+    problem = build_problem(
+        part, evaluator(session=["coding-agent", "chat", "osworld"][seed]),
+        ["maximize sessions_per_s", "minimize tdp_watts", "minimize usd_per_million_asked_tokens"],
+        ["later_turn_time_to_first_token_s <= 60"],
+    )  # fmt: skip
+    front = enumerate_front(problem)
+    rows = part.rows(np.arange(part.size))
+    results = problem.evaluate(rows, problem.deciding_metrics)
+    known = problem.known_violations(rows)
+    is_feasible = results.feasible & np.all([x <= 0 for x in known.values()], axis=0)
+    points = np.unique(results.objectives[is_feasible], axis=0)
+    expected = points[non_dominated(points)]
+    np.testing.assert_array_equal(np.unique(front.objectives, axis=0), np.unique(expected, axis=0))
+    assert front.n_excluded > 0

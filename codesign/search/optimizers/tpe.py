@@ -2,25 +2,48 @@
 
 Ozaki et al., "Multiobjective tree-structured Parzen estimator", 2022. All parameters are drawn
 together, around designs that were evaluated and so are admissible: drawn one by one, as is
-Optuna's default for several objectives, hardly any combination met the constraints. See
-``trials.py`` for how proposals are repaired.
+Optuna's default for several objectives, hardly any combination met the constraints.
+
+Optuna knows neither constraints between parameters nor parameters that a design does not have.
+A parameter is the position of its level; where a design lacks one, it takes the middle level,
+which says the least, and in a proposal it is then dropped again. Proposals that are
+inadmissible or were seen are drawn again; the last one's neighbors count too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.errors import needing_extra
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
-from codesign.search.optimizers.trials import Translation, quietly, require_optuna
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.samplers import TPESampler
+    from optuna.trial import FrozenTrial
+
+_LARGEST = 1e300
+"""Stands for an infinite violation, which Optuna's sums do not take."""
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Optuna says no more than errors; afterwards it is as talkative as before."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 class Tpe(BaseOptimizer):
@@ -47,57 +70,69 @@ class Tpe(BaseOptimizer):
     _options: Options
 
     def _set_up(self) -> None:
-        require_optuna("tpe", "tpe")
-        import optuna
+        with needing_extra("optimizer tpe", "tpe"):
+            import optuna
 
         self._storage = optuna.storages.InMemoryStorage()
-        with quietly():
+        with _quietly():
             self._study = optuna.create_study(
                 study_name="told",
                 storage=self._storage,
                 directions=["minimize"] * self._n_objectives,
             )
-        self._translation = Translation(self._space)
+        parameters = self._space.space.parameters
+        self._distributions = {
+            parameter.name: _distribution(
+                len(parameter.values), parameter.optional, parameter.kind == "categorical"
+            )
+            for parameter in parameters
+            if len(parameter.values) > 1 or parameter.optional
+        }
+        self._fillers = np.array([len(parameter.values) // 2 for parameter in parameters])
+        self._is_optional = np.array([parameter.optional for parameter in parameters])
         self._n_learned = 0
-
-    # Asking
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
         rng = self._rng(pending)
         waiting = self._space.no_rows if pending is None else pending
         rows = self._space.no_rows
-        taken = KeySet()
-        taken.add(self._space.space.keys(waiting))
+        proposed = KeySet()
+        proposed.add(self._space.space.keys(waiting))
         while len(rows) < n:
-            row = self._propose(rng, taken, waiting)
+            row = self._propose(rng, proposed, waiting)
             if not len(row):
                 break
             rows = np.concatenate([rows, row])
-            taken.add(self._space.space.keys(row))
+            proposed.add(self._space.space.keys(row))
         return rows
 
-    def _propose(self, rng: np.random.Generator, taken: KeySet, pending: IntArray) -> IntArray:
+    def _propose(self, rng: np.random.Generator, proposed: KeySet, pending: IntArray) -> IntArray:
         """(1, d) a new design; (0, d) if there is none."""
-        is_beside = len(pending) > 0
         from optuna.samplers import TPESampler
 
+        search = self._space
         sampler = TPESampler(
             seed=int(rng.integers(2**32)),
             n_startup_trials=self._options.startup,
             n_ei_candidates=self._options.candidates,
             multivariate=True,
             # Only then are there running trials to keep away from.
-            constant_liar=is_beside,
+            constant_liar=len(pending) > 0,
         )
         draw = self._draws_beside(pending, sampler) if len(pending) else self._draws(sampler)
-        row = self._space.no_rows
-        if self._n_learned >= self._options.startup and self._translation.distributions:
-            row = self._translation.repaired(draw, self._options.attempts, self._seen, taken, rng)
-        if len(row):
-            return row
-        others = self._space.sample_unseen(rng, len(taken) + 1, self._seen)
-        return self._space.distinct(others, taken)[:1]
+        if self._n_learned >= self._options.startup and self._distributions:
+            for attempt in range(self._options.attempts):
+                rows = draw()
+                if attempt == self._options.attempts - 1:
+                    rows = np.concatenate([rows, search.space.neighbors(rows[0])])
+                fresh = search.distinct(search.unseen(rows, self._seen), proposed)
+                if len(fresh):
+                    # The draw itself if it can be had.
+                    is_drawn = (fresh[0] == rows[0]).all()
+                    return fresh[:1] if is_drawn else fresh[rng.integers(len(fresh), size=1)]
+        others = search.sample_unseen(rng, len(proposed) + 1, self._seen)
+        return search.distinct(others, proposed)[:1]
 
     def _draws(self, sampler: TPESampler) -> Callable[[], IntArray]:
         """Sampler of (1, d) canonical rows that leaves no trial in the study."""
@@ -109,28 +144,26 @@ class Tpe(BaseOptimizer):
 
         def draw() -> IntArray:
             trial = create_trial(state=TrialState.RUNNING)
-            drawn = sampler.sample_relative(study, trial, self._translation.distributions)
-            return self._translation.row(drawn)
+            return self._row(sampler.sample_relative(study, trial, self._distributions))
 
         return draw
 
     def _draws_beside(self, pending: IntArray, sampler: TPESampler) -> Callable[[], IntArray]:
-        """Sampler of (1, d) canonical rows beside pending designs, in a study of its own.
+        """Sampler of (1, d) canonical rows beside pending designs, in a separate study.
 
-        The constant liar keeps its draws as running trials, so what a draw gave is kept away
-        from too.
+        The constant liar keeps its draws as running trials, so it keeps away from earlier draws
+        too.
         """
         import optuna
 
-        with quietly():
+        with _quietly():
             study = optuna.create_study(
                 directions=["minimize"] * self._n_objectives, sampler=sampler
             )
         study.add_trials(self._study.get_trials(deepcopy=False))
-        study.add_trials([self._translation.running(row) for row in pending])
-        return lambda: self._translation.row(study.ask(self._translation.distributions).params)
-
-    # Being told
+        running = optuna.trial.TrialState.RUNNING
+        study.add_trials([self._trial(row, state=running) for row in pending])
+        return lambda: self._row(study.ask(self._distributions).params)
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
@@ -139,6 +172,36 @@ class Tpe(BaseOptimizer):
         super().tell(rows, objectives, violations, failed)
         learned = np.flatnonzero(~np.asarray(failed, dtype=bool))
         for i in learned:
-            trial = self._translation.trial(rows[i], objectives[i], violations[i])
-            self._study.add_trial(trial)
+            limits = np.clip(violations[i], -_LARGEST, _LARGEST).tolist()
+            constraints = {str(j): limit for j, limit in enumerate(limits)}
+            self._study.add_trial(
+                self._trial(rows[i], values=objectives[i].tolist(), constraints=constraints)
+            )
         self._n_learned += len(learned)
+
+    def _trial(self, row: IntArray, **results: Any) -> FrozenTrial:
+        """Trial of a canonical row."""
+        from optuna.trial import create_trial
+
+        filled = np.where((row < 0) & ~self._is_optional, self._fillers, row).tolist()
+        codes = dict(zip(self._space.space.names, filled, strict=True))
+        return create_trial(
+            params={name: codes[name] for name in self._distributions},
+            distributions=self._distributions,
+            **results,
+        )
+
+    def _row(self, codes: dict[str, int]) -> IntArray:
+        """(1, d) the canonical row of a trial's parameters; it may violate constraints."""
+        row = [codes.get(name, 0) for name in self._space.space.names]
+        return self._space.space.canonical(np.array([row], dtype=np.int64))
+
+
+def _distribution(n_levels: int, optional: bool, is_categorical: bool) -> BaseDistribution:
+    """Distribution of a parameter's level codes, -1 for absence where that can be chosen."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    first = -1 if optional else 0
+    if is_categorical or optional:
+        return CategoricalDistribution(list(range(first, n_levels)))
+    return IntDistribution(first, n_levels - 1)

@@ -25,9 +25,6 @@ QUICK = {
         "local_search": 1,
     },
     "gp-ehvi-paper": {"candidates": 16, "iterations": 1},
-    # Optuna's fits take seconds in a whole check: without them here, with them below and in
-    # test_gp_optuna.py.
-    "gp-optuna": {"startup": 1000},
     "nsga2": {"population": 4},
     # Useless proposals are many in a small space.
     "peer": {"attempts": 2},
@@ -112,7 +109,6 @@ if __name__ == "__main__":
 @pytest.mark.usefixtures("gp")
 def test_another_process_with_other_threads_and_hash_seed_suggests_the_same():
     names = {name: QUICK.get(name, {}) for name in plugins.names("optimizers")}
-    names["gp-optuna"] = {"attempts": 1}
     here: dict = {"__name__": "here"}
     exec(SCRIPT, here)
     expected = here["suggest"](names)
@@ -265,8 +261,6 @@ def test_a_faulty_optimizer_is_told_which_promise_it_broke(faulty, promise):
         ("tpe", "optuna", "tpe"),
         ("gp-ehvi", "botorch", "gp"),
         ("gp-ehvi-paper", "botorch", "gp"),
-        ("gp-optuna", "optuna", "tpe"),
-        ("gp-optuna", "torch", "gp"),
     ],
 )
 def test_a_missing_library_is_named_when_the_optimizer_is_built(

@@ -13,8 +13,6 @@ FILE = Path(__file__).parents[2] / "space" / "families.yaml"
 QUICK = {
     "gp-ehvi": {"candidates": 64, "iterations": 2, "neighborhoods": 1, "local_search": 1},
     "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
-    # Its fit takes seconds; one shows that it gets along with the space.
-    "gp-optuna": {"startup": 39},
     "nsga2": {"population": 10},
 }
 PROPOSALS = {"gp-ehvi": 10, "gp-ehvi-paper": 10}

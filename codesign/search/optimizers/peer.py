@@ -21,6 +21,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
 from codesign.search.optimizers.peer_process import PeerProcess
+from codesign.search.optimizers.peer_space import PeerSpace
 
 PeerMethod: TypeAlias = Literal[
     "optuna-tpe",
@@ -84,6 +85,9 @@ class Peer(BaseOptimizer):
                 "method": options.method,
                 "levels": levels,
                 "is_ordered": [True, True, False],
+                "conditions": [None] * len(levels),
+                "linear": [],
+                "forbidden": [],
                 "n_objectives": 2,
                 "reference_point": [1.1, 1.1],
                 "run_seed": 0,
@@ -94,17 +98,14 @@ class Peer(BaseOptimizer):
         return {**proposal.settings, "proposal": proposal.origin}
 
     def _set_up(self) -> None:
-        structure = self._space.space.structure
-        self._first = -structure.has_absence.astype(np.int64)
-        self._n_levels = structure.n_levels - self._first
+        self._first = -self._space.space.structure.has_absence.astype(np.int64)
         self._records: list[dict[str, Any]] = []
         self._by_key: dict[int, dict[str, Any]] = {}
-        parameters, reference = self._space.space.parameters, self._reference
+        reference, method = self._reference, self._options.method
         self._process = PeerProcess(
             {
-                "method": self._options.method,
-                "levels": self._n_levels.tolist(),
-                "is_ordered": [parameter.kind != "categorical" for parameter in parameters],
+                "method": method,
+                **PeerSpace.read(self._space).expressed(method),
                 "n_objectives": self._n_objectives,
                 "reference_point": None if reference is None else reference.tolist(),
                 "run_seed": self._seed,
@@ -155,7 +156,9 @@ class Peer(BaseOptimizer):
         """(k, d) canonical rows of what a method proposes."""
         if not designs:
             return self._space.no_rows
-        return self._space.space.from_unit((np.array(designs) + 0.5) / self._n_levels)
+        return self._space.space.from_unit(
+            (np.array(designs) + 0.5) / self._process.setup["levels"]
+        )
 
     def _rejected(self, row: IntArray, design: list[int]) -> dict[str, Any]:
         """Answer to a useless proposal: its result if it has one."""

@@ -58,7 +58,7 @@ class PeerProcess:
     """
 
     def __init__(self, setup: dict[str, Any]) -> None:
-        self._setup = setup
+        self.setup = setup
         library = setup["method"].split("-")[0].upper()
         own = f"{PYTHON}_{library}"
         self._variable = own if own in os.environ else PYTHON
@@ -74,7 +74,7 @@ class PeerProcess:
             JobError: The process died, or the method raised.
         """
         process = self._started()
-        request = {**self._setup, **question}
+        request = {**self.setup, **question}
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(json.dumps(request) + "\n")
@@ -83,16 +83,14 @@ class PeerProcess:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise JobError(
-                f"peer {self._setup['method']!r}: its process ended: {self._last_word()}"
-            )
+            raise JobError(f"peer {self.setup['method']!r}: its process ended: {self._last_word()}")
         reply = json.loads(line)
         if "missing" in reply:
             library = str(reply["missing"])
-            feature = f"peer {self._setup['method']!r} (library {library!r} in {self._variable})"
+            feature = f"peer {self.setup['method']!r} (library {library!r} in {self._variable})"
             raise MissingExtraError(feature, _EXTRAS.get(library, "peers"))
         if "error" in reply:
-            raise JobError(f"peer {self._setup['method']!r}: {reply['error']}")
+            raise JobError(f"peer {self.setup['method']!r}: {reply['error']}")
         return PeerProposal(**reply)
 
     def _started(self) -> subprocess.Popen[str]:

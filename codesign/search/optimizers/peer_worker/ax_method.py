@@ -8,12 +8,9 @@ has no initialization of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .task import Proposal, Result, Task, settings_of
-
-if TYPE_CHECKING:
-    pass
+from .task import Proposal, Task, settings_of
 
 
 def ax(task: Task) -> Proposal:
@@ -25,20 +22,37 @@ def ax(task: Task) -> Proposal:
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
     client = Client(random_seed=task.seed)
+    children: dict[int, dict[Any, list[str]]] = {}
+    for i in task.varying:
+        if (condition := task.conditions[i]) is not None:
+            parent, (level,) = condition
+            children.setdefault(parent, {}).setdefault(level, []).append(task.names[i])
     client.configure_experiment(
         parameters=[
             RangeParameterConfig(
                 name=task.names[i], bounds=(0, task.levels[i] - 1), parameter_type="int"
             )
-            if task.is_ordered[i]
+            if task.is_ordered[i] and i not in children
             else ChoiceParameterConfig(
                 name=task.names[i],
                 values=list(range(task.levels[i])),
                 parameter_type="int",
-                is_ordered=False,
+                is_ordered=task.is_ordered[i],
+                dependent_parameters=children.get(i),
             )
             for i in task.varying
-        ]
+        ],
+        parameter_constraints=[
+            f"{' + '.join(terms)} <= {bound!r}"
+            for coefficients, bound in task.linear
+            if (
+                terms := [
+                    f"{coefficients[i]!r} * {task.names[i]}"
+                    for i in task.varying
+                    if coefficients[i]
+                ]
+            )
+        ],
     )
     bound = task.reference_point
     client.configure_optimization(
@@ -49,11 +63,12 @@ def ax(task: Task) -> Proposal:
         ],
     )
     client.configure_generation_strategy(initialization_budget=0, initialize_with_center=False)
-    for item in task.known:
-        index = client.attach_trial(task.values_of(item))
-        client.complete_trial(index, raw_data=_outcomes(item))
-    for item in task.unknown:
-        client.mark_trial_failed(client.attach_trial(task.values_of(item)))
+    for result in task.known:
+        outcomes = {f"f{j}": value for j, value in enumerate(result.objectives or [])}
+        outcomes |= {f"c{j}": value for j, value in enumerate(result.violations)}
+        client.complete_trial(client.attach_trial(task.values_of(result)), raw_data=outcomes)
+    for result in task.unknown:
+        client.mark_trial_failed(client.attach_trial(task.values_of(result)))
     ((index, values),) = client.get_next_trials(max_trials=1).items()
     strategy = client._generation_strategy
     node = client._experiment.trials[index].generator_runs[0]._generation_node_name
@@ -74,8 +89,3 @@ def ax(task: Task) -> Proposal:
             )
         ),
     )
-
-
-def _outcomes(item: Result) -> dict[str, Any]:
-    objectives = {f"f{j}": value for j, value in enumerate(item.objectives or [])}
-    return objectives | {f"c{j}": value for j, value in enumerate(item.violations)}

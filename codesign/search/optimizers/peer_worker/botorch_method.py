@@ -2,7 +2,8 @@
 
 "Constrained, parallel, multi-objective BO in BoTorch with qNEHVI, and qParEGO", with
 ``qLogNoisyExpectedHypervolumeImprovement``, which BoTorch recommends by now. It searches the unit
-cube, of which levels are equal shares.
+cube, of which levels are equal shares. A category has a coordinate for each level, of which the
+largest counts. Linear constraints that are known in advance bound the search.
 """
 
 from __future__ import annotations
@@ -33,32 +34,64 @@ def botorch_qlognehvi(task: Task) -> Proposal:
     torch.set_default_dtype(torch.double)
     torch.set_num_threads(1)
     torch.manual_seed(task.seed)
-    levels = torch.tensor(task.levels, dtype=torch.double)
-    acquisition, settings = _acquisition(task, levels)
-    box = torch.stack([torch.zeros(len(levels)), torch.ones(len(levels))])
-    answer: Any = optimize_acqf(acquisition, bounds=box, q=1, return_best_only=False, **_SEARCH)
+    acquisition, settings = _acquisition(task)
+    blocks, d = _blocks(task), sum(map(len, _blocks(task)))
+    # A level is its coordinate times the number of levels, less a half; BoTorch bounds from below.
+    constraints = [
+        (
+            torch.tensor([blocks[i][0] for i, c in enumerate(coefficients) if c]),
+            torch.tensor([-c * task.levels[i] for i, c in enumerate(coefficients) if c]),
+            -bound - 0.5 * sum(coefficients),
+        )
+        for coefficients, bound in task.linear
+    ]
+    answer: Any = optimize_acqf(
+        acquisition,
+        bounds=torch.stack([torch.zeros(d), torch.ones(d)]),
+        q=1,
+        return_best_only=False,
+        inequality_constraints=constraints or None,
+        **_SEARCH,
+    )
     optima, values = answer
     order = torch.argsort(values.reshape(-1), descending=True, stable=True)
-    points = optima.reshape(len(order), -1)[order]
-    designs: list[list[int]] = torch.minimum((points * levels).floor(), levels - 1).int().tolist()
+    designs = [
+        [
+            min(int(point[block[0]] * levels), levels - 1)
+            if is_ordered
+            else int(point[block].argmax())
+            for block, levels, is_ordered in zip(blocks, task.levels, task.is_ordered, strict=True)
+        ]
+        for point in optima.reshape(len(order), -1)[order]
+    ]
     return Proposal(designs, f"acquisition over {len(task.known)} results", settings)
 
 
-def _acquisition(task: Task, levels: Tensor) -> tuple[Any, dict[str, Any]]:
+def _blocks(task: Task) -> list[list[int]]:
+    """Coordinates of each parameter."""
+    blocks, stop = [], 0
+    for levels, is_ordered in zip(task.levels, task.is_ordered, strict=True):
+        start, stop = stop, stop + (1 if is_ordered else levels)
+        blocks.append(list(range(start, stop)))
+    return blocks
+
+
+def _acquisition(task: Task) -> tuple[Any, dict[str, Any]]:
     import torch
     from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
     from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
     from botorch.sampling.normal import SobolQMCNormalSampler
 
-    known, m, bound = task.known, task.n_objectives, task.reference_point
-    x = _points([item.design for item in known], levels)
+    results, m, bound = task.known, task.n_objectives, task.reference_point
+    x = _points(task, [result.design for result in results])
     # BoTorch maximizes; a violation above 0 breaks a limit.
-    y = -torch.tensor([item.objectives for item in known])
-    excess = torch.tensor([item.violations for item in known]).reshape(len(known), -1)
+    y = -torch.tensor([result.objectives for result in results])
+    excess = torch.tensor([result.violations for result in results]).reshape(len(results), -1)
     # A limit that no design broke needs no model.
     outcomes = torch.cat([y, excess[:, (excess > 0).any(dim=0)]], dim=1)
     model = _fitted(x, outcomes)
     sampler = SobolQMCNormalSampler(torch.Size([_MC_SAMPLES]), seed=task.seed)
+    rejected = [result.design for result in task.rejected]
     acquisition = qLogNoisyExpectedHypervolumeImprovement(
         model=model,
         ref_point=[-value for value in bound] if bound else y.min(dim=0).values.tolist(),
@@ -67,9 +100,7 @@ def _acquisition(task: Task, levels: Tensor) -> tuple[Any, dict[str, Any]]:
         sampler=sampler,
         objective=IdentityMCMultiOutputObjective(outcomes=list(range(m))),
         constraints=[_outcome(j) for j in range(m, outcomes.shape[1])] or None,
-        X_pending=_points([item.design for item in task.rejected], levels)
-        if task.rejected
-        else None,
+        X_pending=_points(task, rejected) if rejected else None,
     )
     settings = settings_of(
         "botorch",
@@ -78,20 +109,36 @@ def _acquisition(task: Task, levels: Tensor) -> tuple[Any, dict[str, Any]]:
         reference_point="given" if bound else "the worst seen",
         model=type(model.models[0]).__name__,
         kernel=type(model.models[0].covar_module).__name__,
+        categories="a coordinate for each level",
         mc_samples=sampler.sample_shape[0],
         **_SEARCH,
     )
     return acquisition, settings
 
 
-def _points(designs: list[list[int]], levels: Tensor) -> Tensor:
-    """(k, d) centers of the levels in the unit cube."""
+def _points(task: Task, designs: list[list[int]]) -> Tensor:
+    """(k, d) centers of the levels in the unit cube, 1 for a category's level and 0 beside it."""
     import torch
 
-    return (torch.tensor(designs) + 0.5) / levels
+    return torch.tensor(
+        [
+            [
+                coordinate
+                for level, levels, is_ordered in zip(
+                    design, task.levels, task.is_ordered, strict=True
+                )
+                for coordinate in (
+                    [(level + 0.5) / levels]
+                    if is_ordered
+                    else [float(level == other) for other in range(levels)]
+                )
+            ]
+            for design in designs
+        ]
+    )
 
 
-def _fitted(x: Any, outcomes: Tensor) -> Any:
+def _fitted(x: Tensor, outcomes: Tensor) -> Any:
     from botorch.fit import fit_gpytorch_mll
     from botorch.models.gp_regression import SingleTaskGP
     from botorch.models.model_list_gp_regression import ModelListGP

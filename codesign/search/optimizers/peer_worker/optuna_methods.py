@@ -50,17 +50,16 @@ def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Propos
     from optuna.trial import create_trial
 
     study, distributions = _study(task, sampler), _distributions(task)
-    study.add_trials(
-        [
+    for result in task.known:
+        values = task.values_of(result)
+        study.add_trial(
             create_trial(
-                params=task.values_of(item),
-                distributions=distributions,
-                values=item.objectives,
-                constraints=_constraints(task, item),
+                params=values,
+                distributions={name: distributions[name] for name in values},
+                values=result.objectives,
+                constraints=_constraints(result),
             )
-            for item in task.known
-        ]
-    )
+        )
     at_random: list[str] = []
     draw = fallback.sample_independent
 
@@ -70,9 +69,9 @@ def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Propos
 
     # Optuna says in no other way what was drawn without its model.
     fallback.sample_independent = counted  # type: ignore[method-assign, assignment] # wraps a method
-    trial = study.ask(distributions)
-    n_by_model = len(distributions) - len(at_random)
-    origin = f"{n_by_model} of {len(distributions)} parameters by the model"
+    trial = _suggested(task, study.ask())
+    n_by_model = len(trial.params) - len(at_random)
+    origin = f"{n_by_model} of {len(trial.params)} parameters by the model"
     return _proposal(task, sampler, trial, origin)
 
 
@@ -83,19 +82,19 @@ def _by_population(task: Task, sampler: BaseSampler) -> Proposal:
     """
     from optuna.trial import TrialState
 
-    study, distributions = _study(task, sampler), _distributions(task)
-    for item in task.results:
-        study.enqueue_trial(task.values_of(item))
-        trial = study.ask(distributions)
+    study = _study(task, sampler)
+    for result in task.results:
+        study.enqueue_trial(task.values_of(result))
+        trial = _suggested(task, study.ask())
         # A sampler notes the generation when it is asked for parameters, which are all given here.
         _ = trial.relative_params
-        if item.objectives is None:
+        if result.objectives is None:
             study.tell(trial, state=TrialState.FAIL)
             continue
-        for name, value in _constraints(task, item).items():
+        for name, value in _constraints(result).items():
             trial.set_constraint(name, value)
-        study.tell(trial, item.objectives)
-    trial = study.ask(distributions)
+        study.tell(trial, result.objectives)
+    trial = _suggested(task, study.ask())
     attributes = study._storage.get_trial_system_attrs(trial._trial_id)
     generation = next(value for key, value in attributes.items() if key.endswith("generation"))
     return _proposal(task, sampler, trial, f"generation {generation}")
@@ -122,8 +121,20 @@ def _distributions(task: Task) -> dict[str, Any]:
     }
 
 
-def _constraints(task: Task, item: Result) -> dict[str, float]:
-    return {f"limit {j}": value for j, value in enumerate(item.violations)}
+def _suggested(task: Task, trial: Trial) -> Trial:
+    """The trial with a value for each parameter that exists beside the values before it."""
+    for i in task.varying:
+        if not task.exists(i, trial.params):
+            continue
+        if task.is_ordered[i]:
+            trial.suggest_int(task.names[i], 0, task.levels[i] - 1)
+        else:
+            trial.suggest_categorical(task.names[i], list(range(task.levels[i])))
+    return trial
+
+
+def _constraints(result: Result) -> dict[str, float]:
+    return {f"limit {j}": value for j, value in enumerate(result.violations)}
 
 
 def _proposal(task: Task, sampler: BaseSampler, trial: Trial, origin: str) -> Proposal:

@@ -22,7 +22,7 @@ def smac_parego(task: Task) -> Proposal:
     import logging
 
     import joblib
-    from ConfigSpace import Configuration
+    from ConfigSpace import Configuration, ForbiddenValueError
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
     logging.disable(logging.WARNING)
@@ -30,9 +30,11 @@ def smac_parego(task: Task) -> Proposal:
     # SMAC's forest starts threads at each prediction, which takes longer than what they do.
     with tempfile.TemporaryDirectory() as folder, joblib.parallel_config(backend="sequential"):
         facade = _facade(task, space, Path(folder))
-        for design, cost in _costs(task).items():
-            values = {task.names[i]: design[i] for i in task.varying}
-            info = TrialInfo(Configuration(space, values=values), seed=0)
+        for values, cost in _costs(task):
+            try:
+                info = TrialInfo(Configuration(space, values=values), seed=0)
+            except ForbiddenValueError:
+                continue  # SMAC knows that; it cannot be told a cost.
             facade.tell(info, TrialValue(cost=cost))
         config = facade.ask().config
     settings = settings_of(
@@ -54,33 +56,48 @@ def smac_parego(task: Task) -> Proposal:
     return Proposal([task.design(dict(config))], str(config.origin), settings)
 
 
-def _costs(task: Task) -> dict[tuple[int, ...], list[float]]:
-    """Costs by design, each design once."""
-    objectives = [item.objectives for item in task.known if item.objectives is not None]
+def _costs(task: Task) -> list[tuple[dict[str, int], list[float]]]:
+    """Levels by name and costs of each design, each design once."""
+    objectives = [result.objectives for result in task.known if result.objectives is not None]
     worst = [max(column) for column in zip(*objectives, strict=True)]
-    costs: dict[tuple[int, ...], list[float]] = {}
-    for item in (*task.known, *task.unknown):
-        is_feasible = all(value <= 0 for value in item.violations)
-        cost = item.objectives if is_feasible and item.objectives is not None else worst
-        costs.setdefault(tuple(item.design), cost)
-    return costs
+    costs: dict[tuple[tuple[str, int], ...], list[float]] = {}
+    for result in (*task.known, *task.unknown):
+        is_feasible = all(value <= 0 for value in result.violations)
+        cost = result.objectives if is_feasible and result.objectives is not None else worst
+        costs.setdefault(tuple(task.values_of(result).items()), cost)
+    return [(dict(pairs), cost) for pairs, cost in costs.items()]
 
 
 def _space(task: Task) -> ConfigurationSpace:
     from ConfigSpace import (
         CategoricalHyperparameter,
         ConfigurationSpace,
+        ForbiddenAndConjunction,
+        ForbiddenEqualsClause,
+        InCondition,
         UniformIntegerHyperparameter,
     )
 
     space = ConfigurationSpace(seed=task.seed)
     for i in task.varying:
-        last = task.levels[i] - 1
+        # A default must keep the rules, so it is the first design.
+        name, last, default = task.names[i], task.levels[i] - 1, task.known[0].design[i]
         space.add(
-            UniformIntegerHyperparameter(task.names[i], 0, last)
+            UniformIntegerHyperparameter(name, 0, last, default_value=default)
             if task.is_ordered[i]
-            else CategoricalHyperparameter(task.names[i], list(range(last + 1)))
+            else CategoricalHyperparameter(name, list(range(last + 1)), default_value=default)
         )
+    for i in task.varying:
+        if (condition := task.conditions[i]) is not None and condition[0] in task.varying:
+            parent, levels = condition
+            space.add(InCondition(space[task.names[i]], space[task.names[parent]], levels))
+    for combination in task.forbidden:
+        clauses = [
+            ForbiddenEqualsClause(space[task.names[i]], level)
+            for i, level in combination
+            if i in task.varying
+        ]
+        space.add(clauses[0] if len(clauses) == 1 else ForbiddenAndConjunction(*clauses))
     return space
 
 

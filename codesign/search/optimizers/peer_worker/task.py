@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -36,6 +36,11 @@ class Task:
         levels: Number of levels of each parameter.
         is_ordered: Whether the levels of each parameter are in an order.
         n_objectives: All of them to be minimized.
+        conditions: By parameter, the parameter on which its existence depends and the levels of
+            that at which it exists; None if it always does.
+        linear: Constraints that are known in advance: coefficients of the levels, and the bound of
+            their sum.
+        forbidden: Combinations of (parameter, level) that no design has.
         reference_point: Bound of the hypervolume, if there is one.
         results: All that was evaluated, in its order; failed designs have no objectives.
         rejected: What was proposed in vain in this step, or is being evaluated: designs that are
@@ -48,6 +53,9 @@ class Task:
     levels: list[int]
     is_ordered: list[bool]
     n_objectives: int
+    conditions: list[tuple[int, list[int]] | None]
+    linear: list[tuple[list[float], float]]
+    forbidden: list[list[tuple[int, int]]]
     reference_point: list[float] | None
     results: list[Result]
     rejected: list[Result]
@@ -61,14 +69,26 @@ class Task:
 
         Ten times is ours: models and sums take no infinity.
         """
-        parts = [[Result(**item) for item in request[name]] for name in ("results", "rejected")]
-        violations = [v for items in parts for item in items for v in item.violations]
-        largest = max(10.0 * max(filter(math.isfinite, violations), default=1.0), 1.0)
-        results, rejected = (
-            [replace(r, violations=[min(v, largest) for v in r.violations]) for r in items]
-            for items in parts
-        )
-        return cls(**{name: request[name] for name in _PLAIN}, results=results, rejected=rejected)
+        excesses = [
+            excess
+            for name in _RESULTS
+            for record in request[name]
+            for excess in record["violations"]
+        ]
+        largest = max(10.0 * max(filter(math.isfinite, excesses), default=1.0), 1.0)
+        results = {
+            name: [
+                Result(
+                    record["design"],
+                    record["objectives"],
+                    [min(excess, largest) for excess in record["violations"]],
+                )
+                for record in request[name]
+            ]
+            for name in _RESULTS
+        }
+        names = [field.name for field in fields(cls) if field.name not in _RESULTS]
+        return cls(**{name: request[name] for name in names}, **results)
 
     @property
     def names(self) -> list[str]:
@@ -77,34 +97,55 @@ class Task:
 
     @property
     def varying(self) -> list[int]:
-        """Positions of the parameters with more than one level."""
-        return [i for i, levels in enumerate(self.levels) if levels > 1]
+        """Positions of the parameters with more than one level, each after its condition's."""
+        pending, order = [i for i, levels in enumerate(self.levels) if levels > 1], list[int]()
+        while pending:
+            for i in pending:
+                if (condition := self.conditions[i]) is None or condition[0] not in pending:
+                    order.append(i)
+            pending = [i for i in pending if i not in order]
+        return order
+
+    def exists(self, i: int, values: Mapping[str, int]) -> bool:
+        """True if a parameter exists beside levels by name."""
+        condition = self.conditions[i]
+        if condition is None:
+            return True
+        parent, levels = condition
+        return values.get(self.names[parent], 0 if self.levels[parent] < 2 else -1) in levels
 
     @property
     def known(self) -> list[Result]:
         """Results that have objectives, evaluated and proposed again, in their order."""
-        return [item for item in (*self.results, *self.rejected) if item.objectives is not None]
+        return [
+            result for result in (*self.results, *self.rejected) if result.objectives is not None
+        ]
 
     @property
     def unknown(self) -> list[Result]:
         """Results that were rejected without having objectives."""
-        return [item for item in self.rejected if item.objectives is None]
+        return [result for result in self.rejected if result.objectives is None]
 
     @property
     def n_limits(self) -> int:
         """Number of limits of what was evaluated."""
-        return max((len(item.violations) for item in self.known), default=0)
+        return max((len(result.violations) for result in self.known), default=0)
 
-    def values_of(self, item: Result) -> dict[str, int]:
-        """Levels by the name of the parameters that vary."""
-        return {f"x{i}": item.design[i] for i in self.varying}
+    def values_of(self, result: Result) -> dict[str, int]:
+        """Levels by the name of the parameters that vary and exist."""
+        values: dict[str, int] = {}
+        for i in self.varying:
+            if self.exists(i, values):
+                values[self.names[i]] = result.design[i]
+        return values
 
     def design(self, values: Mapping[str, Any]) -> list[int]:
-        """The design of levels by name; 0 where a parameter has one level."""
+        """The design of levels by name; 0 where a parameter has one level or does not exist."""
         return [int(values.get(name, 0)) for name in self.names]
 
 
-_PLAIN = ("levels", "is_ordered", "n_objectives", "reference_point", "attempt", "seed", "run_seed")
+_RESULTS = ("results", "rejected")
+"""Fields of a task that are lists of results."""
 
 
 @dataclass(frozen=True)

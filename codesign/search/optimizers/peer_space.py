@@ -1,0 +1,175 @@
+"""Box of levels that peers search, with the rules of the space that their libraries can state.
+
+A condition says at which levels of another parameter a parameter exists. A constraint is linear in
+levels, or a list of forbidden combinations of levels, or both. A peer learns all others from
+proposals that are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codesign.base.columns import IntArray
+from codesign.search.optimizers.base import SearchSpace
+from codesign.space.nodes import Compare
+from codesign.space.structure import SpaceConstraint, Structure
+
+_MOST_COMBINATIONS = 20_000
+"""Combinations of levels that are tried for one constraint [ours]."""
+_MOST_FORBIDDEN = 2_000
+"""Forbidden combinations that a library is told of for one constraint [ours]."""
+_DRAWN = 256
+"""Designs of the space that are tried for limits known before evaluation [ours]."""
+_EXPRESSED = {
+    "optuna": {"one level", "levels"},
+    "ax": {"one level", "linear"},
+    "smac": {"one level", "levels", "forbidden"},
+    "botorch": {"linear"},
+}
+"""Forms of rules that libraries take, by the first word of a method; HEBO and pymoo take none.
+A search space of Ax is a tree: a parameter exists at one level of another."""
+
+
+@dataclass
+class PeerSpace:
+    """A space as peers see it; levels count from 0, which is absence where that can be chosen.
+
+    Attributes:
+        levels: Number of levels of each parameter.
+        is_ordered: Whether they are in an order.
+        conditions: By parameter, the parameter on which its existence depends and the levels of
+            that at which it exists; None if it always does.
+        linear: Coefficients of the levels, and the bound of their sum.
+        forbidden: Combinations of (parameter, level) that no design has.
+        forms: Forms in which each rule of the space is stated here, by its text.
+    """
+
+    levels: list[int]
+    is_ordered: list[bool]
+    conditions: list[tuple[int, list[int]] | None]
+    linear: list[tuple[list[float], float]] = field(default_factory=list)
+    forbidden: list[list[tuple[int, int]]] = field(default_factory=list)
+    forms: dict[str, set[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, search: SearchSpace) -> PeerSpace:
+        """The box and the rules of a search space."""
+        structure = search.space.structure
+        first = -structure.has_absence.astype(np.int64)
+        parameters = structure.parameters
+        space = cls(
+            (structure.n_levels - first).tolist(),
+            [parameter.kind != "categorical" for parameter in parameters],
+            [_condition(structure, first, column) for column in range(len(parameters))],
+        )
+        for column in structure.conditions:
+            forms = space.forms[f"existence of {parameters[column].name}"] = set[str]()
+            if (condition := space.conditions[column]) is not None:
+                forms.add("one level" if len(condition[1]) == 1 else "levels")
+        for constraint in structure.constraints:
+            forms = space.forms[constraint.text] = set[str]()
+            if (inequality := _inequality(structure, first, constraint)) is not None:
+                space.linear.append(inequality)
+                forms.add("linear")
+            if combinations := _forbidden(structure, first, constraint):
+                space.forbidden += combinations
+                forms.add("forbidden")
+        if structure.parts:
+            space.forms["order of repeated parts"] = set()
+        drawn = search.space.sample(np.random.default_rng(0), _DRAWN)
+        if not search.admits(drawn).all():
+            space.forms["limits before evaluation"] = set()
+        return space
+
+    def unexpressed(self, method: str) -> list[str]:
+        """Rules that a method is not told in advance."""
+        expressed = _EXPRESSED.get(method.split("-")[0], set())
+        return [rule for rule, forms in self.forms.items() if not forms & expressed]
+
+    def expressed(self, method: str) -> dict[str, object]:
+        """The box and the rules that a method is told, as a task has them."""
+        forms = _EXPRESSED.get(method.split("-")[0], set())
+        return {
+            "levels": self.levels,
+            "is_ordered": self.is_ordered,
+            "conditions": [
+                condition
+                if condition and ("one level" if len(condition[1]) == 1 else "levels") in forms
+                else None
+                for condition in self.conditions
+            ],
+            "linear": self.linear if "linear" in forms else [],
+            "forbidden": self.forbidden if "forbidden" in forms else [],
+        }
+
+
+def _combinations(structure: Structure, first: IntArray, columns: list[int]) -> IntArray | None:
+    """(n, d) all combinations of the levels of some columns, the others present; None: too many."""
+    levels = [np.arange(first[column], structure.n_levels[column]) for column in columns]
+    if np.prod([len(column) for column in levels]) > _MOST_COMBINATIONS:
+        return None
+    grid = np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(-1, len(columns))
+    rows = np.zeros((len(grid), len(structure.parameters)), dtype=np.int64)
+    rows[:, columns] = grid
+    return rows
+
+
+def _condition(structure: Structure, first: IntArray, column: int) -> tuple[int, list[int]] | None:
+    """Parameter on which the existence of a column depends, and its levels; None if not one."""
+    if column not in structure.conditions or column in structure.columns_in_parts:
+        return None
+    condition = structure.conditions[column]
+    roots = sorted(structure.roots(condition.names))
+    if len(roots) != 1:
+        return None
+    rows = _combinations(structure, first, roots)
+    if rows is None:
+        return None
+    is_there = np.broadcast_to(condition.violation(structure.batch(rows)) <= 0, len(rows))
+    return roots[0], np.flatnonzero(is_there).tolist()
+
+
+def _forbidden(
+    structure: Structure, first: IntArray, constraint: SpaceConstraint
+) -> list[list[tuple[int, int]]] | None:
+    """Combinations of levels that break a constraint; None if there are too many."""
+    columns = sorted(structure.roots(constraint.expression.names))
+    rows = _combinations(structure, first, columns)
+    if rows is None:
+        return None
+    rows = rows[constraint.violation(structure.batch(rows)) > 0]
+    if len(rows) > _MOST_FORBIDDEN:
+        return None
+    codes = (rows - first)[:, columns].tolist()
+    return [list(zip(columns, combination, strict=True)) for combination in codes]
+
+
+def _inequality(
+    structure: Structure, first: IntArray, constraint: SpaceConstraint
+) -> tuple[list[float], float] | None:
+    """Coefficients and bound of a constraint that is linear in ordered levels."""
+    node, columns = constraint.expression.node, sorted(structure.roots(constraint.expression.names))
+    if not isinstance(node, Compare) or node.operator not in ("<=", ">=") or (first < 0).any():
+        return None
+    # A sum has a term of each parameter, which must exist.
+    if any(
+        column in structure.conditions or structure.parameters[column].kind == "categorical"
+        for column in columns
+    ):
+        return None
+    rng = np.random.default_rng(0)
+    rows = np.zeros((1 + len(columns) + _DRAWN, len(structure.parameters)), dtype=np.int64)
+    rows[1 + np.arange(len(columns)), columns] = np.minimum(structure.n_levels[columns] - 1, 1)
+    rows[1 + len(columns) :, columns] = rng.integers(
+        structure.n_levels[columns], size=(_DRAWN, len(columns))
+    )
+    batch = structure.batch(rows)
+    excess = np.asarray(node.left.evaluate(batch) - node.right.evaluate(batch))
+    excess = np.broadcast_to(excess if node.operator == "<=" else -excess, len(rows))
+    coefficients = np.zeros(rows.shape[1])
+    coefficients[columns] = excess[1 : 1 + len(columns)] - excess[0]
+    if not np.allclose(rows @ coefficients, excess - excess[0], atol=1e-9):
+        return None
+    return coefficients.tolist(), -float(excess[0])

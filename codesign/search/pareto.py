@@ -48,9 +48,9 @@ def _non_dominated_2d(points: FloatArray) -> BoolArray:
     best_before = np.minimum.accumulate(np.r_[np.inf, second[:-1]])
     # An equal predecessor does not dominate; it is kept exactly when its twin is.
     starts = np.r_[True, (np.diff(first) != 0) | (np.diff(second) != 0)]
-    kept = (second < best_before)[np.flatnonzero(starts)[np.cumsum(starts) - 1]]
+    is_best = (second < best_before)[np.flatnonzero(starts)[np.cumsum(starts) - 1]]
     mask = np.zeros(len(points), dtype=bool)
-    mask[order] = kept
+    mask[order] = is_best
     return mask
 
 
@@ -100,16 +100,16 @@ def fold(objectives: FloatArray, cost: int, tolerance: float = TOLERANCE) -> Int
         return under
     others = np.delete(objectives, cost, axis=1)
     walk = np.lexsort((*others.T[::-1], objectives[:, cost]))
-    kept: list[int] = []
-    points = np.empty_like(objectives)  # of the kept rows, in the order of the walk
+    hosts: list[int] = []
+    points = np.empty_like(objectives)  # of the hosts, in the order of the walk
     for row in walk.tolist():
-        matching = nearly_matches(points[: len(kept)], objectives[row], tolerance)
-        hosts = np.flatnonzero(matching.all(axis=1))
-        if len(hosts):
-            under[row] = kept[int(hosts[0])]
+        matching = nearly_matches(points[: len(hosts)], objectives[row], tolerance)
+        matches = np.flatnonzero(matching.all(axis=1))
+        if len(matches):
+            under[row] = hosts[int(matches[0])]
         else:
-            points[len(kept)] = objectives[row]
-            kept.append(row)
+            points[len(hosts)] = objectives[row]
+            hosts.append(row)
     return under
 
 
@@ -139,17 +139,17 @@ def greedy_subset(objectives: FloatArray, reference: FloatArray, n: int) -> IntA
     gains = (reference - objectives[inside]).prod(axis=1)
     waiting = [(-float(gain), int(row)) for gain, row in zip(gains, inside, strict=True)]
     heapq.heapify(waiting)
-    chosen: list[int] = []
+    subset: list[int] = []
     volume = 0.0
-    while waiting and len(chosen) < n:
+    while waiting and len(subset) < n:
         _, row = heapq.heappop(waiting)
-        gain = hypervolume(objectives[[*chosen, row]], reference) - volume
+        gain = hypervolume(objectives[[*subset, row]], reference) - volume
         if waiting and gain < -waiting[0][0]:
             heapq.heappush(waiting, (-gain, row))
         else:
-            chosen.append(row)
+            subset.append(row)
             volume += gain
-    return np.array(chosen, dtype=np.int64)
+    return np.array(subset, dtype=np.int64)
 
 
 class HypervolumeTracker:

@@ -39,7 +39,9 @@ from codesign.search.campaign.manifest import Origin, digest_of, list_files, res
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.reference_range import beyond_words, far_words
 from codesign.search.campaign.status import results_folder
-from codesign.search.optimizers.base import HintUse
+from codesign.search.optimizers.base import HintUse, SearchSpace
+from codesign.search.optimizers.peer import Peer
+from codesign.search.optimizers.peer_space import PeerSpace
 from codesign.search.pareto import greedy_subset, hypervolume
 from codesign.search.problem import Problem
 
@@ -289,6 +291,19 @@ class Comparison:
             ),
             warnings=() if far is None else (far,),
             hints=self._hints_on(problem),
+            uninformed=self._uninformed(compared.number),
+        )
+
+    def _uninformed(self, number: int) -> tuple[str, ...]:
+        """Peers that cannot be told some rule of a problem's space."""
+        problem = self._resolved.problems[number].problem
+        search = SearchSpace(problem.space, problem.admits)
+        configured = self._resolved.problems[number].optimizers
+        return tuple(
+            optimizer.label
+            for optimizer in configured
+            if isinstance(optimizer.options, Peer.Options)
+            and PeerSpace.read(search).unexpressed(optimizer.options.method)
         )
 
     def _hints_on(self, problem: Problem) -> dict[str, HintUse]:

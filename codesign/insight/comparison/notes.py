@@ -26,7 +26,7 @@ def outcome_notes(
         )
     for problem in problems:
         notes += [f"{problem.name}: {words}" for words in problem.warnings]
-    return (*notes, *_tuning_notes(problems), *_hint_notes(problems))
+    return (*notes, *_tuning_notes(problems), *_rule_notes(problems), *_hint_notes(problems))
 
 
 def _partial_notes(
@@ -83,3 +83,16 @@ def _tuning_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
     if len(tuned) == len(problems):
         return [f"every problem was used to tune an optimizer, so none is held back: {names}"]
     return [f"used to tune and therefore left out of ranks and runtimes: {names}"]
+
+
+def _rule_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
+    uninformed = [problem for problem in problems if problem.uninformed]
+    if not uninformed:
+        return []
+    names = ", ".join(f"{p.name} ({', '.join(p.uninformed)})" for p in uninformed)
+    if all(problem.uninformed or problem.tuned for problem in problems):
+        return [f"every problem has rules that a peer's library cannot be told: {names}"]
+    return [
+        "left out of ranks and runtimes because a peer's library cannot be told every rule of the "
+        f"space: {names}"
+    ]

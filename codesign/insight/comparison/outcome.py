@@ -90,6 +90,7 @@ class ProblemOutcome:
         picked_share: Share of it that as many points of the best front have as an optimizer chooses
             designs, picked greedily: what knowing all would reach within the budget.
         tuned: Optimizers that were tuned on this problem.
+        uninformed: Peers whose libraries cannot be told some rule of this problem's space.
         seeds: Which every optimizer finished.
         runs: In the order of optimizer and seed.
         warnings: What is wrong with the reference point.
@@ -110,6 +111,7 @@ class ProblemOutcome:
     runs: tuple[RunOutcome, ...]
     warnings: tuple[str, ...] = ()
     hints: Mapping[str, HintUse] = field(default_factory=dict)
+    uninformed: tuple[str, ...] = ()
 
     def of(self, optimizer: str) -> tuple[RunOutcome, ...]:
         """The runs of one optimizer, in the order of the seeds."""
@@ -174,9 +176,14 @@ class Outcome:
 
     @property
     def ranked(self) -> tuple[ProblemOutcome, ...]:
-        """The problems that count in the ranking: none was used to tune; all if all were."""
-        held = tuple(problem for problem in self.problems if not problem.tuned)
-        return held or self.problems
+        """The problems that count in the ranking.
+
+        None was used to tune, and every peer was told its rules; if there is no such problem, none
+        was used to tune; else all.
+        """
+        untuned = tuple(problem for problem in self.problems if not problem.tuned)
+        fair = tuple(problem for problem in untuned if not problem.uninformed)
+        return fair or untuned or self.problems
 
     @property
     def targets(self) -> tuple[float, ...]:

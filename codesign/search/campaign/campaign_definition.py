@@ -212,7 +212,7 @@ class ConfiguredOptimizer:
     ) -> Optimizer:
         """A fresh optimizer that has been told nothing but, if it wants it, the reference point."""
         if self.hint_use in ("none", "start"):
-            space = space.without_hints()
+            space = space.hintless()
         takes_reference = getattr(self.factory, "takes_reference_point", False)
         known = {"reference_point": reference} if takes_reference else {}
         optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options, **known)

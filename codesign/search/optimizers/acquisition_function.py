@@ -29,27 +29,6 @@ _MOST_FRONT_BEYOND = 40
 
 
 @dataclass(frozen=True)
-class Inflation:
-    """Factors on posterior deviations: exploration.
-
-    Attributes:
-        objectives: Of what is to be improved.
-        limits: Of limits and failing, once something is feasible.
-    """
-
-    objectives: float = 1.0
-    limits: float = 1.0
-
-    def times(self, factor: float) -> Inflation:
-        """The same for objectives and limits alike, larger by a factor."""
-        return Inflation(self.objectives * factor, self.limits * factor)
-
-
-NO_INFLATION = Inflation()
-"""Posteriors as they are."""
-
-
-@dataclass(frozen=True)
 class ConstraintPosterior:
     """Posterior of a limit.
 
@@ -72,7 +51,7 @@ class ConstraintPosterior:
     ) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
         mean, deviation = self._predict(features, predictions)
-        within = log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / (inflation * deviation))
+        within = log_ndtr((self.scale.modeled(np.zeros(1)) - mean) / (inflation * deviation))
         if self.is_bounded and predictions is not None:
             within[predictions.bound(self.predicted) > 0] = -np.inf
         return np.asarray(within)
@@ -82,7 +61,7 @@ class ConstraintPosterior:
     ) -> tuple[FloatArray, FloatArray]:
         """(n,) means and deviations of violations on their scale."""
         mean, deviation = self._predict(features, predictions)
-        return self.scale.of_model(mean), self.scale.slope * deviation
+        return self.scale.natural(mean), self.scale.slope * deviation
 
     def fantasized(self, features: FloatArray) -> ConstraintPosterior:
         """The posterior as if designs with (k, f) features had come out as expected."""
@@ -93,7 +72,7 @@ class ConstraintPosterior:
     ) -> tuple[FloatArray, FloatArray]:
         mean, deviation = self.posterior.predict(features)
         if self.predicted is not None and predictions is not None:
-            predicted = self.violations.to_model(predictions.values[:, self.predicted])
+            predicted = self.violations.modeled(predictions.values[:, self.predicted])
             mean = mean + expected(self.scale, predicted)
             deviation = predictions.widened(deviation, self.scale, self.predicted)
         return mean, deviation
@@ -139,7 +118,7 @@ class AcquisitionFunction:
     def values(
         self,
         features: FloatArray,
-        inflation: Inflation = NO_INFLATION,
+        inflation: float = 1.0,
         predictions: PriorPredictions | None = None,
         least: float = 0.0,
     ) -> FloatArray:
@@ -153,7 +132,7 @@ class AcquisitionFunction:
 
         Args:
             features: (n, f) of the designs.
-            inflation: Exploration.
+            inflation: Factor on posterior deviations: exploration.
             predictions: Prior predictions, if models are about their errors.
             least: Values up to this one need not be exact: limits are predicted only of designs
                 that may have a larger one.
@@ -162,21 +141,19 @@ class AcquisitionFunction:
             means, deviations = self.outcomes(features, predictions)
             values = expected_hypervolume_improvement(
                 means,
-                deviations * inflation.objectives,
+                deviations * inflation,
                 self.scales,
                 self.lower,
                 self.upper,
                 self._bounds(len(features), predictions),
             )
             constraints = (*self.limits, *self.failing)
-            return _times_within(
-                values, constraints, features, predictions, least, inflation.limits
-            )
+            return _times_within(values, constraints, features, predictions, least, inflation)
         within = _times_within(np.ones(len(features)), self.limits, features, predictions)
         violations = [limit.violation(features, predictions) for limit in self.limits]
         decrease = expected_violation_decrease(
             np.column_stack([mean for mean, _ in violations]),
-            np.column_stack([deviation for _, deviation in violations]) * inflation.objectives,
+            np.column_stack([deviation for _, deviation in violations]) * inflation,
             self.least_violation,
         )
         values = decrease + self.typical_violation * within
@@ -238,7 +215,7 @@ class AcquisitionFunction:
             return replace(self, least_violation=min(self.least_violation, least))
         means_of, _ = self.outcomes(features, predictions)
         pairs = zip(self.scales, means_of[likely].T, strict=True)
-        outcomes = np.column_stack([scale.of_model(mean) for scale, mean in pairs])
+        outcomes = np.column_stack([scale.natural(mean) for scale, mean in pairs])
         outcomes = np.maximum(outcomes, self._bounds(len(features), predictions)[likely])
         front = np.unique(np.concatenate([self.front, outcomes]), axis=0)
         front = front[non_dominated(front)]

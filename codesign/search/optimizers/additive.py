@@ -138,10 +138,10 @@ class AdditiveFitting:
     def covariance(self, tables: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """(n, n) with variance 1."""
         pairs = zip(self._groups, tables, strict=True)
-        parts = (group.spread(matern(distances)) for group, (_, distances) in pairs)
-        total = next(parts).clone()
-        for part in parts:
-            total += part
+        kernels = (group.spread(matern(distances)) for group, (_, distances) in pairs)
+        total = next(kernels).clone()
+        for kernel in kernels:
+            total += kernel
         return total.div_(len(self._groups))
 
     def slopes(

@@ -172,10 +172,10 @@ class KeySet:
 
     def contains(self, keys: IntArray) -> BoolArray:
         """(n,) whether each key is in the set."""
-        return _in_sorted(self._sorted, keys) | _in_sorted(self._pending, keys)
+        return _is_member(self._sorted, keys) | _is_member(self._pending, keys)
 
 
-def _in_sorted(array: IntArray, keys: IntArray) -> BoolArray:
+def _is_member(array: IntArray, keys: IntArray) -> BoolArray:
     if not len(array):
         return np.zeros(len(keys), dtype=bool)
     places = np.minimum(np.searchsorted(array, keys), len(array) - 1)
@@ -250,7 +250,7 @@ class SearchSpace:
     predict_violations: Callable[[IntArray], FloatArray] | None = None
     screening: ScreeningTerms | None = None
 
-    def without_hints(self) -> SearchSpace:
+    def hintless(self) -> SearchSpace:
         """The same designs; nothing is known of them in advance but which are admissible."""
         return SearchSpace(self.space, self.admits)
 
@@ -293,7 +293,7 @@ class SearchSpace:
             return own_features
         numbers = self.describe(rows)
         return np.column_stack(
-            [own_features, *(item.scaled(numbers[item.name]) for item in self._described)]
+            [own_features, *(number.scaled(numbers[number.name]) for number in self._described)]
         )
 
     @cached_property
@@ -398,7 +398,7 @@ class BaseOptimizer:
         n_pending = 0 if pending is None else len(pending)
         return np.random.default_rng([self._seed, self._n_told + n_pending])
 
-    def _taken(self, pending: IntArray | None) -> KeySet:
+    def _excluded(self, pending: IntArray | None) -> KeySet:
         """The designs that are not to be proposed: told or pending."""
         if pending is None or not len(pending):
             return self._seen

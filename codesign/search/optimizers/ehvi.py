@@ -8,8 +8,12 @@ hypervolume improvement, candidates that were not evaluated. Added to it are
 - features that include derived quantities and what the evaluator tells in advance, warped;
 - neighbors and mutants of the front among the candidates, with a local search from the best;
 - constraint models, with the least violation as the goal until something is feasible;
-- prior predictions as bounds while no result was better, and steps that explore more when few
-  results improve or no improvement is expected.
+- prior predictions as bounds while no result was better, and larger posterior deviations while no
+  improvement is expected.
+
+Steps that explore on purpose are left out: the posteriors say what they do not know. Over twelve
+problems of as many kinds, every fifth step with eight times the deviations reached 2.3 points less
+of the exact hypervolume after 60 evaluations, and no more after 100.
 
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
@@ -24,11 +28,7 @@ from pydantic import Field
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
-from codesign.search.optimizers.acquisition_function import (
-    NO_INFLATION,
-    AcquisitionFunction,
-    Inflation,
-)
+from codesign.search.optimizers.acquisition_function import AcquisitionFunction
 from codesign.search.optimizers.base import HintUse, KeySet
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.optimizers.modeling import Modeling
@@ -41,8 +41,8 @@ from codesign.search.optimizers.training_data import TrainingData
 _MARGIN = 0.1
 """Margin of an inferred reference point beyond the worst observation, as a share of the range."""
 _LOCAL_STEPS = 16
-_INFLATIONS = 3
-"""Times that deviations are inflated while no improvement is expected [ours]."""
+_INFLATIONS = (1.0, 8.0, 64.0)
+"""Factors on posterior deviations, one after the other while no improvement is expected [ours]."""
 _SCREENED_AT_ONCE = 8
 """Designs that the cheaper evaluator is asked about before models are formed anew [ours]."""
 _LEAST_TRIALS = 5
@@ -88,11 +88,6 @@ class GpEhvi(LearningOptimizer):
         """Most results that the models' hyperparameters are learned from."""
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""
-        explore_every: Annotated[int, Field(ge=1)] = 5
-        """One step of so many explores, once something is feasible; not if most of the latest so
-        many results are on the front."""
-        inflation: Annotated[float, Field(ge=1)] = 8.0
-        """Factor on the deviation of acquisition in such a step."""
 
     knows_pending: ClassVar[Literal[True]] = True
     hint_use: ClassVar[HintUse] = "model"
@@ -117,7 +112,7 @@ class GpEhvi(LearningOptimizer):
         waiting = self._space.no_rows if pending is None else pending
         history = self._memory.history()
         if not self._can_model(history) or n < 1:
-            return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
+            return self._space.sample_unseen(self._rng(pending), n, self._excluded(pending))
         with single_thread():
             if len(waiting):
                 acquisition = self._after(self._fitted(history), waiting)
@@ -146,13 +141,13 @@ class GpEhvi(LearningOptimizer):
             acquisition = self._fitted(history)
             if len(pending):
                 acquisition = self._after(acquisition, pending)
-            left = self._space.distinct(self._screened.history.rows, self._taken(pending))
-            taken = np.concatenate([pending, left])
+            unevaluated = self._space.distinct(self._screened.history.rows, self._excluded(pending))
+            excluded = np.concatenate([pending, unevaluated])
             n = min(n_allowed, _SCREENED_AT_ONCE)
-            rows = self._choose(n, acquisition, taken, rng, is_screening=True)
-            if len(left) and len(rows):
-                best = self._values(left, acquisition, NO_INFLATION).max()
-                if best >= self._values(rows[:1], acquisition, NO_INFLATION)[0]:
+            rows = self._choose(n, acquisition, excluded, rng, is_screening=True)
+            if len(unevaluated) and len(rows):
+                best = self._values(unevaluated, acquisition).max()
+                if best >= self._values(rows[:1], acquisition)[0]:
                     return self._space.no_rows
         return rows
 
@@ -195,7 +190,7 @@ class GpEhvi(LearningOptimizer):
         self,
         rows: IntArray,
         acquisition: AcquisitionFunction,
-        inflation: Inflation,
+        inflation: float = 1.0,
         least: float = 0.0,
     ) -> FloatArray:
         features = self._space.features(rows)
@@ -262,10 +257,12 @@ class GpEhvi(LearningOptimizer):
         Those to be screened only are not climbed to, and do not count as evaluated.
         """
         history = self._memory.history()
-        n_climbs = 0 if is_screening else self._n_climbs(history)
-        taken = KeySet()
-        taken.add(self._space.space.keys(pending))
-        share = _share(history)
+        share, n_climbs = _share(history), 0
+        if not is_screening and self._options.local_search:
+            # Fewer with many results, but one.
+            n_climbs = max(1, round(share * self._options.local_search))
+        excluded = KeySet()
+        excluded.add(self._space.space.keys(pending))
         size = max(int(share * self._options.candidates), n)
         seen = self._seen
         drawn = self._space.sample_unseen(rng, size, seen)
@@ -287,57 +284,30 @@ class GpEhvi(LearningOptimizer):
                     seen,
                 )
             ),
-            taken,
+            excluded,
         )
-        chosen, n_before = self._space.no_rows, len(history.rows) + len(pending)
-        while len(chosen) < n and len(candidates):
-            is_due = (n_before + len(chosen)) % self._options.explore_every == 0
-            # What violates less is found faster without; what works needs no doubt.
-            is_exploring = is_due and acquisition.has_feasible and not self._is_improving(history)
-            inflation = Inflation(self._options.inflation if is_exploring else 1.0)
-            row = self._selected(candidates, acquisition, taken, inflation, n_climbs)
-            chosen = np.concatenate([chosen, row])
-            taken.add(self._space.space.keys(row))
-            if len(chosen) < n:
+        proposed = self._space.no_rows
+        while len(proposed) < n and len(candidates):
+            for inflation in _INFLATIONS:
+                row, value = self._best(candidates, acquisition, excluded, inflation, n_climbs)
+                if value > acquisition.least_value:
+                    break
+            proposed = np.concatenate([proposed, row])
+            excluded.add(self._space.space.keys(row))
+            if len(proposed) < n:
                 if is_screening:
                     acquisition = acquisition.conditioned(self._space.features(row))
                 else:
                     acquisition = self._after(acquisition, row)
-                candidates = self._space.distinct(candidates, taken)
-        return chosen
-
-    def _n_climbs(self, history: Observations) -> int:
-        """Climbs for one choice: fewer with many results, but one."""
-        most = self._options.local_search
-        return min(most, max(1, round(_share(history) * most)))
-
-    def _is_improving(self, history: Observations) -> bool:
-        """Whether most of the latest results are on the front: of so many as explore once."""
-        n_latest = min(self._options.explore_every, len(history.rows))
-        return 2 * int((history.front >= len(history.rows) - n_latest).sum()) > n_latest
-
-    def _selected(
-        self,
-        candidates: IntArray,
-        acquisition: AcquisitionFunction,
-        taken: KeySet,
-        inflation: Inflation,
-        n_climbs: int,
-    ) -> IntArray:
-        """(1, d) the best design; deviations are inflated until an improvement is expected."""
-        for _ in range(_INFLATIONS):
-            row, value = self._best(candidates, acquisition, taken, inflation, n_climbs)
-            if value > acquisition.least_value:
-                break
-            inflation = inflation.times(self._options.inflation)
-        return row
+                candidates = self._space.distinct(candidates, excluded)
+        return proposed
 
     def _best(
         self,
         candidates: IntArray,
         acquisition: AcquisitionFunction,
-        taken: KeySet,
-        inflation: Inflation,
+        excluded: KeySet,
+        inflation: float,
         n_climbs: int,
     ) -> tuple[IntArray, float]:
         """(1, d) the best candidate, or what local search finds from the best few; its value."""
@@ -347,7 +317,7 @@ class GpEhvi(LearningOptimizer):
         best, best_value = rows[:1], float(values[0])
         visited = KeySet()
         for i in range(min(n_climbs, len(rows))):
-            row, value = self._climb(rows[i], values[i], acquisition, taken, inflation, visited)
+            row, value = self._climb(rows[i], values[i], acquisition, excluded, inflation, visited)
             if value > best_value:
                 best, best_value = row[None, :], value
         return best, best_value
@@ -357,8 +327,8 @@ class GpEhvi(LearningOptimizer):
         row: IntArray,
         value: float,
         acquisition: AcquisitionFunction,
-        taken: KeySet,
-        inflation: Inflation,
+        excluded: KeySet,
+        inflation: float,
         visited: KeySet,
     ) -> tuple[IntArray, float]:
         """(d,) the end of a climb and its value; it ends too where another climb has been."""
@@ -369,7 +339,7 @@ class GpEhvi(LearningOptimizer):
                 break
             visited.add(key)
             near = np.concatenate([space.neighbors(row), strides(space, row)])
-            near = self._space.distinct(self._space.unseen(near, self._seen), taken)
+            near = self._space.distinct(self._space.unseen(near, self._seen), excluded)
             if not len(near):
                 break
             values = self._values(near, acquisition, inflation, value)

@@ -49,10 +49,10 @@ class Exhaustive(BaseOptimizer):
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as :class:`~codesign.search.optimizers.base.KnowsPending` promises."""
-        taken = self._taken(pending)
+        excluded = self._excluded(pending)
         designs, start = self._space.no_rows, self._start
         while len(designs) < n and start < self._space.space.size:
-            designs = np.concatenate([designs, self._untaken(start, taken)])
+            designs = np.concatenate([designs, self._remaining(start, excluded)])
             start += _CHUNK
         return designs[:n]
 
@@ -62,10 +62,10 @@ class Exhaustive(BaseOptimizer):
         """Take note of the designs; their worth does not matter."""
         super().tell(rows, objectives, violations, failed)
         while self._start < self._space.space.size and not len(
-            self._untaken(self._start, self._seen)
+            self._remaining(self._start, self._seen)
         ):
             self._start += _CHUNK
 
-    def _untaken(self, start: int, taken: KeySet) -> IntArray:
+    def _remaining(self, start: int, excluded: KeySet) -> IntArray:
         stop = min(start + _CHUNK, self._space.space.size)
-        return self._space.unseen(self._space.space.rows(np.arange(start, stop)), taken)
+        return self._space.unseen(self._space.space.rows(np.arange(start, stop)), excluded)

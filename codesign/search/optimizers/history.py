@@ -37,9 +37,9 @@ class Memory:
         self._n_objectives = n_objectives
         self._parts: list[Observations] = []
 
-    def add(self, part: Observations) -> None:
+    def add(self, results: Observations) -> None:
         """Take results."""
-        self._parts.append(part)
+        self._parts.append(results)
 
     def history(self) -> Observations:
         """All that was told."""

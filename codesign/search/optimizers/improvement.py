@@ -67,19 +67,19 @@ class Scale:
             sign = 1
         elif logarithmic and (values < 0).all():
             sign = -1
-        raw, knee, width = Scale(sign, 0.0, 1.0).to_model(values), np.inf, 1.0
+        raw, knee, width = Scale(sign, 0.0, 1.0).modeled(values), np.inf, 1.0
         if np.isfinite(bound) and (sign == 0 or sign * bound > 0):
-            knee = float(Scale(sign, 0.0, 1.0).to_model(np.array(bound)))
+            knee = float(Scale(sign, 0.0, 1.0).modeled(np.array(bound)))
             width = knee - float(raw.min())
         if not (np.isfinite(knee) and width > 0):
             knee, width = np.inf, 1.0
-        raw = Scale(sign, 0.0, 1.0, knee, width).to_model(values)
+        raw = Scale(sign, 0.0, 1.0, knee, width).modeled(values)
         deviation = float(raw.std())
         # Of equal values the deviation may be a rounding error.
         is_constant = deviation <= 1e-12 * max(1.0, float(np.abs(raw).max()))
         return cls(sign, float(raw.mean()), 1.0 if is_constant else deviation, knee, width)
 
-    def to_model(self, values: FloatArray) -> FloatArray:
+    def modeled(self, values: FloatArray) -> FloatArray:
         """Observations as the model sees them."""
         raw = self.sign * np.log(self.sign * values) if self.sign else values
         beyond = np.maximum(raw - self.knee, 0.0)
@@ -95,8 +95,8 @@ class Scale:
             -len(values) * np.log(self.slope) - stretch - np.log1p(beyond / self.width).sum()
         )
 
-    def of_model(self, values: FloatArray) -> FloatArray:
-        """Observations of what the model sees; the inverse of :meth:`to_model`."""
+    def natural(self, values: FloatArray) -> FloatArray:
+        """Observations of what the model sees; the inverse of :meth:`modeled`."""
         compressed = self.intercept + self.slope * values
         beyond = np.minimum(np.maximum(compressed - self.knee, 0.0) / self.width, _LARGEST_EXPONENT)
         raw = np.minimum(compressed, self.knee) + self.width * np.expm1(beyond)
@@ -122,13 +122,17 @@ class Scale:
         for column in np.flatnonzero(np.isfinite(bounds)):
             bound = float(bounds[column])
             expected[:, [column]] = _SHORTFALLS[self.sign](center, spread, bound)
-        if least is not None and (known := np.isfinite(least)).any():
-            expected[known] = self._at_least(
-                center[known], spread[known], bounds, expected[known], least[known]
+        if least is not None and (is_bounded := np.isfinite(least)).any():
+            expected[is_bounded] = self._bounded_shortfall(
+                center[is_bounded],
+                spread[is_bounded],
+                bounds,
+                expected[is_bounded],
+                least[is_bounded],
             )
         return expected
 
-    def _at_least(
+    def _bounded_shortfall(
         self,
         center: FloatArray,
         spread: FloatArray,
@@ -218,22 +222,22 @@ def expected_hypervolume_improvement(
     """
     n, n_boxes = len(mean), len(lower)
     chunk = max(_MOST_NUMBERS // max(n_boxes, 1), 1)
-    parts = [np.empty(0)]
+    pieces = [np.empty(0)]
     for start in range(0, n, chunk):
-        part = slice(start, start + chunk)
-        product = np.ones((len(mean[part]), n_boxes))
+        piece = slice(start, start + chunk)
+        product = np.ones((len(mean[piece]), n_boxes))
         for j, scale in enumerate(scales):
             corners = np.concatenate([lower[:, j], upper[:, j]])
             bounds, bound_of_corner = np.unique(corners, return_inverse=True)
-            known_least = None if least is None else least[part, j]
+            known_least = None if least is None else least[piece, j]
             expected = scale.expected_shortfall(
-                mean[part, j], deviation[part, j], bounds, known_least
+                mean[piece, j], deviation[piece, j], bounds, known_least
             )
             product *= (
                 expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
             )
-        parts.append(product.sum(axis=1))
-    return np.concatenate(parts)
+        pieces.append(product.sum(axis=1))
+    return np.concatenate(pieces)
 
 
 def expected_violation_decrease(

@@ -52,22 +52,22 @@ class ParetoLocalSearch(LearningOptimizer):
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng, taken = self._rng(pending), self._taken(pending)
+        rng, excluded = self._rng(pending), self._excluded(pending)
         history = self._memory.history()
         rows = self._space.no_rows
         for starts in _fronts(history):
             for start in rng.permutation(history.rows[starts]):
-                near = self._space.distinct(self._unseen_neighbors(start), taken)
+                near = self._space.distinct(self._unseen_neighbors(start), excluded)
                 # One neighbor of each start: the next may be better known by then.
                 # Drawn in either case, so that what is remembered makes no difference.
                 first = int(rng.integers(1 << 30)) % max(len(near), 1)
                 rows = np.concatenate([rows, near[first : first + 1]])
-                rows = self._space.distinct(rows, taken)
+                rows = self._space.distinct(rows, excluded)
                 if len(rows) >= n:
                     return rows[:n]
             if len(rows):
                 return rows
-        return self._space.sample_unseen(rng, n, taken)
+        return self._space.sample_unseen(rng, n, excluded)
 
     def _unseen_neighbors(self, row: IntArray) -> IntArray:
         key = self._space.space.keys(row[None, :])
@@ -81,14 +81,14 @@ class ParetoLocalSearch(LearningOptimizer):
 
 def _fronts(history: Observations) -> Iterator[IntArray]:
     """Positions of the designs with a result: the non-dominated, then those among the rest."""
-    left = np.flatnonzero(~history.failed)
+    remaining = np.flatnonzero(~history.failed)
     excess = scaled_excess(history)
-    if (excess[left] == 0).any():
-        left = left[excess[left] == 0]
+    if (excess[remaining] == 0).any():
+        remaining = remaining[excess[remaining] == 0]
         values = history.objectives
     else:
         values = excess[:, None]
-    while len(left):
-        is_best = non_dominated(values[left])
-        yield left[is_best]
-        left = left[~is_best]
+    while len(remaining):
+        is_best = non_dominated(values[remaining])
+        yield remaining[is_best]
+        remaining = remaining[~is_best]

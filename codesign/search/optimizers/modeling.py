@@ -108,10 +108,10 @@ class Estimate:
             if target.predicted is not None and predicted is not None:
                 column = predicted[:, target.predicted]
                 mean = mean + expected(
-                    target.scale, column if limit is None else limit.to_model(column)
+                    target.scale, column if limit is None else limit.modeled(column)
                 )
-            value = target.scale.of_model(mean)
-            values[:, j] = value if limit is None else limit.of_model(value)
+            value = target.scale.natural(mean)
+            values[:, j] = value if limit is None else limit.natural(value)
             deviation[:, j] = target.scale.slope * spread
         return PriorPredictions(values, deviation)
 
@@ -169,14 +169,13 @@ class Modeling:
             rng: Chooses what to condition on if there is too much.
         """
         history = data.history
-        known_with_results = data.with_results(_MOST_CONDITIONED, rng)
+        observed = data.successful(_MOST_CONDITIONED, rng)
         objectives, violations = (
-            known_with_results.history.objectives,
-            known_with_results.history.violations,
+            observed.history.objectives,
+            observed.history.violations,
         )
         learned = [
-            self._posterior(("objective", j), known_with_results, data)
-            for j in range(objectives.shape[1])
+            self._posterior(("objective", j), observed, data) for j in range(objectives.shape[1])
         ]
         has_feasible = bool(history.feasible.any())
         bound = reference if is_reference_given and has_feasible else None
@@ -185,16 +184,16 @@ class Modeling:
             for j, column in enumerate(violations.T)
             if (column > 0).any() and not _is_bound(column, objectives, bound)
         ]
-        limits = [self._constraint(("limit", j), known_with_results, data) for j in limiting]
+        limits = [self._constraint(("limit", j), observed, data) for j in limiting]
         failing = []
         if history.failed.any():
             some = data.thinned(_MOST_CONDITIONED, rng)
             failing.append(self._constraint(("failing", 0), some, data))
-        front = front_values(self._denoised(known_with_results, learned))
+        front = front_values(self._denoised(observed, learned))
         lower, upper = improvement_boxes(front, reference)
         totals = np.zeros(len(violations))
         for limit, j in zip(limits, limiting, strict=True):
-            totals += np.maximum(limit.violations.to_model(violations[:, j]), 0.0)
+            totals += np.maximum(limit.violations.modeled(violations[:, j]), 0.0)
         return AcquisitionFunction(
             objectives=tuple(posterior for _, posterior in learned),
             scales=tuple(target.scale for target, _ in learned),
@@ -214,23 +213,23 @@ class Modeling:
         self, data: TrainingData, rng: np.random.Generator
     ) -> list[tuple[Scale, Posterior]]:
         """Scale and posterior of each objective."""
-        known_with_results = data.with_results(_MOST_CONDITIONED, rng)
+        observed = data.successful(_MOST_CONDITIONED, rng)
         pairs = (
-            self._posterior(("objective", j), known_with_results, data)
+            self._posterior(("objective", j), observed, data)
             for j in range(data.history.objectives.shape[1])
         )
         return [(target.scale, posterior) for target, posterior in pairs]
 
     def estimate(self, data: TrainingData, rng: np.random.Generator) -> Estimate:
         """Posteriors about a cheaper evaluator's results, of which there are at least two."""
-        known_with_results = data.with_results(_MOST_CONDITIONED, rng)
+        observed = data.successful(_MOST_CONDITIONED, rng)
         m, c = (
-            known_with_results.history.objectives.shape[1],
-            known_with_results.history.violations.shape[1],
+            observed.history.objectives.shape[1],
+            observed.history.violations.shape[1],
         )
         names: list[Name] = [("objective", j) for j in range(m)]
         names += [("limit", j) for j in range(c)]
-        pairs = [self._posterior(name, known_with_results, data) for name in names]
+        pairs = [self._posterior(name, observed, data) for name in names]
         # What can be below -1 is no relative excess, and has no inverse.
         targets = [
             None if target.violations and target.violations.inverse is None else target
@@ -243,31 +242,31 @@ class Modeling:
         return Estimate(tuple(posteriors), tuple(targets))
 
     def _denoised(
-        self, known: TrainingData, learned: Sequence[tuple[Target, Posterior]]
+        self, observed: TrainingData, learned: Sequence[tuple[Target, Posterior]]
     ) -> Observations:
         """The history with posterior means in place of objectives that are noisy."""
-        history = known.history
+        history = observed.history
         objectives = history.objectives.copy()
         for j, (target, posterior) in enumerate(learned):
             if posterior.noise > _NOISY:
-                means = posterior.predict(known.features)[0]
-                predictions = known.predictions(j)
+                means = posterior.predict(observed.features)[0]
+                predictions = observed.predictions(j)
                 if predictions is not None:
                     means = means + expected(target.scale, predictions)
-                objectives[:, j] = target.scale.of_model(means)
+                objectives[:, j] = target.scale.natural(means)
         return Observations(history.rows, objectives, history.violations)
 
     def _constraint(
-        self, name: Name, known: TrainingData, data: TrainingData
+        self, name: Name, observed: TrainingData, data: TrainingData
     ) -> ConstraintPosterior:
-        target, posterior = self._posterior(name, known, data)
+        target, posterior = self._posterior(name, observed, data)
         assert target.violations is not None
         return ConstraintPosterior(
             posterior, target.scale, target.violations, target.predicted, target.is_bounded
         )
 
     def _posterior(
-        self, name: Name, known: TrainingData, data: TrainingData
+        self, name: Name, observed: TrainingData, data: TrainingData
     ) -> tuple[Target, Posterior]:
         """Target of a model, and its posterior after the known results."""
         position = _position(name, data.history)
@@ -286,9 +285,9 @@ class Modeling:
             learned = self._remembered(
                 "refined", name, n, lambda: self._refined(name, data.subset(slice(n)), first)
             )
-        targets = self._targets(name, known)
+        targets = self._targets(name, observed)
         target = targets[min(learned.choice, len(targets) - 1)]
-        return target, learned.modes.posterior(known.features, target.values, learned.n_training)
+        return target, learned.modes.posterior(observed.features, target.values, learned.n_training)
 
     def _remembered(self, step: str, name: Name, n: int, learn: Callable[[], Learned]) -> Learned:
         key = step, name
@@ -324,19 +323,19 @@ class Modeling:
     def _training(self, name: Name, data: TrainingData) -> tuple[TrainingData, Fitting]:
         """Training data of hyperparameters, and their fitting."""
         rng = np.random.default_rng(len(data.features))
-        draw = data.thinned if name[0] == "failing" else data.with_results
+        draw = data.thinned if name[0] == "failing" else data.successful
         some = draw(self.training, rng)
         return some, Fitting(some.features, self.iterations, self.groups)
 
-    def _targets(self, name: Name, known: TrainingData) -> Sequence[Target]:
+    def _targets(self, name: Name, observed: TrainingData) -> Sequence[Target]:
         """Scales on which a model can learn; the first is preferred."""
-        kind, column = name
-        if kind == "failing":
-            return [_limited(np.where(known.history.failed, 1.0, -1.0), ViolationScale())]
-        position = _position(name, known.history)
-        predictions = known.predictions(position)
-        if kind == "objective":
-            values = known.history.objectives[:, column]
+        subject, column = name
+        if subject == "failing":
+            return [_limited(np.where(observed.history.failed, 1.0, -1.0), ViolationScale())]
+        position = _position(name, observed.history)
+        predictions = observed.predictions(position)
+        if subject == "objective":
+            values = observed.history.objectives[:, column]
             if predictions is not None:
                 scale = error_scale(values, predictions, self.logarithmic)
                 return [_error(scale, values, predictions, position)]
@@ -347,30 +346,30 @@ class Modeling:
                 for bound in bounds
             ]
             return [
-                Target(scale, scale.to_model(values), scale.log_density(values)) for scale in scales
+                Target(scale, scale.modeled(values), scale.log_density(values)) for scale in scales
             ]
-        violations = known.history.violations[:, column]
+        violations = observed.history.violations[:, column]
         limits = violation_scales(violations)
         if predictions is None or not ((violations > -1.0).all() and (predictions > -1.0).all()):
             return [_limited(violations, limit) for limit in limits]
-        values, guesses = limits[0].to_model(violations), limits[0].to_model(predictions)
+        values, guesses = limits[0].modeled(violations), limits[0].modeled(predictions)
         scale = error_scale(values, guesses, logarithmic=False)
         return [_error(scale, values, guesses, position, limits[0])]
 
 
 def _position(name: Name, history: Observations) -> int:
     """Position of what a model is about: first the objectives, then the limits, then failing."""
-    kind, column = name
+    subject, column = name
     m, c = int(history.objectives.shape[1]), int(history.violations.shape[1])
     first = {"objective": 0, "limit": m, "failing": m + c}
-    return first[kind] + column
+    return first[subject] + column
 
 
 def _limited(violations: FloatArray, limit: ViolationScale) -> Target:
-    values = limit.to_model(violations)
+    values = limit.modeled(violations)
     scale = Scale.of(values, logarithmic=False)
     density = scale.log_density(values) + limit.log_density(violations)
-    return Target(scale, scale.to_model(values), density, limit)
+    return Target(scale, scale.modeled(values), density, limit)
 
 
 def _error(
@@ -380,7 +379,7 @@ def _error(
     position: int,
     limit: ViolationScale | None = None,
 ) -> Target:
-    error = scale.to_model(values) - expected(scale, predictions)
+    error = scale.modeled(values) - expected(scale, predictions)
     return Target(scale, error, violations=limit, predicted=position)
 
 

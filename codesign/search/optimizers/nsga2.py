@@ -59,7 +59,9 @@ class Nsga2(BaseOptimizer):
         self._mutate, self._mix = mut_pm, crossover_mask
         self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
         parameters = self._space.space.parameters
-        self._is_categorical = np.array([item.kind == "categorical" for item in parameters])
+        self._is_categorical = np.array(
+            [parameter.kind == "categorical" for parameter in parameters]
+        )
         free = [
             parameter for parameter in parameters if len(parameter.values) > 1 or parameter.optional
         ]
@@ -80,9 +82,9 @@ class Nsga2(BaseOptimizer):
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises; beside nothing, no more than the generation lacks."""
         if pending is not None and len(pending):
-            taken = self._taken(np.concatenate([self._told_in_generation(), pending]))
+            excluded = self._excluded(np.concatenate([self._told_in_generation(), pending]))
             parents = self._survivors().rows if self._n_told else self._space.no_rows
-            return self._bred(n, parents, self._rng(pending), taken)
+            return self._bred(n, parents, self._rng(pending), excluded)
         evaluated = self._told_in_generation()
         lacking = self._options.population - len(evaluated)
         n = min(n, lacking)
@@ -98,7 +100,7 @@ class Nsga2(BaseOptimizer):
         return rows[:n]
 
     def _told_in_generation(self) -> IntArray:
-        return np.concatenate([self._space.no_rows, *(part.rows for part in self._generation)])
+        return np.concatenate([self._space.no_rows, *(batch.rows for batch in self._generation)])
 
     def _propose(self) -> IntArray:
         """A generation's designs: a function of what was told before it."""
@@ -109,18 +111,18 @@ class Nsga2(BaseOptimizer):
         return self._bred(size, parents, rng, self._seen)
 
     def _bred(
-        self, size: int, parents: IntArray, rng: np.random.Generator, taken: KeySet
+        self, size: int, parents: IntArray, rng: np.random.Generator, excluded: KeySet
     ) -> IntArray:
         """(k, d) new designs by variation, the rest at random."""
         rows = self._space.no_rows
         for _ in range(_ROUNDS if len(parents) >= 2 else 0):
             children = self._vary(parents, rng, 2 * (size - len(rows)))
-            fresh = self._space.unseen(children, taken)
-            rows = self._space.distinct(np.concatenate([rows, fresh]), taken)[:size]
+            fresh = self._space.unseen(children, excluded)
+            rows = self._space.distinct(np.concatenate([rows, fresh]), excluded)[:size]
             if len(rows) == size:
                 return rows
-        others = self._space.sample_unseen(rng, size, taken)
-        return self._space.distinct(np.concatenate([rows, others]), taken)[:size]
+        others = self._space.sample_unseen(rng, size, excluded)
+        return self._space.distinct(np.concatenate([rows, others]), excluded)[:size]
 
     def _vary(self, parents: IntArray, rng: np.random.Generator, n: int) -> IntArray:
         """About ``n`` canonical children, admissible or not."""
@@ -153,11 +155,11 @@ class Nsga2(BaseOptimizer):
         start = 0
         while start < len(rows):
             lacking = self._options.population - len(self._told_in_generation())
-            part = results.part(slice(start, start + lacking))
-            self._generation.append(part)
-            self._n_told += len(part.rows)
-            start += len(part.rows)
-            if len(part.rows) == lacking:
+            batch = results.part(slice(start, start + lacking))
+            self._generation.append(batch)
+            self._n_told += len(batch.rows)
+            start += len(batch.rows)
+            if len(batch.rows) == lacking:
                 self._seen.add(self._space.space.keys(self._told_in_generation()))
                 self._population = self._survivors()
                 self._generation, self._offspring = [], None

@@ -56,7 +56,7 @@ class GpEhviPaper(LearningOptimizer):
         rng = self._rng(pending)
         history = self._memory.history()
         size = max(self._options.candidates, n)
-        candidates = self._space.sample_unseen(rng, size, self._taken(pending))
+        candidates = self._space.sample_unseen(rng, size, self._excluded(pending))
         if (~history.failed).sum() < 2 or not len(candidates) or n < 1:
             return candidates[:n]
         with single_thread(), warnings.catch_warnings():
@@ -67,14 +67,14 @@ class GpEhviPaper(LearningOptimizer):
 
     def _improvement(self, candidates: IntArray, history: Observations) -> FloatArray:
         """(k,) expected hypervolume improvement of each candidate."""
-        known = np.flatnonzero(~history.failed)[-self._options.training :]
-        objectives = history.objectives[known]
+        observed = np.flatnonzero(~history.failed)[-self._options.training :]
+        objectives = history.objectives[observed]
         bound = objectives.max(axis=0) if self._reference is None else self._reference
         scales = [Scale.of(column, logarithmic=False) for column in objectives.T]
-        values = [
-            scale.to_model(column) for scale, column in zip(scales, objectives.T, strict=True)
+        values = [scale.modeled(column) for scale, column in zip(scales, objectives.T, strict=True)]
+        predictions = [
+            self._predict(history.rows[observed], column, candidates) for column in values
         ]
-        predictions = [self._predict(history.rows[known], column, candidates) for column in values]
         mean = np.column_stack([mean for mean, _ in predictions])
         deviation = np.column_stack([deviation for _, deviation in predictions])
         lower, upper = boxes(front_values(history), bound)
@@ -90,7 +90,7 @@ class GpEhviPaper(LearningOptimizer):
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
         points, queries = (
-            torch.as_tensor(self._space.space.to_unit(part)) for part in (rows, candidates)
+            torch.as_tensor(self._space.space.to_unit(designs)) for designs in (rows, candidates)
         )
         model = SingleTaskGP(points, torch.as_tensor(values)[:, None], outcome_transform=None)
         # Fits that fail start again from random numbers.

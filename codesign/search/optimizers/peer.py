@@ -123,12 +123,12 @@ class Peer(BaseOptimizer):
             rows = np.concatenate([rows, row])
         return rows[len(waiting) :]
 
-    def _new_design(self, taken: IntArray) -> IntArray:
+    def _new_design(self, pending: IntArray) -> IntArray:
         """(1, d) the next proposal that is admissible and new; (0, d) if no design is left."""
-        step = [self._seed, len(self._records), len(taken)]
-        known = KeySet()
-        known.add(self._space.space.keys(taken))
-        rejected = [self._record(row, None, [_INADMISSIBLE]) for row in taken]
+        step = [self._seed, len(self._records), len(pending)]
+        excluded = KeySet()
+        excluded.add(self._space.space.keys(pending))
+        rejected = [self._record(row, None, [_INADMISSIBLE]) for row in pending]
         # Nothing to learn from: no method is asked.
         has_results = any(record["objectives"] is not None for record in self._records)
         for attempt in range(self._options.attempts if has_results else 0):
@@ -144,13 +144,13 @@ class Peer(BaseOptimizer):
                 )
             ).designs
             rows = self._rows(designs)
-            fresh = self._space.distinct(self._space.unseen(rows, self._seen), known)
+            fresh = self._space.distinct(self._space.unseen(rows, self._seen), excluded)
             if len(fresh):
                 return fresh[:1]
             rejected += map(self._rejected, rows, designs)
         rng = np.random.default_rng(step)
-        others = self._space.sample_unseen(rng, len(taken) + 1, self._seen)
-        return self._space.distinct(others, known)[:1]
+        others = self._space.sample_unseen(rng, len(pending) + 1, self._seen)
+        return self._space.distinct(others, excluded)[:1]
 
     def _rows(self, designs: list[list[int]]) -> IntArray:
         """(k, d) canonical rows of what a method proposes."""
@@ -163,8 +163,8 @@ class Peer(BaseOptimizer):
     def _rejected(self, row: IntArray, design: list[int]) -> dict[str, Any]:
         """Answer to a useless proposal: its result if it has one."""
         unwanted = {"objectives": None, "violations": [_INADMISSIBLE]}
-        known = self._by_key.get(int(self._space.space.keys(row[None])[0]))
-        return {**(known or unwanted), "design": design}
+        evaluated = self._by_key.get(int(self._space.space.keys(row[None])[0]))
+        return {**(evaluated or unwanted), "design": design}
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray

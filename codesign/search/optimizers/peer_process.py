@@ -60,8 +60,8 @@ class PeerProcess:
     def __init__(self, setup: dict[str, Any]) -> None:
         self.setup = setup
         library = setup["method"].split("-")[0].upper()
-        own = f"{PYTHON}_{library}"
-        self._variable = own if own in os.environ else PYTHON
+        variable = f"{PYTHON}_{library}"
+        self._variable = variable if variable in os.environ else PYTHON
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[bytes] | None = None
 

@@ -37,7 +37,7 @@ def posterior_means(space: SearchSpace, observations: Observations) -> FloatArra
         modeling = Modeling(True, _ITERATIONS, _TRAINING, space.feature_groups)
         posteriors = modeling.objectives(data, np.random.default_rng(0))
         for j, (scale, posterior) in enumerate(posteriors):
-            means[:, j] = scale.of_model(posterior.predict(data.features)[0])
+            means[:, j] = scale.natural(posterior.predict(data.features)[0])
     means[observations.failed] = np.nan
     return means
 

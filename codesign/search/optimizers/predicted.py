@@ -60,20 +60,20 @@ class Predicted(LearningOptimizer):
         """(k, d) as the protocol promises."""
         waiting = self._space.no_rows if pending is None else pending
         evaluated = np.concatenate([self._memory.history().rows, waiting])
-        chosen_no_rows = self._space.no_rows
+        proposed = self._space.no_rows
         if self._space.predict is not None:
             attained = self._attained(evaluated, waiting)
             pool = self._pool
-            left = np.flatnonzero(
-                ~self._taken(evaluated).contains(self._space.space.keys(pool.rows))
+            remaining = np.flatnonzero(
+                ~self._excluded(evaluated).contains(self._space.space.keys(pool.rows))
             )
-            chosen_no_rows = pool.rows[
-                left[most_added(pool.predicted[left], attained, pool.bound, n)]
+            proposed = pool.rows[
+                remaining[most_added(pool.predicted[remaining], attained, pool.bound, n)]
             ]
-        taken = KeySet()
-        taken.add(self._space.space.keys(np.concatenate([evaluated, chosen_no_rows])))
-        rest = self._space.sample_unseen(self._rng(pending), max(n - len(chosen_no_rows), 0), taken)
-        return np.concatenate([chosen_no_rows, rest])
+        excluded = KeySet()
+        excluded.add(self._space.space.keys(np.concatenate([evaluated, proposed])))
+        rest = self._space.sample_unseen(self._rng(pending), max(n - len(proposed), 0), excluded)
+        return np.concatenate([proposed, rest])
 
     @cached_property
     def _pool(self) -> _Pool:
@@ -112,15 +112,15 @@ def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: i
         bound: (k,) reference point of the hypervolume.
         n: How many.
     """
-    left, chosen = np.arange(len(values)), list[int]()
-    while len(chosen) < n and len(left):
-        front = left[non_dominated(values[left])]
+    remaining, proposed = np.arange(len(values)), list[int]()
+    while len(proposed) < n and len(remaining):
+        front = remaining[non_dominated(values[remaining])]
         gains = [hypervolume(np.vstack([attained, point]), bound) for point in values[front]]
         best = int(front[int(np.argmax(gains))])
-        chosen.append(best)
+        proposed.append(best)
         attained = np.concatenate([attained, values[[best]]])
-        left = left[left != best]
-    return chosen
+        remaining = remaining[remaining != best]
+    return proposed
 
 
 def hinted_designs(

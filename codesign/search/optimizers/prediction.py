@@ -63,7 +63,7 @@ def error_scale(values: FloatArray, predictions: FloatArray, logarithmic: bool) 
     if np.isnan(predictions).any():
         return scale
     raw = Scale(scale.sign, 0.0, 1.0)
-    error = raw.to_model(values) - expected(raw, predictions)
+    error = raw.modeled(values) - expected(raw, predictions)
     return Scale(scale.sign, 0.0, max(float(error.std()), _LEAST_ERROR * scale.slope))
 
 
@@ -76,4 +76,4 @@ def expected(scale: Scale, predictions: FloatArray) -> FloatArray:
         return np.zeros(len(predictions))
     if scale.sign:
         predictions = scale.sign * np.maximum(scale.sign * predictions, np.finfo(float).tiny)
-    return scale.to_model(predictions)
+    return scale.modeled(predictions)

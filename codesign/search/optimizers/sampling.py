@@ -38,7 +38,7 @@ class RandomSearch(_Sampling):
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as :class:`~codesign.search.optimizers.base.KnowsPending` promises."""
-        return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
+        return self._space.sample_unseen(self._rng(pending), n, self._excluded(pending))
 
 
 class SobolSearch(_Sampling):
@@ -53,14 +53,14 @@ class SobolSearch(_Sampling):
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as :class:`~codesign.search.optimizers.base.KnowsPending` promises."""
-        taken = self._taken(pending)
+        excluded = self._excluded(pending)
         n_pending = 0 if pending is None else len(pending)
         rows = self._sequence.first_unseen(n + n_pending, self._seen)
-        rows = self._space.distinct(rows, taken)[:n]
+        rows = self._space.distinct(rows, excluded)[:n]
         if len(rows) == n:
             return rows
         # The sequence is over: all its designs are in ``rows`` or taken.
-        others = self._space.sample_unseen(self._rng(pending), n, taken)
-        chosen = KeySet()
-        chosen.add(self._space.space.keys(rows))
-        return np.concatenate([rows, self._space.distinct(others, chosen)])[:n]
+        others = self._space.sample_unseen(self._rng(pending), n, excluded)
+        proposed = KeySet()
+        proposed.add(self._space.space.keys(rows))
+        return np.concatenate([rows, self._space.distinct(others, proposed)])[:n]

@@ -62,12 +62,12 @@ class Screened:
         """Whether there is enough to learn from."""
         return len(self._places) > 1 and bool((~self.history.failed).sum() > 1)
 
-    def add(self, part: Observations) -> None:
+    def add(self, results: Observations) -> None:
         """Take results."""
-        keys = self._space.space.keys(part.rows).tolist()
+        keys = self._space.space.keys(results.rows).tolist()
         n = len(self._places)
         self._places |= {key: n + i for i, key in enumerate(keys)}
-        self._memory.add(part)
+        self._memory.add(results)
         self._estimate = None
 
     def has(self, rows: IntArray) -> BoolArray:
@@ -87,7 +87,7 @@ class Screened:
             scale = Scale.of(values, logarithmic)
             prediction = nothing if predicted is None else predicted[:, j]
             errors = [
-                scale.to_model(values) - expected(scale, x) for x in (predictions[:, j], prediction)
+                scale.modeled(values) - expected(scale, x) for x in (predictions[:, j], prediction)
             ]
             typical = [float(np.median(np.abs(x - np.median(x)))) for x in errors]
             gain += float(np.log((typical[1] + _EQUAL) / (typical[0] + _EQUAL)))

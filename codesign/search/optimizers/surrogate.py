@@ -218,11 +218,11 @@ class GaussianProcess:
         mean = torch.empty(len(points), dtype=torch.float64)
         variance = torch.empty_like(mean)
         for start in range(0, len(points), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            cross = hyperparameters.covariance(self.features, points[part])
-            mean[part] = self.mean + self.weights @ cross
+            chunk = slice(start, start + _CHUNK)
+            cross = hyperparameters.covariance(self.features, points[chunk])
+            mean[chunk] = self.mean + self.weights @ cross
             explained = torch.linalg.solve_triangular(self.factor, cross, upper=False)
-            variance[part] = hyperparameters.total_variance - explained.square_().sum(dim=0)
+            variance[chunk] = hyperparameters.total_variance - explained.square_().sum(dim=0)
         return mean.numpy(), variance.clamp_min_(NOISE).sqrt_().numpy()
 
     def fantasized(self, features: FloatArray) -> GaussianProcess:
@@ -412,7 +412,7 @@ class Fitting:
         scales, exponents, (noise, variance, added_variance), added = self._read(optimum.x)
         hyperparameters = Hyperparameters(
             scales,
-            Warp.of_logs(self._warpable, exponents),
+            Warp.read(self._warpable, exponents),
             noise,
             variance,
             Contributions(self._groups, added, added_variance),

@@ -48,10 +48,10 @@ class TrainingData:
             None if self.predicted is None else self.predicted[rows],
         )
 
-    def with_results(self, most: int, rng: np.random.Generator) -> TrainingData:
+    def successful(self, most: int, rng: np.random.Generator) -> TrainingData:
         """At most so many of the designs that did not fail."""
-        known = np.flatnonzero(~self.history.failed)
-        return self.subset(training_rows(self.history, known, most, rng))
+        candidates = np.flatnonzero(~self.history.failed)
+        return self.subset(training_rows(self.history, candidates, most, rng))
 
     def thinned(self, most: int, rng: np.random.Generator) -> TrainingData:
         """At most so many of the designs, the failed ones included."""
@@ -59,15 +59,15 @@ class TrainingData:
 
 
 def training_rows(
-    history: Observations, known: IntArray, most: int, rng: np.random.Generator
+    history: Observations, candidates: IntArray, most: int, rng: np.random.Generator
 ) -> IntArray:
     """Positions to learn from: all, or half front, a quarter latest and the rest at random."""
-    if len(known) <= most:
-        return known
-    front = rng.permutation(np.intersect1d(history.front, known))[: most // 2]
-    chosen = np.union1d(front, known[-(most // 4) :]) if most >= 4 else front
-    others = rng.permutation(np.setdiff1d(known, chosen))
-    return np.sort(np.concatenate([chosen, others[: most - len(chosen)]]))
+    if len(candidates) <= most:
+        return candidates
+    front = rng.permutation(np.intersect1d(history.front, candidates))[: most // 2]
+    selected = np.union1d(front, candidates[-(most // 4) :]) if most >= 4 else front
+    others = rng.permutation(np.setdiff1d(candidates, selected))
+    return np.sort(np.concatenate([selected, others[: most - len(selected)]]))
 
 
 def milestone(n: int, position: int = 0) -> int:

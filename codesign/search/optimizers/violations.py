@@ -33,7 +33,7 @@ class ViolationScale:
     typical: float = 1.0
     largest: float = np.inf
 
-    def to_model(self, violations: FloatArray) -> FloatArray:
+    def modeled(self, violations: FloatArray) -> FloatArray:
         """(n,) violations, or predictions of them, on this scale."""
         bounded = np.clip(violations, -self.largest, self.largest)
         if self.form == "relative":
@@ -43,10 +43,10 @@ class ViolationScale:
 
     @property
     def inverse(self) -> bool:
-        """True if :meth:`of_model` gives violations back."""
+        """True if :meth:`natural` gives violations back."""
         return self.form != "signed"
 
-    def of_model(self, values: FloatArray) -> FloatArray:
+    def natural(self, values: FloatArray) -> FloatArray:
         """(n,) violations of values on this scale."""
         return np.expm1(values) if self.form == "relative" else values * self.typical
 

@@ -74,7 +74,7 @@ class Warp:
     exponents: Tensor
 
     @classmethod
-    def of_logs(cls, columns: IntArray, logs: FloatArray) -> Warp:
+    def read(cls, columns: IntArray, logs: FloatArray) -> Warp:
         """Warping from (2w,) logarithms: those of a, then those of b; features that hardly bend are
         left out."""
         import torch

@@ -113,14 +113,14 @@ def objectives_in(rows: Rows, names: Sequence[str]) -> FloatArray:
     return points
 
 
-def check_names(rows: Rows, known: Sequence[str], kind: str) -> None:
+def check_names(rows: Rows, names: Sequence[str], subject: str) -> None:
     """Refuse a column that means nothing.
 
     Raises:
         InputError: A name that is not known; the nearest is offered.
     """
-    for name in sorted(rows.names - set(known)):
+    for name in sorted(rows.names - set(names)):
         place = next(
             place for record, place in zip(rows.records, rows.places, strict=True) if name in record
         )
-        raise InputError(describe_unknown(kind, name, known), place)
+        raise InputError(describe_unknown(subject, name, names), place)

@@ -84,8 +84,8 @@ def published() -> dict[str, ProblemRecord]:
     records: dict[str, ProblemRecord] = {}
     for path in sorted(FOLDER.glob("*.json")):
         record = read_record(path)
-        known = records.get(record.name)
-        if record.label not in gone and (known is None or known.version < record.version):
+        latest = records.get(record.name)
+        if record.label not in gone and (latest is None or latest.version < record.version):
             records[record.name] = record
     return dict(sorted(records.items(), key=lambda item: (item[1].kind, item[0])))
 
@@ -115,7 +115,7 @@ def find_record(name: str) -> ProblemRecord:
         raise InputError(f"problem {label} is withdrawn: {withdrawn()[label]}")
     path = FOLDER / f"{label}.json"
     if not path.exists():
-        raise UnknownNameError("problem", label, [item.stem for item in FOLDER.glob("*.json")])
+        raise UnknownNameError("problem", label, [path.stem for path in FOLDER.glob("*.json")])
     return read_record(path)
 
 
@@ -190,6 +190,8 @@ def read_front(record: ProblemRecord) -> tuple[list[dict[str, str | None]], Floa
     rows = list(csv.DictReader(io.StringIO(data.decode())))
     metrics = [text.split()[1] for text in record.objectives]
     points = np.array([[float(row[name]) for name in metrics] for row in rows])
-    known = {*metrics, COUNT}
-    designs = [{key: text or None for key, text in row.items() if key not in known} for row in rows]
+    others = {*metrics, COUNT}
+    designs = [
+        {key: text or None for key, text in row.items() if key not in others} for row in rows
+    ]
     return [design for design in designs if design], points

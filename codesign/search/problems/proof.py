@@ -102,15 +102,23 @@ def prove(problem: Problem, folder: Path, rebuild: Callable[[], Problem]) -> Pro
 def _enumerated(
     problem: Problem, folder: Path, rebuild: Callable[[], Problem] | None = None
 ) -> ProvenFront:
-    front = exact_front(problem, folder, rebuild=rebuild)
-    n_feasible = _count_feasible(problem)
+    front, size = exact_front(problem, folder, rebuild=rebuild), problem.space.size
+    n_feasible = None
+    if isinstance(problem.evaluator, BenchmarkFunctions) and size <= _MOST_COUNTED:
+        chunks = (np.arange(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK))
+        n_feasible = sum(int(_feasible(problem, problem.space.rows(x)).sum()) for x in chunks)
+    if n_feasible is None:
+        rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
+        feasible_share = float(_feasible(problem, rows).mean())
+    else:
+        feasible_share = n_feasible / size
     return ProvenFront(
         "composition" if is_composed(problem) else "enumeration",
         front.objectives,
         front.representatives(),
         tuple(front.counts.tolist()),
         n_feasible,
-        _feasible_share(problem) if n_feasible is None else n_feasible / problem.space.size,
+        feasible_share,
     )
 
 
@@ -125,42 +133,28 @@ def _closed_form(problem: Problem, evaluator: BenchmarkFunctions) -> ProvenFront
     objectives = problem.evaluate(rows).objectives
     positions = np.array(first.values, dtype=np.float64)[:, None] / evaluator.options.steps
     points = front_in_closed_form(name, positions)
-    kept_non_dominated = non_dominated(objectives)
-    order = np.lexsort(objectives[kept_non_dominated].T[::-1])
-    if not np.allclose(objectives[kept_non_dominated][order], points, rtol=1e-12, atol=1e-12):
+    is_best = non_dominated(objectives)
+    order = np.lexsort(objectives[is_best].T[::-1])
+    if not np.allclose(objectives[is_best][order], points, rtol=1e-12, atol=1e-12):
         raise JobError(f"the designs of {name}'s front do not have the points of its closed form")
     return ProvenFront(
         "closed form",
-        objectives[kept_non_dominated][order],
-        rows[kept_non_dominated][order],
+        objectives[is_best][order],
+        rows[is_best][order],
         (1,) * len(points),
         space.size,
         1.0,
     )
 
 
-def _count_feasible(problem: Problem) -> int | None:
-    """Feasible designs of a test function; None of what takes too long to count."""
-    size = problem.space.size
-    if not isinstance(problem.evaluator, BenchmarkFunctions) or size > _MOST_COUNTED:
-        return None
-    chunks = (np.arange(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK))
-    return sum(int(_feasible(problem, problem.space.rows(chunk)).sum()) for chunk in chunks)
-
-
-def _feasible_share(problem: Problem) -> float:
-    rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
-    return float(_feasible(problem, rows).mean())
-
-
 def limits_of(problem: Problem) -> tuple[str, ...]:
     """The problem's constraints, and the evaluator's limits that a sampled design breaks."""
     rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE_OF_LIMITS)
     observed = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
-    own = [constraint.text for constraint in problem.constraints]
-    others = [name for name in observed.violation_names if name not in own]
+    stated = [constraint.text for constraint in problem.constraints]
+    others = [name for name in observed.violation_names if name not in stated]
     columns = observed.violations_by_name
-    return (*own, *(name for name in others if (columns[name] > 0).any()))
+    return (*stated, *(name for name in others if (columns[name] > 0).any()))
 
 
 def _feasible(problem: Problem, rows: IntArray) -> BoolArray:

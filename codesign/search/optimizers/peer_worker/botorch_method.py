@@ -130,7 +130,7 @@ def _points(task: Task, designs: list[list[int]]) -> Tensor:
                 for coordinate in (
                     [(level + 0.5) / levels]
                     if is_ordered
-                    else [float(level == other) for other in range(levels)]
+                    else [float(level == category) for category in range(levels)]
                 )
             ]
             for design in designs

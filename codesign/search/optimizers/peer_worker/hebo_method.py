@@ -31,8 +31,8 @@ def hebo(task: Task) -> Proposal:
         num_constr=task.n_limits,
         ref_point=np.array(bound) if is_bounded else None,
     )
-    observed = pd.DataFrame([task.values_of(item) for item in task.known])
-    outcomes = [[*(item.objectives or []), *item.violations] for item in task.known]
+    observed = pd.DataFrame([task.values_of(result) for result in task.known])
+    outcomes = [[*(result.objectives or []), *result.violations] for result in task.known]
     optimizer.observe(observed, np.array(outcomes))
     suggestion = optimizer.suggest(n_suggestions=1)
     model = optimizer.model

@@ -20,7 +20,7 @@ def optuna_tpe(task: Task) -> Proposal:
     from optuna.samplers import TPESampler
 
     sampler = TPESampler(seed=task.seed)
-    return _by_model(task, sampler, sampler._random_sampler)
+    return _model_proposal(task, sampler, sampler._random_sampler)
 
 
 def optuna_gp(task: Task) -> Proposal:
@@ -28,24 +28,24 @@ def optuna_gp(task: Task) -> Proposal:
     from optuna.samplers import GPSampler
 
     sampler = GPSampler(seed=task.seed, deterministic_objective=True)
-    return _by_model(task, sampler, sampler._independent_sampler)
+    return _model_proposal(task, sampler, sampler._independent_sampler)
 
 
 def optuna_nsga2(task: Task) -> Proposal:
     """``NSGAIISampler``."""
     from optuna.samplers import NSGAIISampler
 
-    return _by_population(task, NSGAIISampler(population_size=POPULATION, seed=task.seed))
+    return _population_proposal(task, NSGAIISampler(population_size=POPULATION, seed=task.seed))
 
 
 def optuna_nsga3(task: Task) -> Proposal:
     """``NSGAIIISampler``."""
     from optuna.samplers import NSGAIIISampler
 
-    return _by_population(task, NSGAIIISampler(population_size=POPULATION, seed=task.seed))
+    return _population_proposal(task, NSGAIIISampler(population_size=POPULATION, seed=task.seed))
 
 
-def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Proposal:
+def _model_proposal(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Proposal:
     """A trial of a study that holds all results; counts what the fallback drew instead."""
     from optuna.trial import create_trial
 
@@ -75,7 +75,7 @@ def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Propos
     return _proposal(task, sampler, trial, origin)
 
 
-def _by_population(task: Task, sampler: BaseSampler) -> Proposal:
+def _population_proposal(task: Task, sampler: BaseSampler) -> Proposal:
     """A trial of a study whose trials were asked for in the same order.
 
     Only a trial that was asked for bears the number of its generation.

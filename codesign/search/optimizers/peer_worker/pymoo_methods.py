@@ -23,15 +23,13 @@ def pymoo_nsga3(task: Task) -> Proposal:
     m = task.n_objectives
     partitions = max(p for p in range(1, POPULATION + 1) if comb(p + m - 1, p) <= POPULATION)
     directions = get_reference_directions("das-dennis", m, n_partitions=partitions)
-    selection = TournamentSelection(func_comp=_by_violation_then_random)
+    selection = TournamentSelection(func_comp=_violation_tournament)
     return _offspring(
         task, lambda **common: NSGA3(ref_dirs=directions, selection=selection, **common)
     )
 
 
-def _by_violation_then_random(
-    population: Any, pairs: Any, random_state: Any = None, **_: Any
-) -> Any:
+def _violation_tournament(population: Any, pairs: Any, random_state: Any = None, **_: Any) -> Any:
     """(k, 1) winners of (k, 2) positions, as NSGA-III's own tournament chooses them.
 
     That one draws without a seed where two designs violate equally (pymoo 0.6.2).
@@ -84,7 +82,7 @@ def _offspring(task: Task, create: Callable[..., Any]) -> Proposal:
     }
     problem = Problem(vars=variables, n_obj=task.n_objectives, n_ieq_constr=task.n_limits)
     algorithm.setup(problem, seed=task.run_seed, termination=("n_gen", 10**9))
-    evaluated = [item for item in task.results if item.objectives is not None]
+    evaluated = [result for result in task.results if result.objectives is not None]
     for start in range(0, len(evaluated) - POPULATION + 1, POPULATION):
         if start:
             # The draws of mating come before those of selection.
@@ -100,7 +98,7 @@ def _offspring(task: Task, create: Callable[..., Any]) -> Proposal:
         else f"generation {algorithm.n_iter}, offspring of {len(algorithm.pop)}"
     )
     crossover, mutation = (
-        {kind.__name__: type(operator).__name__ for kind, operator in operators.items()}
+        {variable.__name__: type(operator).__name__ for variable, operator in operators.items()}
         for operators in (algorithm.mating.crossover, algorithm.mating.mutation)
     )
     return Proposal(
@@ -126,9 +124,9 @@ def _individuals(task: Task, algorithm: Any, results: Sequence[Result]) -> Any:
     from pymoo.core.population import Population
     from pymoo.problems.static import StaticProblem
 
-    population = Population.new(X=[task.values_of(item) for item in results])
-    values = {"F": np.array([item.objectives for item in results])}
+    population = Population.new(X=[task.values_of(result) for result in results])
+    values = {"F": np.array([result.objectives for result in results])}
     if task.n_limits:
-        values["G"] = np.array([item.violations for item in results])
+        values["G"] = np.array([result.violations for result in results])
     Evaluator().eval(StaticProblem(algorithm.problem, **values), population)
     return population

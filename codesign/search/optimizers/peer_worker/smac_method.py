@@ -44,9 +44,9 @@ def smac_parego(task: Task) -> Proposal:
         reference_point="takes none",
         **(
             {
-                f"{part}.{name}": value
-                for part, values in facade.meta.items()
-                if isinstance(values, dict) and part not in ("facade", "runner")
+                f"{section}.{name}": value
+                for section, values in facade.meta.items()
+                if isinstance(values, dict) and section not in ("facade", "runner")
                 for name, value in values.items()
                 if isinstance(value, bool | int | float | str)
                 and name not in ("seed", "random_state")

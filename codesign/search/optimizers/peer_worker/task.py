@@ -76,7 +76,7 @@ class Task:
             for excess in record["violations"]
         ]
         largest = max(10.0 * max(filter(math.isfinite, excesses), default=1.0), 1.0)
-        results = {
+        arguments: dict[str, Any] = {
             name: [
                 Result(
                     record["design"],
@@ -87,8 +87,7 @@ class Task:
             ]
             for name in _RESULTS
         }
-        names = [field.name for field in fields(cls) if field.name not in _RESULTS]
-        return cls(**{name: request[name] for name in names}, **results)
+        return cls(**{field.name: request[field.name] for field in fields(cls)} | arguments)
 
     @property
     def names(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from codesign.base.errors import CodesignError, InputError, JobError
 from codesign.evaluators.functions import BenchmarkFunctions, exact_front
 from codesign.insight.comparison import Comparison, rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
+from codesign.insight.comparison.notes import outcome_notes
 from codesign.insight.comparison.outcome import area_under, distances, measure_run
 from codesign.insight.comparison.ranking import rank_on
 from codesign.insight.comparison.run_time import run_time
@@ -123,6 +125,16 @@ def test_problems_that_were_tuned_on_are_shown_and_not_ranked(write):
     assert [problem.name for problem in outcome.ranked] == ["round"]
     assert rank_optimizers(outcome).blocks == ("benchmark-functions/grid",)
     assert any("left out of ranks" in note for note in outcome.notes)
+
+
+def test_problems_with_rules_that_a_peer_is_not_told_are_shown_and_not_ranked(finished):
+    outcome = finished.outcome()
+    first, second = outcome.problems
+    uninformed = replace(first, uninformed=("smac",))
+    assert replace(outcome, problems=(uninformed, second)).ranked == (second,)
+    assert replace(outcome, problems=(uninformed,)).ranked == (uninformed,)
+    notes = outcome_notes(outcome.definition, (uninformed, second))
+    assert any("cannot be told every rule of the space: flat (smac)" in note for note in notes)
 
 
 def test_where_all_problems_were_tuned_on_that_is_said(write):

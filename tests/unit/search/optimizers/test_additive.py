@@ -46,7 +46,7 @@ def process_of(features, values):
 
 def error(process, scale, features, truth):
     means, _ = process.predict(features)
-    return float(np.sqrt(((scale.of_model(means) - truth) ** 2).mean()))
+    return float(np.sqrt(((scale.natural(means) - truth) ** 2).mean()))
 
 
 def test_a_sum_over_the_parameters_is_learned_from_few_results():
@@ -72,7 +72,7 @@ def test_the_kernel_is_that_of_its_definition():
     first, second = grid(rng, 9, 4), grid(rng, 7, 4)
     groups, scales = np.array([0, 1, 2, 2]), np.array([0.3, 0.8, 1.5])
     contributions = Contributions(groups, scales, variance=2.0)
-    straight = Warp.of_logs(np.array([], dtype=np.int64), np.array([]))
+    straight = Warp.read(np.array([], dtype=np.int64), np.array([]))
     hyperparameters = Hyperparameters(
         torch.tensor([0.5, 1.0, 2.0, 3.0]).double(), straight, NOISE, 0.7, contributions
     )

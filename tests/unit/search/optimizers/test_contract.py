@@ -218,7 +218,7 @@ class ProposesPending(RandomSearch):
 class ChangesForNone(RandomSearch):
     def ask(self, n, pending=None):
         rng = self._rng() if pending is None else np.random.default_rng(9)
-        return self._space.sample_unseen(rng, n, self._taken(pending))
+        return self._space.sample_unseen(rng, n, self._excluded(pending))
 
 
 class GlobalRandom(RandomSearch):

@@ -35,7 +35,7 @@ def deviations(name):
     results = HISTORIES[f"{name}.results"][:, 0].astype(float)
     if scale.sign:
         results = scale.sign * np.maximum(scale.sign * results, np.finfo(float).tiny)
-    return np.abs(scale.to_model(results) - mean) / np.hypot(deviation, np.sqrt(posterior.noise))
+    return np.abs(scale.modeled(results) - mean) / np.hypot(deviation, np.sqrt(posterior.noise))
 
 
 def coverage(names, n_deviations):

@@ -26,7 +26,7 @@ def natural(scale, z):
 @pytest.mark.parametrize("scale", SCALES)
 def test_observations_come_back_from_the_scale(scale):
     z = np.linspace(-2, 2, 9)
-    assert scale.to_model(natural(scale, z)) == pytest.approx(z)
+    assert scale.modeled(natural(scale, z)) == pytest.approx(z)
     assert (np.diff(natural(scale, z)) > 0).all()
 
 
@@ -74,7 +74,7 @@ def test_beliefs_too_wide_for_a_difference_stay_between_the_bounds(scale):
 )
 def test_objectives_of_one_sign_are_modeled_by_their_logarithm(values, sign):
     scale = Scale.of(np.array(values))
-    z = scale.to_model(np.array(values))
+    z = scale.modeled(np.array(values))
     assert scale.sign == sign
     assert z.mean() == pytest.approx(0.0, abs=1e-12)
     assert z.std() == pytest.approx(0.0 if len(set(values)) == 1 else 1.0, abs=1e-12)
@@ -186,12 +186,12 @@ def test_what_lies_beyond_the_reference_point_is_compressed_and_nothing_else(sig
     scale = Scale.of(values, logarithmic=sign != 0, bound=bound)
     assert scale.sign == sign
     plain = replace(scale, knee=np.inf)
-    modeled = scale.to_model(values)
-    assert modeled[:9] == pytest.approx(plain.to_model(values[:9]))
-    assert (modeled[9:] < plain.to_model(values[9:])).all() and (np.diff(modeled) > 0).all()
-    assert scale.of_model(modeled) == pytest.approx(values)
+    modeled = scale.modeled(values)
+    assert modeled[:9] == pytest.approx(plain.modeled(values[:9]))
+    assert (modeled[9:] < plain.modeled(values[9:])).all() and (np.diff(modeled) > 0).all()
+    assert scale.natural(modeled) == pytest.approx(values)
     step = 1e-6
-    slopes = (scale.to_model(values + step) - scale.to_model(values - step)) / (2 * step)
+    slopes = (scale.modeled(values + step) - scale.modeled(values - step)) / (2 * step)
     assert scale.log_density(values) == pytest.approx(np.log(slopes).sum(), rel=1e-4)
 
 

@@ -65,6 +65,9 @@ def setup(method):
             "method": method,
             "levels": LEVELS,
             "is_ordered": [True, True, False],
+            "conditions": [None, None, None],
+            "linear": [],
+            "forbidden": [],
             "n_objectives": 2,
             "reference_point": [1.1, 3.1],
             "run_seed": 7,
@@ -147,6 +150,23 @@ def test_a_population_of_nsga2_descends_from_the_best_of_all_generations():
     first = [answer.designs[0][0] for answer in answers]
     # A mutation, one parameter in three, draws any level.
     assert sum(level < 3 for level in first) >= 4, first
+
+
+def test_a_parameter_that_does_not_exist_is_neither_told_nor_drawn():
+    # The second parameter exists at the levels 1 and 2 of the third.
+    rules = {**json.loads(setup("optuna-tpe")), "conditions": [None, [2, [1, 2]], None]}
+    task = Task.of({**rules, **question(results(25))})
+    assert task.varying == [0, 2, 1]
+    assert all(("x1" in task.values_of(r)) == (r.design[2] in (1, 2)) for r in task.results)
+    conditional = PeerProcess(rules)
+    try:
+        answers = [conditional.propose(question(results(25), seed=seed)) for seed in range(6)]
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    origins = {answer.designs[0][2] in (1, 2): answer.origin for answer in answers}
+    expected = {True: "3 of 3 parameters by the model", False: "2 of 2 parameters by the model"}
+    assert origins.items() <= expected.items()
+    assert all(a.designs[0][1] == 0 for a in answers if a.designs[0][2] not in (1, 2))
 
 
 def test_infinite_violations_become_finite_and_larger_than_any():

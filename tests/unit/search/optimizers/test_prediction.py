@@ -7,7 +7,6 @@ import pytest
 
 from codesign.search.observations import Observations
 from codesign.search.optimizers import SearchSpace, initial_designs
-from codesign.search.optimizers.acquisition_function import Inflation
 from codesign.search.optimizers.ehvi import GpEhvi
 from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.modeling import Modeling
@@ -42,14 +41,14 @@ def test_the_error_of_what_has_one_sign_is_a_ratio(sense):
     scale = error_scale(values, values / ratios, logarithmic=True)
     # Half of the logarithms of the ratios are 0, half log 2: their deviation is half of it.
     assert scale.slope == pytest.approx(np.log(2) / 2)
-    error = scale.to_model(values) - expected(scale, values / ratios)
+    error = scale.modeled(values) - expected(scale, values / ratios)
     assert error == pytest.approx(sense * 2 * np.log2(ratios))
 
 
 def test_the_error_of_what_changes_sign_is_a_difference():
     values, gaps = np.array([-2.0, 8.0, 3.0]), np.array([1.0, -1.0, 3.0])
     scale = error_scale(values, values - gaps, logarithmic=True)
-    assert scale.to_model(values) - expected(scale, values - gaps) == pytest.approx(
+    assert scale.modeled(values) - expected(scale, values - gaps) == pytest.approx(
         gaps / gaps.std()
     )
 
@@ -283,6 +282,6 @@ def test_what_was_never_beaten_bounds_what_is_hoped_for(grid, is_refuted):
         (predicted[:, None, :] > 1.01 * acquisition.front[None, :, :]).all(axis=2).any(axis=1)
     )
     is_hopeless |= excess(predicted)[:, 0] > 0
-    worth = optimizer._values(others, acquisition, Inflation(64.0, 64.0))
+    worth = optimizer._values(others, acquisition, 64.0)
     assert worth[~is_hopeless].max() > 0
     assert (worth[is_hopeless] > 0).any() == is_refuted

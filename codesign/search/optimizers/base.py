@@ -329,17 +329,14 @@ class SearchSpace:
                 break
             size = min(2 * size, _LIST_CHUNK)
         if len(designs) < n and self.space.size <= _LISTED:
-            rest = self._all_unseen(seen)
+            size = self.space.size
+            chunks = [
+                self.unseen(self.space.rows(np.arange(start, min(start + _LIST_CHUNK, size))), seen)
+                for start in range(0, size, _LIST_CHUNK)
+            ]
+            rest = np.concatenate([self.no_rows, *chunks])
             return rest[rng.permutation(len(rest))[:n]]
         return designs[:n]
-
-    def _all_unseen(self, seen: KeySet) -> IntArray:
-        size = self.space.size
-        chunks = [
-            self.unseen(self.space.rows(np.arange(start, min(start + _LIST_CHUNK, size))), seen)
-            for start in range(0, size, _LIST_CHUNK)
-        ]
-        return np.concatenate([self.no_rows, *chunks])
 
 
 class NoOptions(Record):
@@ -424,7 +421,9 @@ class SobolSequence:
         What is seen must only grow from call to call.
         """
         self._rows = self._search.distinct(self._rows, seen)
-        while len(self._rows) < n and not self._is_exhausted:
+        while (
+            len(self._rows) < n and self._fruitless < _SOBOL_STALL and self._drawn < _SOBOL_POINTS
+        ):
             space = self._search.space
             if self._engine is None:
                 from scipy.stats import qmc
@@ -439,10 +438,6 @@ class SobolSequence:
             fresh = self._search.distinct(rows, seen)
             self._rows = np.concatenate([self._rows, fresh])
         return self._rows[:n].copy()
-
-    @property
-    def _is_exhausted(self) -> bool:
-        return self._fruitless >= _SOBOL_STALL or self._drawn >= _SOBOL_POINTS
 
 
 def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:

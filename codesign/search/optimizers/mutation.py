@@ -26,7 +26,9 @@ def mutants(space: DesignSpace, parents: IntArray, n: int, rng: np.random.Genera
     """
     if not len(parents):
         return parents
-    first, n_codes = _codes(space)
+    # Codes of a parameter begin with -1 where absence can be chosen.
+    first = -space.structure.has_absence.astype(np.int64)
+    n_codes = space.structure.n_levels - first
     pairs = parents[rng.integers(len(parents), size=(2, n))]
     is_from_other = (rng.random((n, 1)) < _MIXED) & (rng.random((n, len(first))) < 0.5)
     rows = np.where(is_from_other, pairs[1], pairs[0])
@@ -52,12 +54,6 @@ def mutants(space: DesignSpace, parents: IntArray, n: int, rng: np.random.Genera
             rows,
         )
     )
-
-
-def _codes(space: DesignSpace) -> tuple[IntArray, IntArray]:
-    """(d,) least code of each parameter, -1 where absence can be chosen, and number of codes."""
-    first = -space.structure.has_absence.astype(np.int64)
-    return first, space.structure.n_levels - first
 
 
 def strides(space: DesignSpace, row: IntArray) -> IntArray:

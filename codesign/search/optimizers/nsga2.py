@@ -127,7 +127,8 @@ class Nsga2(BaseOptimizer):
     def _vary(self, parents: IntArray, rng: np.random.Generator, n: int) -> IntArray:
         """About ``n`` canonical children, admissible or not."""
         n_pairs = (n + 1) // 2
-        pairs = _tournament(rng, len(parents), (2, n_pairs))
+        # The better of two random parents each; they are sorted best first.
+        pairs = rng.integers(len(parents), size=(2, 2, n_pairs)).min(axis=0)
         points = self._space.space.to_unit(parents)[pairs]
         mixed = rng.random((n_pairs, points.shape[2])) < 0.5
         mixed &= rng.random((n_pairs, 1)) < self._options.crossover
@@ -182,9 +183,3 @@ class Nsga2(BaseOptimizer):
             order.append(members[np.argsort(-crowding, kind="stable")])
         order.append(infeasible[np.argsort(excess[infeasible], kind="stable")])
         return pool.part(np.concatenate(order)[: self._options.population])
-
-
-def _tournament(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> IntArray:
-    """Positions of the better of two random members each, of ``n`` that are sorted best first."""
-    pairs = rng.integers(n, size=(2, *shape))
-    return np.asarray(pairs.min(axis=0))

@@ -133,38 +133,22 @@ class Peer(BaseOptimizer):
         has_results = any(record["objectives"] is not None for record in self._records)
         for attempt in range(self._options.attempts if has_results else 0):
             seed = int(np.random.default_rng([*step, attempt]).integers(2**31))
-            designs = (
-                self._process.propose(
-                    {
-                        "results": self._records,
-                        "rejected": rejected,
-                        "attempt": attempt,
-                        "seed": seed,
-                    }
-                )
-            ).designs
-            rows = self._rows(designs)
+            question = {"results": self._records, "rejected": rejected}
+            designs = self._process.propose(question | {"attempt": attempt, "seed": seed}).designs
+            if not designs:
+                continue
+            points = (np.array(designs) + 0.5) / self._process.setup["levels"]
+            rows = self._space.space.from_unit(points)
             fresh = self._space.distinct(self._space.unseen(rows, self._seen), excluded)
             if len(fresh):
                 return fresh[:1]
-            rejected += map(self._rejected, rows, designs)
+            # The answer to a useless proposal is its result if it has one.
+            useless = {"objectives": None, "violations": [_INADMISSIBLE]}
+            for key, design in zip(self._space.space.keys(rows).tolist(), designs, strict=True):
+                rejected.append({**self._by_key.get(key, useless), "design": design})
         rng = np.random.default_rng(step)
         others = self._space.sample_unseen(rng, len(pending) + 1, self._seen)
         return self._space.distinct(others, excluded)[:1]
-
-    def _rows(self, designs: list[list[int]]) -> IntArray:
-        """(k, d) canonical rows of what a method proposes."""
-        if not designs:
-            return self._space.no_rows
-        return self._space.space.from_unit(
-            (np.array(designs) + 0.5) / self._process.setup["levels"]
-        )
-
-    def _rejected(self, row: IntArray, design: list[int]) -> dict[str, Any]:
-        """Answer to a useless proposal: its result if it has one."""
-        unwanted = {"objectives": None, "violations": [_INADMISSIBLE]}
-        evaluated = self._by_key.get(int(self._space.space.keys(row[None])[0]))
-        return {**(evaluated or unwanted), "design": design}
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray

@@ -32,15 +32,11 @@ def main() -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
-        method = _method(request["method"])
+        name = str(request["method"])
+        module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")
+        method: Method = getattr(module, name.replace("-", "_"))
         return asdict(method(Task.of(request)))
     except ModuleNotFoundError as error:
         return {"missing": (error.name or "").split(".")[0]}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
-
-
-def _method(name: str) -> Method:
-    module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")
-    method: Method = getattr(module, name.replace("-", "_"))
-    return method

@@ -176,8 +176,9 @@ def test_what_fails_is_learned_to_be_avoided(grid):
     objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
     optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
     proposed = search.space.to_unit(optimizer.ask(6))[:, 0]
-    # Some may find out where failing begins.
-    assert (proposed <= 0.55).sum() >= 4
+    # Half may find out where failing begins, none goes to the best values.
+    assert (proposed <= 0.55).sum() >= 3
+    assert proposed.max() < 0.7
     assert (proposed < 0.75).all()
 
 

@@ -200,7 +200,6 @@ def test_page_and_tables_state_the_same_answer() -> None:
     assert f"`{command}`" in text
     assert "### plain: slightly" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
-    assert "On paper: Without 3D SRAM" in text
     assert len(list(detailed.terminal_table())) > len(list(brief.terminal_table()))
 
 

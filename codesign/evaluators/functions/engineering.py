@@ -14,6 +14,10 @@ comes from. CRE23 of the same suite and the welded beam keep the limits.
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
+
 import numpy as np
 
 from codesign.base.columns import FloatArray
@@ -118,51 +122,60 @@ def welded_beam(x: FloatArray, m: int) -> Values:
     return [cost, 2.1952 / (width * height**3)], [*limits, 1.0 - buckling / load]
 
 
+_FACE, _COMBUSTION, _TIP = (
+    "0.692 + 0.477 a - 0.687 h - 0.080 o - 0.0650 p - 0.167 a a - 0.0129 h a + 0.0796 h h"
+    " - 0.0634 o a - 0.0257 o h + 0.0877 o o - 0.0521 p a + 0.00156 p h + 0.00198 p o + 0.0184 p p",
+    "0.153 - 0.322 a + 0.396 h + 0.424 o + 0.0226 p + 0.175 a a + 0.0185 h a - 0.0701 h h"
+    " - 0.251 o a + 0.179 o h + 0.0150 o o + 0.0134 p a + 0.0296 p h + 0.0752 p o + 0.0192 p p",
+    "0.370 - 0.205 a + 0.0307 h + 0.108 o + 1.019 p - 0.135 a a + 0.0141 h a + 0.0998 h h"
+    " + 0.208 o a - 0.0301 o h - 0.226 o o + 0.353 p a - 0.0497 p o - 0.423 p p + 0.202 h a a"
+    " - 0.281 o a a - 0.342 h h a - 0.245 h h o + 0.281 o o h - 0.184 p p a - 0.281 h a o",
+)
+"""Temperature of the face, combustion length and temperature of the post's tip, of flow angle,
+hydrogen and oxygen flow area, and thickness of the tip."""
+
+
 def re37(x: FloatArray, m: int) -> Values:
     """Rocket injector: greatest temperature of the face, combustion length, and of the post tip."""
-    a, h, o, p = x.T  # flow angle, hydrogen and oxygen flow area, thickness of the post's tip
-    face = (
-        0.692 + 0.477 * a - 0.687 * h - 0.080 * o - 0.0650 * p - 0.167 * a * a - 0.0129 * h * a
-        + 0.0796 * h * h - 0.0634 * o * a - 0.0257 * o * h + 0.0877 * o * o - 0.0521 * p * a
-        + 0.00156 * p * h + 0.00198 * p * o + 0.0184 * p * p
-    )  # fmt: skip
-    length = (
-        0.153 - 0.322 * a + 0.396 * h + 0.424 * o + 0.0226 * p + 0.175 * a * a + 0.0185 * h * a
-        - 0.0701 * h * h - 0.251 * o * a + 0.179 * o * h + 0.0150 * o * o + 0.0134 * p * a
-        + 0.0296 * p * h + 0.0752 * p * o + 0.0192 * p * p
-    )  # fmt: skip
-    tip = (
-        0.370 - 0.205 * a + 0.0307 * h + 0.108 * o + 1.019 * p - 0.135 * a * a + 0.0141 * h * a
-        + 0.0998 * h * h + 0.208 * o * a - 0.0301 * o * h - 0.226 * o * o + 0.353 * p * a
-        - 0.0497 * p * o - 0.423 * p * p + 0.202 * h * a * a - 0.281 * o * a * a - 0.342 * h * h * a
-        - 0.245 * h * h * o + 0.281 * o * o * h - 0.184 * p * p * a - 0.281 * h * a * o
-    )  # fmt: skip
-    return [face, length, tip], []
+    variables = dict(zip("ahop", x.T, strict=True))
+    return [_polynomial(text, variables) for text in (_FACE, _COMBUSTION, _TIP)], []
+
+
+_SIDE_IMPACT = (
+    (1.0, "1.16 - 0.3717 x2 x4 - 0.0092928 x3"),
+    (0.32, "0.261 - 0.0159 x1 x2 - 0.06486 x1 - 0.019 x2 x7 + 0.0144 x3 x5 + 0.0154464 x6"),
+    (0.32, "0.214 + 0.00817 x5 - 0.045195 x1 - 0.0135168 x1 + 0.03099 x2 x6 - 0.018 x2 x7"
+           " + 0.007176 x3 + 0.023232 x3 - 0.00364 x5 x6 - 0.018 x2 x2"),
+    (0.32, "0.74 - 0.61 x2 - 0.031296 x3 - 0.031872 x7 + 0.227 x2 x2"),
+    (32.0, "28.98 + 3.818 x3 - 4.2 x1 x2 + 1.27296 x6 - 2.68065 x7"),
+    (32.0, "33.86 + 2.95 x3 - 5.057 x1 x2 - 3.795 x2 - 3.4431 x7 + 1.45728"),
+    (32.0, "46.36 - 9.9 x2 - 4.4505 x1"),
+    (4.0, "4.72 - 0.5 x4 - 0.19 x2 x3"),
+    (9.9, "10.58 - 0.674 x1 x2 - 0.67275 x2"),
+    (15.7, "16.45 - 0.489 x3 x7 - 0.843 x5 x6"),
+)  # fmt: skip
+"""Limits and what they limit; the last are pubic force, velocity of the pillar and of the door."""
 
 
 def re41(x: FloatArray, m: int) -> Values:
     """Car side impact: weight, pubic force, velocity of the pillar, what exceeds ten limits."""
-    x1, x2, x3, x4, x5, x6, x7 = x.T
-    weight = 1.98 + 4.9 * x1 + 6.67 * x2 + 6.98 * x3 + 4.01 * x4 + 1.78 * x5 + 1e-5 * x6 + 2.73 * x7
-    force = 4.72 - 0.5 * x4 - 0.19 * x2 * x3
-    pillar = 10.58 - 0.674 * x1 * x2 - 0.67275 * x2
-    door = 16.45 - 0.489 * x3 * x7 - 0.843 * x5 * x6
-    excess = exceeded(
-        1.0 - (1.16 - 0.3717 * x2 * x4 - 0.0092928 * x3),
-        0.32 - (0.261 - 0.0159 * x1 * x2 - 0.06486 * x1 - 0.019 * x2 * x7 + 0.0144 * x3 * x5
-                + 0.0154464 * x6),
-        0.32 - (0.214 + 0.00817 * x5 - 0.045195 * x1 - 0.0135168 * x1 + 0.03099 * x2 * x6
-                - 0.018 * x2 * x7 + 0.007176 * x3 + 0.023232 * x3 - 0.00364 * x5 * x6
-                - 0.018 * x2 * x2),
-        0.32 - (0.74 - 0.61 * x2 - 0.031296 * x3 - 0.031872 * x7 + 0.227 * x2 * x2),
-        32.0 - (28.98 + 3.818 * x3 - 4.2 * x1 * x2 + 1.27296 * x6 - 2.68065 * x7),
-        32.0 - (33.86 + 2.95 * x3 - 5.057 * x1 * x2 - 3.795 * x2 - 3.4431 * x7 + 1.45728),
-        32.0 - (46.36 - 9.9 * x2 - 4.4505 * x1),
-        4.0 - force,
-        9.9 - pillar,
-        15.7 - door,
-    )  # fmt: skip
-    return [weight, force, 0.5 * (pillar + door), excess], []
+    variables = {f"x{i}": column for i, column in enumerate(x.T, start=1)}
+    weight = "1.98 + 4.9 x1 + 6.67 x2 + 6.98 x3 + 4.01 x4 + 1.78 x5 + 0.00001 x6 + 2.73 x7"
+    limited = [_polynomial(text, variables) for _, text in _SIDE_IMPACT]
+    limits = (limit for limit, _ in _SIDE_IMPACT)
+    excess = exceeded(*(limit - value for limit, value in zip(limits, limited, strict=True)))
+    force, pillar, door = limited[-3:]
+    return [_polynomial(weight, variables), force, 0.5 * (pillar + door), excess], []
+
+
+def _polynomial(text: str, variables: Mapping[str, FloatArray]) -> FloatArray:
+    """(n,) values of a polynomial whose terms are written as coefficients before variables."""
+    total = np.zeros(1)
+    for sign, term in re.findall(r"([-+]?) ?([\d.]+(?: [a-z]\d*)*)", text):
+        coefficient, *factors = term.split()
+        value = math.prod((variables[name] for name in factors), start=float(coefficient))
+        total = total - value if sign == "-" else total + value
+    return total
 
 
 _ROOT2 = float(np.sqrt(2.0))

@@ -111,7 +111,7 @@ class DerivedMetric:
 
     def _in_unit(self, values: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
-            return np.asarray(values / parse_unit(self.metric.unit).scale)
+            return values / parse_unit(self.metric.unit).scale
 
 
 def _interval_from(metric: Metric, best: FloatArray | None) -> Interval:

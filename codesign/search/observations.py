@@ -67,7 +67,7 @@ class Observations:
     @cached_property
     def feasible(self) -> BoolArray:
         """(n,) whether a design has a result and violates nothing."""
-        return np.asarray(~self.failed & (self.violations <= 0).all(axis=1))
+        return ~self.failed & (self.violations <= 0).all(axis=1)
 
     @cached_property
     def status(self) -> StatusArray:

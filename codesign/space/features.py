@@ -61,7 +61,7 @@ class DerivedFeature:
     def evaluate(self, rows: IntArray) -> FloatArray:
         """(n,) values of canonical rows."""
         values = _log(self.structure.batch(rows)[self.name])
-        return np.asarray((values - self.low) / (self.high - self.low))
+        return (values - self.low) / (self.high - self.low)
 
 
 Feature = TableFeature | AmountFeature | DerivedFeature

@@ -207,7 +207,7 @@ class Count(Fold):
         return self.conditions
 
     def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return np.asarray(total + (operand <= 0))
+        return total + (operand <= 0)
 
 
 @dataclass(frozen=True)

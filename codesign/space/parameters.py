@@ -244,7 +244,7 @@ def contents_of(levels: Sequence[int]) -> IntArray:
     if total > MAX_VARIANTS:
         raise InputError(f"{total:,} variants of one repetition; at most {MAX_VARIANTS:,}")
     grid = np.indices([level + 1 for level in levels], dtype=np.int64)
-    return np.asarray(grid.reshape(len(levels), -1).T - 1)
+    return grid.reshape(len(levels), -1).T - 1
 
 
 def repeated_part(

@@ -143,9 +143,7 @@ class BenchmarkFunctions(Evaluator):
             n_variables = self._function.n_variables or levels.shape[1]
             low, high = self._function.box(n_variables)
             shares = levels[:, :n_variables] / self._most_levels(n_variables)
-            objectives, limits = self._function.compute(
-                np.asarray(low + (high - low) * shares), self.options.m
-            )
+            objectives, limits = self._function.compute(low + (high - low) * shares, self.options.m)
         values = dict(zip(metric_names, self._disturbed(objectives, levels), strict=True))
         violations = {f"limit{i}": limit for i, limit in enumerate(limits, start=1)}
         return Evaluation(

@@ -40,7 +40,7 @@ def mw1(x: FloatArray, m: int) -> Values:
     """The front is cut into pieces by a sine to the eighth power."""
     d = x.shape[1]
     shifted = x[:, m - 1 :] ** (d - m) - 0.5 - np.arange(m - 1, d) / (2 * d)
-    g, first = np.asarray(1.0 + (1.0 - np.exp(-10.0 * shifted**2)).sum(axis=1)), x[:, 0]
+    g, first = 1.0 + (1.0 - np.exp(-10.0 * shifted**2)).sum(axis=1), x[:, 0]
     second = g * (1.0 - 0.85 * first / g)
     wave = 0.5 * np.sin(2.0 * np.pi * np.sqrt(2.0) * (second - first)) ** 8
     return [first, second], [first + second - 1.0 - wave]

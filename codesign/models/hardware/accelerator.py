@@ -126,7 +126,7 @@ class MemoryLevels:
     @property
     def exists(self) -> BoolArray:
         """(l, n) whether the design has the level."""
-        return np.asarray(self.capacity_bytes > 0)
+        return self.capacity_bytes > 0
 
 
 @dataclass(frozen=True)

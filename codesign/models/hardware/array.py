@@ -90,7 +90,7 @@ def flattened_cycles(
     Returns:
         Cycles; ``ceil(m/width) ceil(k/depth) ceil(n/slots)``.
     """
-    return np.asarray(np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / slots))
+    return np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / slots)
 
 
 def padded_cycles(
@@ -113,7 +113,7 @@ def padded_cycles(
 
 def filled_rows(m: FloatArray, width: FloatArray) -> FloatArray:
     """Share of the array's rows that hold data while a product of ``m`` rows runs."""
-    return np.asarray(m / np.maximum(np.ceil(m / width) * width, 1.0))
+    return m / np.maximum(np.ceil(m / width) * width, 1.0)
 
 
 def systolic_cycles(
@@ -158,4 +158,4 @@ def ideal_cycles(
     m: FloatArray, k: FloatArray, n: FloatArray, depth: FloatArray, width: FloatArray
 ) -> FloatArray:
     """Cycles of an (m x k) by (k x n) product if every unit works in every cycle."""
-    return np.asarray(m * k * n / (depth * width))
+    return m * k * n / (depth * width)

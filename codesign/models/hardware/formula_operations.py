@@ -31,22 +31,22 @@ def where(condition: BoolArray | bool, if_true: Floats, if_false: Floats) -> Flo
 
 def larger(first: Floats, second: Floats) -> FloatArray:
     """The larger of two numbers, neither of them NaN."""
-    return np.asarray(np.maximum(first, second))
+    return np.maximum(first, second)
 
 
 def smaller(first: Floats, second: Floats) -> FloatArray:
     """The smaller of two numbers, neither of them NaN."""
-    return np.asarray(np.minimum(first, second))
+    return np.minimum(first, second)
 
 
 def rounded_up(value: Floats) -> FloatArray:
     """The least whole number that is not smaller."""
-    return np.asarray(np.ceil(value))
+    return np.ceil(value)
 
 
 def square_root(value: Floats) -> FloatArray:
     """The root of a number that is not negative."""
-    return np.asarray(np.sqrt(value))
+    return np.sqrt(value)
 
 
 def inverse(value: Floats) -> FloatArray:

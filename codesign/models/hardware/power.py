@@ -48,7 +48,7 @@ class OperationEnergies:
 
     def at_clock(self, clock_hz: FloatArray) -> FloatArray:
         """Energy of an operation at a clock over that at 1 GHz: as the square of the voltage."""
-        return np.asarray((clock_hz / DEFAULT_CLOCK_HZ) ** (2.0 * self.voltage_exponent))
+        return (clock_hz / DEFAULT_CLOCK_HZ) ** (2.0 * self.voltage_exponent)
 
 
 SCORE_BUFFER_BYTES_PER_LANE = 8.0
@@ -65,7 +65,7 @@ def mac_energy_joules(
     ([Jouppi2021]_ Table 2: int8 0.07 pJ, float16 0.34 pJ, a factor of 4.9 for 4). Whole boards
     save less with narrower formats, as most of their energy is in moving operands.
     """
-    return np.asarray(energies.mac_joules * first_bits * second_bits / _REFERENCE_BITS**2)
+    return energies.mac_joules * first_bits * second_bits / _REFERENCE_BITS**2
 
 
 def thermal_design_watts(

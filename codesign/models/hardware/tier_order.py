@@ -61,12 +61,12 @@ def fastest_first(
     """
     if is_last is not None:
         place = np.where(bandwidth > 0, is_last, 2)
-        return np.asarray(np.lexsort((-capacity, -bandwidth, place), axis=0))
+        return np.lexsort((-capacity, -bandwidth, place), axis=0)
     faster = bandwidth[:-1] > bandwidth[1:]
     is_even = bandwidth[:-1] == bandwidth[1:]
     if (faster | (is_even & (capacity[:-1] >= capacity[1:]))).all():
         return None
-    return np.asarray(np.lexsort((-capacity, -bandwidth), axis=0))
+    return np.lexsort((-capacity, -bandwidth), axis=0)
 
 
 def keeps_last(is_last: BoolArray) -> BoolArray:

@@ -22,7 +22,7 @@ def expected_distinct_experts(
         >>> float(expected_distinct_experts(1, 8, 2)), float(expected_distinct_experts(2, 8, 2))
         (2.0, 3.5)
     """
-    return np.asarray(n_experts * (1.0 - (1.0 - n_active / n_experts) ** n_tokens))
+    return n_experts * (1.0 - (1.0 - n_active / n_experts) ** n_tokens)
 
 
 def partners(groups: ArrayLike, experts: ArrayLike, top_k: ArrayLike) -> FloatArray:
@@ -42,4 +42,4 @@ def partners(groups: ArrayLike, experts: ArrayLike, top_k: ArrayLike) -> FloatAr
         undrawn = np.maximum(experts - drawn, 1.0)
         chance = np.clip((elsewhere - drawn) / undrawn, 0.0, 1.0)
         missed = np.where(drawn < top_k, missed * chance, missed)
-    return np.asarray((groups - 1) * (1 - missed))
+    return (groups - 1) * (1 - missed)

@@ -22,13 +22,13 @@ PARTS = ("embedding", "attention", "linear_attention", "mlp", "experts", "shared
 def stored_kv_elements(table: OperatorTable, n_tokens: float) -> FloatArray:
     """(o,) elements of the KV cache of a sequence, of all instances of each operator."""
     tokens = np.minimum(n_tokens, table.most_stored_tokens)
-    return np.asarray(table.count * table.stored_kv_elements_per_token * tokens)
+    return table.count * table.stored_kv_elements_per_token * tokens
 
 
 def stored_state_bytes(table: OperatorTable, n_tokens: float) -> FloatArray:
     """(o,) bytes that a request of some length stores in formats of the model's own."""
     growing = table.stored_bytes_per_token * np.minimum(n_tokens, table.most_stored_tokens)
-    return np.asarray(table.count * (growing + table.stored_bytes_per_request))
+    return table.count * (growing + table.stored_bytes_per_request)
 
 
 @lru_cache(maxsize=64)

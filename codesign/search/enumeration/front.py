@@ -192,7 +192,7 @@ def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
     last = np.maximum(before, 0)
     is_as_good = second[last] <= points[:, -1]
     is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
-    return np.asarray((before >= 0) & is_as_good & is_better)
+    return (before >= 0) & is_as_good & is_better
 
 
 def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> BoolArray:
@@ -224,7 +224,7 @@ def _reached_by_staircase(corners: FloatArray, points: FloatArray) -> BoolArray:
     """(n,) whether any of the (c, 2) corners, sorted by the first column, is as good."""
     least = np.minimum.accumulate(corners[:, 1])
     before = np.searchsorted(corners[:, 0], points[:, 0], side="right") - 1
-    return np.asarray((before >= 0) & (least[np.maximum(before, 0)] <= points[:, 1]))
+    return (before >= 0) & (least[np.maximum(before, 0)] <= points[:, 1])
 
 
 def _dominated_by_any(front: FloatArray, points: FloatArray) -> BoolArray:

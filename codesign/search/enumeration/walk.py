@@ -123,7 +123,7 @@ class Walk:
             if name in best and objective.sense == objective.metric.sense:
                 bounds[:, j] = objective.minimized(best[name])
         excluded |= dominated_by(self._barriers, bounds, self._table)
-        return np.asarray(excluded | dominated_by(met, bounds))
+        return excluded | dominated_by(met, bounds)
 
     def _evaluate(self, part: Part, partial_front: PartialFront) -> None:
         if not len(part):

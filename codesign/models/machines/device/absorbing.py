@@ -121,7 +121,7 @@ def absorbing_traffic_bytes(shape: Absorbing) -> FloatArray:
 
 def absorbing_work_flop(shape: Absorbing) -> FloatArray:
     """Arithmetic, 2 per multiply-accumulate."""
-    return np.asarray(2 * np.multiply(shape.tokens, shape.heads) * shape.inner * shape.outer)
+    return 2 * np.multiply(shape.tokens, shape.heads) * shape.inner * shape.outer
 
 
 def absorbing_case(shape: Absorbing) -> KernelCase:

@@ -129,7 +129,7 @@ def has_portable_kernels_only(head_dim: Floats, rates: DeviceRates) -> BoolArray
     measured kernels for 192 are Triton's, of every framework.
     """
     is_blackwell = (np.asarray(rates.has_fp4) > 0) & (np.asarray(rates.has_asynchronous_cores) > 0)
-    return np.asarray(is_blackwell & np.equal(head_dim, 192.0))
+    return is_blackwell & np.equal(head_dim, 192.0)
 
 
 def attention_work_flop(shape: Attention) -> FloatArray:
@@ -141,7 +141,7 @@ def attention_work_flop(shape: Attention) -> FloatArray:
     """
     heads = np.multiply(shape.sequences, shape.query_heads)
     dims = np.add(shape.head_dim, shape.value_head_dim)
-    return np.asarray(2 * heads * dims * _keys(shape, 1.0).scores)
+    return 2 * heads * dims * _keys(shape, 1.0).scores
 
 
 def attention_traffic_bytes(shape: Attention) -> FloatArray:
@@ -184,7 +184,7 @@ def attention_time_s(
     least_s = flop / (constants.synchronous_flop_per_cycle * np.asarray(rates.clock_hz))
     product_s = np.maximum(product_s, np.where(shape.is_synchronous, least_s, 0.0))
     exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
-    score_s = np.asarray((product_s + exponential_s) / rates.sustained_fraction)
+    score_s = (product_s + exponential_s) / rates.sustained_fraction
 
     all_rows = shape.sequences * groups * np.maximum(rows, LEAST_ROWS)
     shared_s = all_rows * keys.per_block * score_s / rates.n_cores
@@ -192,7 +192,7 @@ def attention_time_s(
     merge_s = constants.merge_cycles * cycle
     cores = np.maximum(rates.n_cores / blocks, 1.0)
     splits = np.clip(np.sqrt(alone_s / merge_s), 1.0, cores)
-    longest_s = np.asarray(alone_s / splits + merge_s * (splits - 1))
+    longest_s = alone_s / splits + merge_s * (splits - 1)
     memory_s = memory_time_s(
         _traffic_bytes(shape, keys.read),
         rates,
@@ -229,7 +229,7 @@ def attention_case(shape: Attention) -> KernelCase:
 
 
 def _context(shape: Attention) -> FloatArray:
-    return np.asarray(np.add(shape.past_tokens, shape.new_tokens))
+    return np.add(shape.past_tokens, shape.new_tokens)
 
 
 def _keys(shape: Attention, block_tokens: Floats) -> _Keys:

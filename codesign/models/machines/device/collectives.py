@@ -122,7 +122,7 @@ def _latency_s(
     kind: CollectiveKind, n: Floats, nodes: Floats, constants: CollectiveConstants
 ) -> FloatArray:
     """Steps that wait for each other: a ring within the node, a tree between nodes."""
-    near = np.asarray(n / nodes)
+    near = n / nodes
     passes = 2.0 if kind == "all_reduce" else 1.0
     if kind == "send":
         return np.where(np.asarray(nodes) > 1, constants.network_step, constants.step)
@@ -141,7 +141,7 @@ def _payload_s(
     constants: CollectiveConstants,
 ) -> FloatArray:
     """Bytes over the busier of the links within the nodes and those between them."""
-    near = np.asarray(n / nodes)
+    near = n / nodes
     hosted = np.asarray(links.kind) == HOSTED
     crowding = np.where(hosted, (2 / np.maximum(near, 2.0)) ** 2, 1.0)
     inner_rate = constants.link * crowding * links.bandwidth_bytes_per_s

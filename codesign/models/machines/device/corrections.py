@@ -99,7 +99,7 @@ class MeasuredGroup:
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         logs = similarity(points[first], self.points) @ self.weights
         # The last digits of sums depend on how many designs are evaluated together.
-        return np.asarray(np.round(logs, _DIGITS)[number])
+        return np.round(logs, _DIGITS)[number]
 
 
 def similarity(points: FloatArray, others: FloatArray) -> FloatArray:
@@ -144,7 +144,7 @@ def correction(
             if name in measured:
                 rows = np.flatnonzero(number == group)
                 logs[rows] = measured[name].log_factors(points[rows])
-    return np.asarray(np.where(logs != 0.0, np.maximum(np.exp(logs), case.least), 1.0))
+    return np.where(logs != 0.0, np.maximum(np.exp(logs), case.least), 1.0)
 
 
 @cache

@@ -134,7 +134,7 @@ def hyper_connection_time_s(
     cores = moved / (constants.stream_core * rates.n_cores)
     memory = _memory_s(moved, rates, constants, is_cached=True)
     start = constants.projection_start if before else constants.mixing_start
-    return np.asarray(start + np.maximum(cores, memory))
+    return start + np.maximum(cores, memory)
 
 
 def mixing_bytes(tokens: Floats, hidden: Floats, streams: Floats) -> FloatArray:
@@ -151,4 +151,4 @@ def _memory_s(
     """Time of the bytes that are not in the cache: all of them from twice its size on."""
     cached_bytes = constants.cache * np.maximum(rates.cache_bytes, 1.0)
     missed = np.where(is_cached, np.clip(moved / cached_bytes - 1, 0.0, 1.0), 1.0)
-    return np.asarray(moved * missed / (constants.memory * rates.bandwidth_bytes_per_s))
+    return moved * missed / (constants.memory * rates.bandwidth_bytes_per_s)

@@ -89,7 +89,7 @@ class KernelWork:
 
 def idle_watts(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     """Power of a device that waits for the next kernel; NaN where no limit is stated."""
-    return np.asarray(constants.idle * np.asarray(rates.power_watts))
+    return constants.idle * np.asarray(rates.power_watts)
 
 
 def kernel_energy_joules(
@@ -140,7 +140,7 @@ def sustained_time_s(
     is_beyond = switched > room  # never of NaN
     excess = np.where(is_beyond, switched, 1.0) / np.where(is_beyond, room, 1.0)
     share = np.where(is_beyond, core, 0.0) / np.where(is_beyond, switched, 1.0)
-    return np.asarray(seconds * excess ** (share / CLOCK_POWER))
+    return seconds * excess ** (share / CLOCK_POWER)
 
 
 def _switching_joules(
@@ -152,9 +152,9 @@ def _switching_joules(
         constants.flop_16bit,
         np.where(np.greater(work.multiply_bits, 4), constants.flop_8bit, constants.flop_4bit),
     )
-    joules = np.asarray(share * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s)
+    joules = share * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s
     is_unbound = np.asarray(rates.sustained_fraction) >= CEILING
     core = np.where(
         is_unbound, np.minimum(joules, share * UNBOUND_JOULES_PER_FLOP), joules
     ) * work.flop + constants.score * np.asarray(work.scores)
-    return np.asarray(core), np.asarray(constants.byte * np.asarray(work.traffic_bytes))
+    return np.asarray(core), constants.byte * np.asarray(work.traffic_bytes)

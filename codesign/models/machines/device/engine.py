@@ -81,7 +81,7 @@ def host_starts_s(
     """
     is_recent = np.asarray(host_bandwidth_bytes_per_s) > _RECENT_HOST_BYTES_PER_S
     start = np.where(is_recent, constants.host_start, constants.earlier_host_start)
-    return np.asarray(n_kernels * start)
+    return n_kernels * start
 
 
 def host_own_s(
@@ -99,7 +99,7 @@ def host_own_s(
     """
     further = np.where(np.asarray(n_ranks) > 1, np.maximum(np.asarray(n_decoding) - 1.0, 0.0), 0.0)
     prompts = np.where(has_prompts, constants.host_prompt, 0.0)
-    return np.asarray(constants.host_step + constants.host_request * further + prompts)
+    return constants.host_step + constants.host_request * further + prompts
 
 
 def host_copy_s(
@@ -136,4 +136,4 @@ def rank_wait_s(n_ranks: Floats, constants: EngineConstants) -> FloatArray:
         >>> round(float(rank_wait_s(8, engine)) * 1e6, 1)
         20.4
     """
-    return np.asarray(constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0))))
+    return constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0)))

@@ -99,7 +99,7 @@ def expert_exchange_time_s(
     """
     if kind not in EXCHANGE_KINDS:
         raise UnknownNameError("exchange of tokens", kind, EXCHANGE_KINDS)
-    token_bytes = np.asarray(hidden * (DISPATCH_BYTES if "dispatch" in kind else COMBINE_BYTES))
+    token_bytes = hidden * (DISPATCH_BYTES if "dispatch" in kind else COMBINE_BYTES)
     near_rate = constants.link * np.asarray(links.bandwidth_bytes_per_s)
     far_rate = constants.network * np.asarray(links.network_bytes_per_s)
     nodes = np.maximum(n_nodes, 1.0)
@@ -115,7 +115,7 @@ def expert_exchange_time_s(
         latency = constants.low_latency_start + constants.low_latency_hop * remote
         latency = latency * slowness(links, constants.latency_factor)
         near = top_k * (1 - 1 / (n_devices / nodes)) / nodes
-        far = np.asarray(top_k * remote)
+        far = top_k * remote
         if "dispatch" in kind:
             busy = np.minimum(experts, links.n_cores)
             near_rate = np.minimum(near_rate, constants.expert_copy * busy)

@@ -174,13 +174,11 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     tiles_s = _tiles_s(products, rates, constants, start)
     bits = np.where(products.is_integer, 16.0, products.activation_bits)
     share = np.minimum(constants.compute * sustained_share(rates, bits), 1.0)
-    arithmetic_s = np.maximum(
-        tiles_s, np.asarray(products.work_flop / (share * products.peak_flop_per_s))
-    )
+    arithmetic_s = np.maximum(tiles_s, products.work_flop / (share * products.peak_flop_per_s))
     cached = products.cached_weight_share * products.weight_bytes
     weights_s = _traffic_s(products.weight_bytes - cached, cached, rates, constants)
     streams_s = weights_s + _stream_s(products.activation_bytes, rates, constants)
-    memory_s = np.asarray(streams_s * (1 + constants.ramp / (streams_s + constants.ramp)))
+    memory_s = streams_s * (1 + constants.ramp / (streams_s + constants.ramp))
     larger = np.maximum(np.maximum(arithmetic_s, memory_s), 1e-30)
     norm = (arithmetic_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
     is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
@@ -238,7 +236,7 @@ def _tiles_s(
     fed = np.where(is_synchronous, constants.synchronous_operand_rate, 1.0)
     scales_rows = is_integer & products.is_input_quantized
     fed = fed * np.where(scales_rows, constants.row_scale_operands, 1.0)
-    flop_per_s, feed = (rate, np.asarray(constants.operand_rate * fed))
+    flop_per_s, feed = rate, constants.operand_rate * fed
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
     activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
@@ -274,4 +272,4 @@ def _traffic_s(
     memory_rate = constants.bandwidth * np.asarray(rates.bandwidth_bytes_per_s)
     cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
     faster = np.maximum(memory_rate, cache_rate)
-    return np.asarray(memory_bytes / memory_rate + cached_bytes / faster)
+    return memory_bytes / memory_rate + cached_bytes / faster

@@ -41,4 +41,4 @@ def memory_time_s(
         return np.asarray(main_s)
     uncached_share = np.clip(4 - 4 * traffic / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
     cache_rate = cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
-    return np.asarray(main_s + uncached_share * (np.minimum(main_s, traffic / cache_rate) - main_s))
+    return main_s + uncached_share * (np.minimum(main_s, traffic / cache_rate) - main_s)

@@ -170,7 +170,7 @@ def convolution_time_s(
         is_cached=is_cached,
     )
     cores_s = moved * cycle / (constants.convolution_bytes_per_cycle * rates.n_cores)
-    return np.asarray(start * cycle + np.hypot(begun * cycle, np.maximum(cores_s, memory_s)))
+    return start * cycle + np.hypot(begun * cycle, np.maximum(cores_s, memory_s))
 
 
 def convolution_traffic_bytes(shape: Convolution) -> FloatArray:
@@ -182,7 +182,7 @@ def convolution_traffic_bytes(shape: Convolution) -> FloatArray:
     """
     window_columns = np.subtract(shape.width, 1)
     moved = np.multiply(shape.sequences, shape.channels) * np.add(shape.tokens, window_columns)
-    return np.asarray(2 * _TOKEN_BYTES * moved)
+    return 2 * _TOKEN_BYTES * moved
 
 
 def scan_time_s(
@@ -237,7 +237,7 @@ def scan_time_s(
         constants.unfused_start_cycles,
     )
     start = np.where(shape.is_prefill, long_start, constants.step_start_cycles)
-    return np.asarray(start * cycle + np.hypot(np.where(fused, work, 0.0) * cycle, memory_s))
+    return start * cycle + np.hypot(np.where(fused, work, 0.0) * cycle, memory_s)
 
 
 def scan_traffic_bytes(shape: Scan) -> FloatArray:
@@ -253,4 +253,4 @@ def scan_traffic_bytes(shape: Scan) -> FloatArray:
 def scan_work_flop(shape: Scan) -> FloatArray:
     """Arithmetic of the recurrence, 2 per multiply-accumulate: read, correct and update a state."""
     elements = np.multiply(shape.key_dim, shape.value_dim) * shape.value_heads
-    return np.asarray(6 * elements * np.multiply(shape.sequences, shape.tokens))
+    return 6 * elements * np.multiply(shape.sequences, shape.tokens)

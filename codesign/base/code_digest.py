@@ -60,9 +60,9 @@ def imported_files(modules: Iterable[str]) -> dict[str, Path]:
         text = path.read_text(encoding="utf-8")
         for candidate in _imports(text, package):
             # The top package is a door to everything, and its parts are imported by name.
-            parts = candidate.split(".")
-            if parts[0] == top:
-                waiting += [".".join(parts[:n]) for n in range(2, len(parts) + 1)]
+            names = candidate.split(".")
+            if names[0] == top:
+                waiting += [".".join(names[:n]) for n in range(2, len(names) + 1)]
     return files
 
 
@@ -70,7 +70,11 @@ def _imports(text: str, package: str) -> Iterator[str]:
     """Full names of the modules, and of what may be modules, that a source text imports."""
     for match in _IMPORT.finditer(text):
         if match["modules"]:
-            yield from (part.split()[0] for part in match["modules"].split(",") if part.split())
+            yield from (
+                module_name.split()[0]
+                for module_name in match["modules"].split(",")
+                if module_name.split()
+            )
             continue
         source = match["source"]
         level = len(source) - len(source.lstrip("."))
@@ -79,7 +83,11 @@ def _imports(text: str, package: str) -> Iterator[str]:
             source = ".".join([*base[: len(base) - level + 1], source.lstrip(".")]).rstrip(".")
         yield source
         names = re.sub(r"#[^\n]*", "", match["names"]).strip("() \t")
-        yield from (f"{source}.{part.split()[0]}" for part in names.split(",") if part.split())
+        yield from (
+            f"{source}.{module_name.split()[0]}"
+            for module_name in names.split(",")
+            if module_name.split()
+        )
     yield from (match["module"] for match in _NAMED.finditer(text))
 
 

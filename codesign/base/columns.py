@@ -52,7 +52,9 @@ Columns: TypeAlias = Mapping[str, Column]
 
 def taken(columns: Columns, positions: IntArray | slice) -> Columns:
     """The designs at these positions."""
-    return {name: Column(item.values, item.codes[positions]) for name, item in columns.items()}
+    return {
+        name: Column(column.values, column.codes[positions]) for name, column in columns.items()
+    }
 
 
 def column_of(values: list[Value]) -> Column:

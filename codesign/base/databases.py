@@ -21,14 +21,14 @@ def prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
     A write-ahead log, so that readers and writers do not wait for each other, except on file
     systems shared between machines, where that needs memory which such systems do not share.
     """
-    wanted = "TRUNCATE" if is_shared(path) else "WAL"
+    mode = "TRUNCATE" if is_shared(path) else "WAL"
     try:
-        connection.execute(f"PRAGMA journal_mode = {wanted}")
+        connection.execute(f"PRAGMA journal_mode = {mode}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
     except sqlite3.OperationalError:
-        if wanted == "TRUNCATE":
+        if mode == "TRUNCATE":
             raise
         connection.execute("PRAGMA journal_mode = TRUNCATE")
 
@@ -61,11 +61,11 @@ def is_shared(path: Path) -> bool:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return False
-    folder, best, kind = str(path.resolve().parent), "", ""
+    folder, best, file_system = str(path.resolve().parent), "", ""
     for line in lines:
         fields, _, rest = line.partition(" - ")
         mount = fields.split()[4]
         inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
         if inside and len(mount) >= len(best):
-            best, kind = mount, rest.split()[0]
-    return kind in _SHARED_FILE_SYSTEMS
+            best, file_system = mount, rest.split()[0]
+    return file_system in _SHARED_FILE_SYSTEMS

@@ -88,7 +88,9 @@ class InputError(CodesignError):
         key: tuple[str | int, ...] = (),
     ) -> None:
         listed = [mistakes] if isinstance(mistakes, str | Mistake) else mistakes
-        records = (Mistake(item, key) if isinstance(item, str) else item for item in listed)
+        records = (
+            Mistake(mistake, key) if isinstance(mistake, str) else mistake for mistake in listed
+        )
         self.mistakes: tuple[Mistake, ...] = tuple(
             replace(record, place=": ".join(filter(None, (where, record.place))))
             for record in records
@@ -239,8 +241,8 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | 
 
 def _natural(name: str) -> list[str | float]:
     """A name's words and numbers by turns: 2 is listed before 16, and hbm2 before hbm16."""
-    parts = re.split(r"([0-9]+(?:\.[0-9]+)?)", name)
-    return [float(part) if i % 2 else part for i, part in enumerate(parts)]
+    pieces = re.split(r"([0-9]+(?:\.[0-9]+)?)", name)
+    return [float(piece) if i % 2 else piece for i, piece in enumerate(pieces)]
 
 
 def _nearest(word: str, names: Sequence[str]) -> str | None:

@@ -49,6 +49,6 @@ def running_loop() -> LoopProgress | None:
 def counted(items: Collection[Item], subject: str) -> Iterator[Item]:
     """The items one after the other, each done when the next is asked for."""
     with LoopProgress(subject, len(items)) as loop:
-        for item in items:
-            yield item
+        for element in items:
+            yield element
             loop.done += 1

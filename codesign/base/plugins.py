@@ -75,16 +75,16 @@ def load(group: Group, name: str, where: str | None = None) -> Any:
     if name not in _registered(group):
         _all_points.cache_clear()  # it may have been installed since
     points = _registered(group)
-    kind = group.removesuffix("s").replace("_", " ")
-    check_known(kind, name, points, where)
+    label = group.removesuffix("s").replace("_", " ")
+    check_known(label, name, points, where)
     try:
         return points[name].load()
     except CodesignError:
         raise
     except (Exception, SystemExit) as error:  # a stranger's module may fail in any way
         if isinstance(error, SystemExit):
-            raise InputError(f"{kind} {name!r} ends the process at import", where) from error
-        raise InputError(f"{kind} {name!r} cannot be imported: {error}", where) from error
+            raise InputError(f"{label} {name!r} ends the process at import", where) from error
+        raise InputError(f"{label} {name!r} cannot be imported: {error}", where) from error
 
 
 def build(factory: Any, *inputs: object) -> Any:
@@ -138,11 +138,11 @@ def _origin(error: BaseException, packages: Collection[str]) -> tuple[str, str]:
 
 def _definition(owner: object) -> str:
     """Place where a function, a class, or the class of an object is defined."""
-    kind: Any = owner if inspect.isroutine(owner) or inspect.isclass(owner) else type(owner)
+    owner_type: Any = owner if inspect.isroutine(owner) or inspect.isclass(owner) else type(owner)
     try:
-        return f"{inspect.getfile(kind)}:{inspect.findsource(kind)[1] + 1}"
+        return f"{inspect.getfile(owner_type)}:{inspect.findsource(owner_type)[1] + 1}"
     except (OSError, TypeError):  # it has no source
-        return str(kind.__module__)
+        return str(owner_type.__module__)
 
 
 def _top(module: str | None) -> str:

@@ -63,10 +63,10 @@ class Record(BaseModel):
 def meanings(record: type) -> dict[str, str]:
     """The text below each field of a record, those of base classes first."""
     texts = {}
-    for kind in reversed(record.__mro__):
-        if kind in (object, dict, BaseModel, Record):
+    for base in reversed(record.__mro__):
+        if base in (object, dict, BaseModel, Record):
             continue
-        definition: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+        definition: Any = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         for field, text in pairwise(definition.body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                 texts[ast.unparse(field.target)] = str(ast.literal_eval(text.value))
@@ -317,8 +317,8 @@ def parse_document(text: str, source: str, most_nodes: int = MOST_NODES) -> Docu
     if problems:
         raise InputError(problems)
     if not isinstance(data, dict):
-        kind = "an empty file" if data is None else type(data).__name__
-        raise InputError(f"expected keys with values, got {kind}", source)
+        root_type = "an empty file" if data is None else type(data).__name__
+        raise InputError(f"expected keys with values, got {root_type}", source)
     return Document(source, data, lines)
 
 
@@ -412,9 +412,9 @@ class _Index:
                 name = key.value if isinstance(key, ScalarNode) else "?"
                 self.add(value, (*path, name))
         elif isinstance(node, SequenceNode):
-            for position, item in enumerate(node.value):
-                self.lines[(*path, position)] = item.start_mark.line + 1
-                self.add(item, (*path, position))
+            for position, element in enumerate(node.value):
+                self.lines[(*path, position)] = element.start_mark.line + 1
+                self.add(element, (*path, position))
         elif isinstance(node, ScalarNode) and CONTROL.search(node.value):
             where = f"{self._source}:{node.start_mark.line + 1}"
             self.problems.append(
@@ -475,9 +475,9 @@ def to_record(document: Document, record: type[R], data: object = None, path: Ke
     except ValidationError as error:
         errors = error.errors()
         problems = [
-            _mistake(document, record, path, item)
-            for item in errors[:_MOST_PROBLEMS]
-            if not _follows(item, errors)
+            _mistake(document, record, path, error)
+            for error in errors[:_MOST_PROBLEMS]
+            if not _follows(error, errors)
         ]
         more = len(errors) - _MOST_PROBLEMS
         if more > 0:
@@ -494,10 +494,10 @@ def _follows(problem: Any, errors: Sequence[Any]) -> bool:
 
 
 def _mistake(document: Document, record: type[BaseModel], path: KeyPath, item: Any) -> Mistake:
-    location = tuple(part for part in item["loc"] if _is_written(part))
+    location = tuple(step for step in item["loc"] if _is_written(step))
     if item["type"] == "extra_forbidden":  # the last part is the file's own, however it looks
         outer = item["loc"][:-1]
-        location = (*(part for part in outer if _is_written(part)), item["loc"][-1])
+        location = (*(step for step in outer if _is_written(step)), item["loc"][-1])
     cause = item.get("ctx", {}).get("error")
     named: tuple[str, ...] = ()
     if isinstance(cause, KeyedValueError):
@@ -507,25 +507,25 @@ def _mistake(document: Document, record: type[BaseModel], path: KeyPath, item: A
 
 
 def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
-    kind, got = item["type"], item.get("input")
-    if kind == "extra_forbidden":
+    error_type, got = item["type"], item.get("input")
+    if error_type == "extra_forbidden":
         model, key = _model_at(record, location[:-1]), str(location[-1])
         known_by_alias = [] if model is None else list(_by_alias(model))
         meant = getattr(model, "other_words", {}).get(key)
         return describe_unknown("key", key, known_by_alias, meant=meant)
-    if kind == "missing":
+    if error_type == "missing":
         return "the key is required"
     message = sentence_of(item)
     message = message[:1].lower() + message[1:]
-    if kind == "tuple_type":  # as the file has it: YAML knows lists
+    if error_type == "tuple_type":  # as the file has it: YAML knows lists
         message = "expected a list"
-    if kind == "too_short":
+    if error_type == "too_short":
         least = item["ctx"]["min_length"]
         message = f"expected a list of at least {least}"
     # Pydantic's own sentences name limits, which may look like what was got.
-    is_said = "got" in message or (kind == "value_error" and repr(got) in message)
+    is_said = "got" in message or (error_type == "value_error" and repr(got) in message)
     # A mapping that a check of a whole record refused is all of the record.
-    got_said = is_said or (isinstance(got, dict) and not kind.endswith("_type"))
+    got_said = is_said or (isinstance(got, dict) and not error_type.endswith("_type"))
     words = repr(got) if len(repr(got)) <= _LONGEST_GOT else f"{repr(got)[:_LONGEST_GOT]}…"
     return message + ("" if got_said else f", got {words}")
 
@@ -539,17 +539,17 @@ def sentence_of(item: Any) -> str:
     return message.removeprefix("Value error, ")
 
 
-def _is_written(part: str | int) -> bool:
+def _is_written(step: str | int) -> bool:
     """Whether a part of pydantic's location is a key of the file and not the name of a type."""
-    return isinstance(part, int) or not re.search(r"[\[(]|^function-", part)
+    return isinstance(step, int) or not re.search(r"[\[(]|^function-", step)
 
 
 def _model_at(record: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     model: Any = record
-    for part in path:
-        if isinstance(part, int) or model is None:
+    for step in path:
+        if isinstance(step, int) or model is None:
             continue
-        field = _by_alias(model).get(part)
+        field = _by_alias(model).get(step)
         model = _model_in(field.annotation) if field is not None else model
     nested: type[BaseModel] | None = model
     return nested

@@ -54,9 +54,12 @@ class DerivedMetric:
     @property
     def definition(self) -> MetricDefinition:
         """Definition in a campaign file."""
-        item = self.metric
+        metric = self.metric
         return MetricDefinition(
-            value=self.expression.text, sense=item.sense, unit=item.unit, description=item.meaning
+            value=self.expression.text,
+            sense=metric.sense,
+            unit=metric.unit,
+            description=metric.meaning,
         )
 
     @property
@@ -117,23 +120,23 @@ class DerivedMetric:
 def _interval_from(metric: Metric, best: FloatArray | None) -> Interval:
     """Between which numbers a metric is of which this is the best; an undefined best is none."""
     least = 0.0 if metric in AMOUNTS else -np.inf
-    known = np.asarray(np.nan if best is None else best)
+    best_value = np.asarray(np.nan if best is None else best)
     if metric.sense == "minimize":
-        return np.fmax(known, least), np.asarray(np.inf)
-    return np.asarray(least), np.fmin(known, np.inf)
+        return np.fmax(best_value, least), np.asarray(np.inf)
+    return np.asarray(least), np.fmin(best_value, np.inf)
 
 
 def read_metrics(
     definitions: Mapping[str, MetricDefinition],
-    known: Sequence[Metric],
-    taken: Collection[str],
+    reported: Sequence[Metric],
+    reserved: Collection[str],
     places: Mapping[str, str],
 ) -> tuple[DerivedMetric, ...]:
     """Derived metrics from their definitions.
 
     Args:
-        known: The metrics of the evaluator.
-        taken: Names that stand for something else in constraints, such as parameters.
+        reported: The metrics of the evaluator.
+        reserved: Names that stand for something else in constraints, such as parameters.
         places: ``file:line: key`` of ``metrics.NAME`` and ``metrics.NAME.value``, ...
 
     Raises:
@@ -145,21 +148,21 @@ def read_metrics(
             if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:
                 expected = "a name of letters, digits and '_' that is no word of expressions"
                 raise InputError(f"expected {expected}, got {name!r}")
-            if name in {metric.name for metric in known}:
+            if name in {metric.name for metric in reported}:
                 raise InputError(f"the evaluator has a metric {name!r}; expected another name")
-            if name in taken:
+            if name in reserved:
                 raise InputError(f"the space has a quantity {name!r}; expected another name")
         with problems.caught():
-            derived.append(_read(name, definition, known, places))
+            derived.append(_read(name, definition, reported, places))
     problems.raise_any()
     return tuple(derived)
 
 
 def _read(
-    name: str, definition: MetricDefinition, known: Sequence[Metric], places: Mapping[str, str]
+    name: str, definition: MetricDefinition, reported: Sequence[Metric], places: Mapping[str, str]
 ) -> DerivedMetric:
     where = places.get(f"metrics.{name}.value")
-    units = {metric.name: parse_unit(metric.unit) for metric in known}
+    units = {metric.name: parse_unit(metric.unit) for metric in reported}
     expression = parse_expression(definition.value, units, where)
     if expression.unit is None or not expression.names:
         raise InputError(
@@ -178,7 +181,7 @@ def _read(
 
 def definitions_of(derived: Sequence[DerivedMetric]) -> dict[str, MetricDefinition]:
     """Definitions by name, as a campaign file has them."""
-    return {item.metric.name: item.definition for item in derived}
+    return {derived_metric.metric.name: derived_metric.definition for derived_metric in derived}
 
 
 def provenance_of(derived: Sequence[DerivedMetric]) -> dict[str, Any]:

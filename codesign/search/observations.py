@@ -50,9 +50,11 @@ class Observations:
         cls, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> Observations:
         """Observations from the arguments of ``tell``, which may change afterwards."""
-        kept = np.array(objectives, dtype=np.float64)
-        kept[np.asarray(failed, dtype=bool)] = np.nan
-        return cls(np.array(rows, dtype=np.int64), kept, np.array(violations, dtype=np.float64))
+        minimized = np.array(objectives, dtype=np.float64)
+        minimized[np.asarray(failed, dtype=bool)] = np.nan
+        return cls(
+            np.array(rows, dtype=np.int64), minimized, np.array(violations, dtype=np.float64)
+        )
 
     @property
     def tell_arguments(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
@@ -105,31 +107,34 @@ class Observations:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Observations]) -> Observations:
+    def joined(cls, batches: Sequence[Observations]) -> Observations:
         """One after the other.
 
         Args:
-            parts: At least one, all of one problem; metrics are those of the first.
+            batches: At least one, all of one problem; metrics are those of the first.
         """
-        # Where all designs of a part failed, it may not name the evaluator's limits.
-        names = max((part.violation_names for part in parts), key=len)
-        parts = [part.with_limits(names) for part in parts]
-        starts = np.cumsum([0, *map(len, parts)]).tolist()
+        # Where all designs of a batch failed, it may not name the evaluator's limits.
+        names = max((observations.violation_names for observations in batches), key=len)
+        batches = [observations.with_limits(names) for observations in batches]
+        starts = np.cumsum([0, *map(len, batches)]).tolist()
         return cls(
-            np.concatenate([part.rows for part in parts]),
-            np.concatenate([part.objectives for part in parts]),
-            np.concatenate([part.violations for part in parts]),
+            np.concatenate([observations.rows for observations in batches]),
+            np.concatenate([observations.objectives for observations in batches]),
+            np.concatenate([observations.violations for observations in batches]),
             names,
             {
                 name: np.concatenate(
-                    [part.metrics.get(name, np.full(len(part), np.nan)) for part in parts]
+                    [
+                        observations.metrics.get(name, np.full(len(observations), np.nan))
+                        for observations in batches
+                    ]
                 )
-                for name in parts[0].metrics
+                for name in batches[0].metrics
             },
             {
                 start + i: failure
-                for start, part in zip(starts, parts, strict=False)
-                for i, failure in part.failures.items()
+                for start, observations in zip(starts, batches, strict=False)
+                for i, failure in observations.failures.items()
             },
         )
 

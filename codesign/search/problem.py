@@ -62,7 +62,9 @@ def cost_column(objectives: Sequence[Objective]) -> int:
     It is the last of those to minimize that are no times, as in "maximize throughput, minimize TDP,
     minimize time to first token"; else the last to minimize; where all are maximized, the last.
     """
-    minimized = [position for position, item in enumerate(objectives) if item.sense == "minimize"]
+    minimized = [
+        position for position, objective in enumerate(objectives) if objective.sense == "minimize"
+    ]
     costs = [position for position in minimized if objectives[position].metric.unit != "s"]
     return (costs or minimized or [len(objectives) - 1])[-1]
 
@@ -119,7 +121,10 @@ class Problem:
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Every metric of the evaluator, in its order, and the derived ones."""
-        return (*self.evaluator.metrics, *(item.metric for item in self.derived))
+        return (
+            *self.evaluator.metrics,
+            *(derived_metric.metric for derived_metric in self.derived),
+        )
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -128,13 +133,26 @@ class Problem:
 
     def sources_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """The evaluator's metrics that metrics are computed from; its own are themselves."""
-        sources = {item.metric.name: sorted(item.sources) for item in self.derived}
+        sources = {
+            derived_metric.metric.name: sorted(derived_metric.sources)
+            for derived_metric in self.derived
+        }
         return tuple(dict.fromkeys(own for name in names for own in sources.get(name, (name,))))
 
     def with_derived(self, metrics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         """(n,) values of the evaluator's metrics, with the derived ones that follow from them."""
-        known_derived = [item for item in self.derived if item.sources <= metrics.keys()]
-        return {**metrics, **{item.metric.name: item.values(metrics) for item in known_derived}}
+        known_derived = [
+            derived_metric
+            for derived_metric in self.derived
+            if derived_metric.sources <= metrics.keys()
+        ]
+        return {
+            **metrics,
+            **{
+                derived_metric.metric.name: derived_metric.values(metrics)
+                for derived_metric in known_derived
+            },
+        }
 
     @property
     def evaluator_limits(self) -> tuple[Constraint, ...]:
@@ -176,13 +194,13 @@ class Problem:
             JobError: The evaluator cannot tell.
         """
         try:
-            known = dict(self.evaluator.known_violations(self.space.columns(rows)))
+            violations = dict(self.evaluator.known_violations(self.space.columns(rows)))
         except UnusableValueError as error:
             raise self.located(error) from None
         except Exception as error:  # a stranger's code may fail in any way
             raise self._failed_on("known_violations", error) from error
         constraints = [constraint for constraint in self.constraints if constraint.is_known]
-        return known | self._violations_of(constraints, rows, {})
+        return violations | self._violations_of(constraints, rows, {})
 
     def _failed_on(self, method: str, error: Exception) -> JobError:
         words = plugins.described(error, self.evaluator)
@@ -252,14 +270,16 @@ class Problem:
             JobError: As :meth:`predictions`.
         """
         after = self.constraints_on_metrics
-        used = set[str]().union(*(item.expression.names for item in after))
+        used = set[str]().union(*(constraint.expression.names for constraint in after))
         names = [name for name in self.metric_names if name in used]
         predicted = self._predicted(rows, names)
         unpredicted = set(names) - set(predicted)
-        predictable = [item for item in after if not item.expression.names & unpredicted]
+        predictable = [
+            constraint for constraint in after if not constraint.expression.names & unpredicted
+        ]
         violations = self._violations_of(predictable, rows, predicted)
         nothing = np.full(len(rows), np.nan)
-        columns = [violations.get(item.text, nothing) for item in after]
+        columns = [violations.get(constraint.text, nothing) for constraint in after]
         return np.column_stack([*columns, np.empty((len(rows), 0))])
 
     def _predicted(self, rows: IntArray, names: Sequence[str]) -> dict[str, FloatArray]:
@@ -292,10 +312,19 @@ class Problem:
         if not self.has_bounds:
             return {}
         best = dict(self.evaluator.best_case(columns, undecided, self.sources_of(names)))
-        own, n = self.evaluator.metrics, len(next(iter(best.values()), ()))
-        wanted_derived = [item for item in self.derived if item.metric.name in names]
-        bounded = [item for item in wanted_derived if item.sources & best.keys()]
-        return best | {item.metric.name: item.best_case(best, own, n) for item in bounded}
+        own_metrics, n = self.evaluator.metrics, len(next(iter(best.values()), ()))
+        wanted_derived = [
+            derived_metric for derived_metric in self.derived if derived_metric.metric.name in names
+        ]
+        bounded = [
+            derived_metric
+            for derived_metric in wanted_derived
+            if derived_metric.sources & best.keys()
+        ]
+        return best | {
+            derived_metric.metric.name: derived_metric.best_case(best, own_metrics, n)
+            for derived_metric in bounded
+        }
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.
@@ -323,8 +352,10 @@ class Problem:
             JobError: The answer has the wrong shape or lacks an objective.
         """
         if not isinstance(evaluation, Evaluation):
-            kind = type(evaluation).__name__
-            raise JobError(f"evaluator {self.evaluator_name!r} gave {kind}, expected an Evaluation")
+            output_type = type(evaluation).__name__
+            raise JobError(
+                f"evaluator {self.evaluator_name!r} gave {output_type}, expected an Evaluation"
+            )
         n = len(rows)
         failures = {
             int(i): reason if isinstance(reason, Failure) else Failure("failed", str(reason))
@@ -419,7 +450,7 @@ class Problem:
         failures: dict[int, Failure],
     ) -> None:
         """Add the designs whose numbers cannot be used."""
-        derived = {item.metric.name: item for item in self.derived}
+        derived = {derived_metric.metric.name: derived_metric for derived_metric in self.derived}
         limited = [name for name in self.deciding_metrics if name in derived]
         for name in dict.fromkeys([*self.objective_names, *limited]):
             values = metrics[name]
@@ -494,9 +525,9 @@ def _without_unused(described: Any, space: str) -> Any:
         return described
     return {
         key: {
-            name: item
-            for name, item in value.items()
-            if (item.get("place") != "off-chip" and item.get("unit") != "bank")
+            name: element
+            for name, element in value.items()
+            if (element.get("place") != "off-chip" and element.get("unit") != "bank")
             or json.dumps(name) in space
         }
         if key == "memtech"

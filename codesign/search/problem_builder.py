@@ -65,20 +65,24 @@ def build_problem(
         derived = read_metrics(metrics or {}, evaluator.metrics, names, places)
     if metrics:
         problems.raise_any()  # what follows would call them unknown
-    known = (*evaluator.metrics, *(item.metric for item in derived))
-    wanted: list[Objective] = []
+    is_known = (*evaluator.metrics, *(derived_metric.metric for derived_metric in derived))
+    problem_objectives: list[Objective] = []
     conditions: list[Constraint] = []
     for i, text in enumerate(objectives):
         with problems.caught():
-            wanted.append(_read_objective(text, known, places.get(f"objectives.{i}")))
+            problem_objectives.append(
+                _read_objective(text, is_known, places.get(f"objectives.{i}"))
+            )
     for i, text in enumerate(constraints):
         place = places.get(f"constraints.{i}")
         with problems.caught():
-            conditions.append(read_constraint(text, space, known, place))
-    problems += _objective_problems(objectives, wanted, places)
-    problems += absent_problems(space, evaluator, wanted, conditions, derived)
+            conditions.append(read_constraint(text, space, is_known, place))
+    problems += _objective_problems(objectives, problem_objectives, places)
+    problems += absent_problems(space, evaluator, problem_objectives, conditions, derived)
     problems.raise_any()
-    problem = Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name, derived)
+    problem = Problem(
+        space, evaluator, tuple(problem_objectives), tuple(conditions), evaluator_name, derived
+    )
     own_evaluator_limits = problem.evaluator_limits
     limits = {
         min(own_evaluator_limit.expression.names): own_evaluator_limit.bound
@@ -181,25 +185,25 @@ def _parameter_problems(
     return problems
 
 
-def _read_objective(text: str, known: Iterable[Metric], where: str | None) -> Objective:
+def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) -> Objective:
     match = _OBJECTIVE.match(text)
     if match is None:
         raise InputError(f"expected 'minimize METRIC' or 'maximize METRIC', got {text!r}", where)
     sense, name = match.groups()
     if sense not in ("minimize", "maximize"):
         raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
-    metrics = {metric.name: metric for metric in known}
+    metrics = {metric.name: metric for metric in is_known}
     check_known("metric", name, metrics, where)
     return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
 
 
 def _objective_problems(
-    objectives: Sequence[str], wanted: Iterable[Objective], places: Mapping[str, str]
+    objectives: Sequence[str], problem_objectives: Iterable[Objective], places: Mapping[str, str]
 ) -> list[str]:
     if not objectives:
         where = places.get("objectives")
         return [(f"{where}: " if where else "") + "expected at least one objective, got none"]
-    names = [objective.metric.name for objective in wanted]
+    names = [objective.metric.name for objective in problem_objectives]
     where = f"{places['objectives']}: " if "objectives" in places else ""
     return [
         f"{where}the metric {name!r} is an objective more than once"
@@ -223,14 +227,14 @@ def read_constraint(
     expression = space.parse(text, where, units)
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
-    known = not expression.names & set(units)
-    return Constraint(text, expression, known, _bound(expression, space, metrics), where)
+    is_known = not expression.names & set(units)
+    return Constraint(text, expression, is_known, _bound(expression, space, metrics), where)
 
 
 def absent_problems(
     space: DesignSpace,
     evaluator: Evaluator,
-    wanted: Sequence[Objective],
+    problem_objectives: Sequence[Objective],
     conditions: Sequence[Constraint],
     derived: Sequence[DerivedMetric] = (),
 ) -> list[str]:
@@ -240,10 +244,21 @@ def absent_problems(
         absent = evaluator.absent_metrics(values)
     except UnusableValueError as error:
         return list(located_error(error, space).problems)
-    used = [(str(item), frozenset({item.metric.name})) for item in wanted]
+    used = [
+        (str(objective), frozenset({objective.metric.name})) for objective in problem_objectives
+    ]
     used += [(condition.text, condition.expression.names) for condition in conditions]
     used = [
-        (text, names.union(*(item.sources for item in derived if item.metric.name in names)))
+        (
+            text,
+            names.union(
+                *(
+                    derived_metric.sources
+                    for derived_metric in derived
+                    if derived_metric.metric.name in names
+                )
+            ),
+        )
         for text, names in used
     ]
     return [

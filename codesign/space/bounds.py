@@ -49,12 +49,12 @@ def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBound
         return MagnitudeBounds(1.0, 1.0, True, is_defined)
     if isinstance(node, Count):
         return MagnitudeBounds(0.0, float(len(operands)), True, True)
-    is_whole = all(part.is_whole for part in operands)
-    largest = max(part.largest for part in operands)
+    is_whole = all(operand.is_whole for operand in operands)
+    largest = max(operand.largest for operand in operands)
     if isinstance(node, Product):
         return _of_product(node, operands, is_defined, is_whole)
     if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
-        largest = sum(part.largest for part in operands)
+        largest = sum(operand.largest for operand in operands)
     elif isinstance(node, Call):
         largest, is_whole = largest + 1.0, is_whole or node.function != "abs"
     return MagnitudeBounds(0.0, largest, is_whole, is_defined and math.isfinite(largest))
@@ -64,11 +64,11 @@ def _of_product(
     node: Product, operands: Sequence[MagnitudeBounds], is_defined: bool, is_whole: bool
 ) -> MagnitudeBounds:
     least, largest = 1.0, 1.0
-    for (is_divisor, _), part in zip(node.factors, operands, strict=True):
+    for (is_divisor, _), operand in zip(node.factors, operands, strict=True):
         if not is_divisor:
-            least, largest = least * part.least, largest * part.largest
-        elif part.least > 0:
-            least, largest = least / part.largest, largest / part.least
+            least, largest = least * operand.least, largest * operand.largest
+        elif operand.least > 0:
+            least, largest = least / operand.largest, largest / operand.least
         else:
             return MagnitudeBounds(0.0, math.inf, False, False)
     is_whole = is_whole and not any(is_divisor for is_divisor, _ in node.factors)
@@ -80,12 +80,12 @@ def is_order_free(node: Fold, operands: Sequence[MagnitudeBounds]) -> bool:
     if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
         return (
             all(operand.is_whole for operand in operands)
-            and sum(part.largest for part in operands) < _WHOLE_BELOW
+            and sum(operand.largest for operand in operands) < _WHOLE_BELOW
         )
     if isinstance(node, Product):
         return (
-            all(part.is_whole for part in operands)
+            all(operand.is_whole for operand in operands)
             and not any(is_divisor for is_divisor, _ in node.factors)
-            and math.prod(max(part.largest, 1.0) for part in operands) < _WHOLE_BELOW
+            and math.prod(max(operand.largest, 1.0) for operand in operands) < _WHOLE_BELOW
         )
     return True

@@ -298,5 +298,5 @@ def _related(structure: Structure) -> Iterator[frozenset[int]]:
         yield structure.roots(condition.names) | {column}
     for rule in structure.constraints:
         yield structure.roots(rule.expression.names)
-    for part in structure.parts:
-        yield frozenset(int(column) for column in part.columns.flat)
+    for repeated_part in structure.parts:
+        yield frozenset(int(column) for column in repeated_part.columns.flat)

@@ -188,11 +188,11 @@ def _last_not_above(
     digits = np.empty(len(state), dtype=np.int64)
     size = max(_CHUNK // width, 1)
     for start in range(0, len(state), size):
-        part = slice(start, start + size)
+        chunk = slice(start, start + size)
         if len(table) == 1:
-            digits[part] = np.searchsorted(table[0], limit[part], side="right") - 1
+            digits[chunk] = np.searchsorted(table[0], limit[chunk], side="right") - 1
         else:
-            digits[part] = (table[state[part]] <= limit[part, None]).sum(axis=1) - 1
+            digits[chunk] = (table[state[chunk]] <= limit[chunk, None]).sum(axis=1) - 1
     return digits
 
 
@@ -261,7 +261,7 @@ def _expanded(
     still_open = [term for term in terms if term.is_open(place)]
     onward = np.full(n_states * n_choices, -1, dtype=np.int64)
     survivors: list[IntArray] = []
-    parts: list[dict[Cell, FloatArray]] = []
+    memories: list[dict[Cell, FloatArray]] = []
     size = max(_CHUNK // n_choices, 1)
     for start in range(0, n_states, size):
         states = np.arange(start, min(start + size, n_states))
@@ -271,9 +271,9 @@ def _expanded(
         for term in ending:
             candidates = candidates.take(candidates.value(term) <= 0)
         survivors.append(candidates.parents * n_choices + candidates.digits)
-        parts.append(candidates.remembered(still_open))
+        memories.append(candidates.remembered(still_open))
     alive = np.concatenate(survivors)
-    remembered = {cell: np.concatenate([part[cell] for part in parts]) for cell in parts[0]}
+    remembered = {cell: np.concatenate([chunk[cell] for chunk in memories]) for cell in memories[0]}
     first, state = _merged(list(remembered.values()), len(alive))
     onward[alive] = state
     cells = {cell: values[first] for cell, values in remembered.items()}
@@ -322,8 +322,8 @@ def _most_states(terms: Sequence[Term], cells: dict[Cell, FloatArray], place: in
 
     def n_states(term: Term) -> int:
         demanded = structural.demanded(term, np.empty(0, dtype=bool))
-        own = [cells[cell][:_CHUNK] for cell, _ in demanded if cell in cells]
-        return len(_merged(own, len(own[0]))[0]) if own else 0
+        values = [cells[cell][:_CHUNK] for cell, _ in demanded if cell in cells]
+        return len(_merged(values, len(values[0]))[0]) if values else 0
 
     numbers = [n_states(term) for term in terms]
     return numbers.index(max(numbers))

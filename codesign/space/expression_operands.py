@@ -48,7 +48,7 @@ class Operand:
 
 
 def condition_of(node: Node, *parts: Operand) -> Operand:
-    names = frozenset().union(*(part.names for part in parts))
+    names = frozenset().union(*(operand.names for operand in parts))
     return Operand("condition", parts[0].column, parts[0].text, node, names=names)
 
 
@@ -56,18 +56,20 @@ def negated(operand: Operand) -> Operand:
     return replace(operand, node=nodes.Not(operand.node))
 
 
-def number_of(node: Node, parts: Sequence[Operand], unit: Unit) -> Operand:
+def number_of(node: Node, operands: Sequence[Operand], unit: Unit) -> Operand:
     """A number computed from parts; one without names is a constant."""
-    names = frozenset().union(*(part.names for part in parts))
-    column, text = parts[0].column, parts[0].text
+    names = frozenset().union(*(operand.names for operand in operands))
+    column, text = operands[0].column, operands[0].text
     if not names:
         with np.errstate(all="ignore"):
             value = float(node.evaluate({}))
         if not math.isfinite(value):
             raise problem_at("the constant is not a finite number", column)
         node = Constant(value)
-    is_bare = all(part.is_bare for part in parts)
-    carries_unit = all(part.carries_unit or part.is_bare for part in parts) and bool(names)
+    is_bare = all(operand.is_bare for operand in operands)
+    carries_unit = all(operand.carries_unit or operand.is_bare for operand in operands) and bool(
+        names
+    )
     return Operand(
         "number", column, text, node, unit, is_bare, names=names, carries_unit=carries_unit
     )
@@ -82,13 +84,14 @@ def in_unit_of(leader: Operand, number: Operand) -> Operand:
         return replace(number, unit=leader.unit)
     if number.is_bare and leader.carries_unit:
         return _scaled(number, leader.unit)
-    left, right = describe_unit(leader.unit), describe_unit(number.unit)
+    first_unit, right = describe_unit(leader.unit), describe_unit(number.unit)
     if number.is_bare:
         raise problem_at(
-            f"{leader.text!r} is in {left}: write {number.text!r} with its unit", number.column
+            f"{leader.text!r} is in {first_unit}: write {number.text!r} with its unit",
+            number.column,
         )
     raise problem_at(
-        f"{leader.text!r} is in {left} but {number.text!r} is in {right}: they cannot be "
+        f"{leader.text!r} is in {first_unit} but {number.text!r} is in {right}: they cannot be "
         "compared or added",
         number.column,
     )

@@ -191,7 +191,7 @@ class _Parser:
                     break
             if len(compared) < 2:
                 return compared[0] if compared else left
-            return condition_of(nodes.AllOf(tuple(part.node for part in compared)), *compared)
+            return condition_of(nodes.AllOf(tuple(operand.node for operand in compared)), *compared)
         operand = self._truth(self._nested(self._negation))
         return condition_of(nodes.Not(operand.node), operand)
 
@@ -241,8 +241,11 @@ class _Parser:
 
     def _same(self, left: Operand, right: Operand) -> Operand:
         if left.kind == "category" and right.kind == "category":
-            known, compared = self.scope.categories[left.key], self.scope.categories[right.key]
-            positions = [position_of(value, known.values) for value in compared.values]
+            category_of_left, compared = (
+                self.scope.categories[left.key],
+                self.scope.categories[right.key],
+            )
+            positions = [position_of(value, category_of_left.values) for value in compared.values]
             codes = [-3 if position is None else position for position in positions]
             return condition_of(nodes.SameValue(left.key, right.key, (*codes, -1)), left, right)
         if right.kind in ("category", "number"):
@@ -260,9 +263,9 @@ class _Parser:
             raise problem_at("the list is empty: nothing is in it", choices.column)
         if left.kind == "number":
             same = [self._compare(_EQUAL, left, choice) for choice in choices.items]
-            result = condition_of(nodes.AnyOf(tuple(part.node for part in same)), *same)
+            result = condition_of(nodes.AnyOf(tuple(operand.node for operand in same)), *same)
         elif left.kind == "category":
-            values = [self._literal(self._value_beside(item, left)) for item in choices.items]
+            values = [self._literal(self._value_beside(choice, left)) for choice in choices.items]
             result = self._has_level(left, values, choices.column)
         else:
             self._unknown(left)
@@ -280,9 +283,11 @@ class _Parser:
         codes = [category.code(value) for value in values]
         for code, value in zip(codes, values, strict=True):
             if code is None:
-                known = [format_value(choice) for choice in (*category.values, None)]
+                choices_in_words = [format_value(choice) for choice in (*category.values, None)]
                 label = f"value of {operand.key}"
-                raise problem_at(describe_unknown(label, format_value(value), known), column)
+                raise problem_at(
+                    describe_unknown(label, format_value(value), choices_in_words), column
+                )
         levels = tuple(code for code in codes if code is not None)
         return condition_of(nodes.HasLevel(operand.key, levels), operand)
 
@@ -295,7 +300,7 @@ class _Parser:
                 int(operand.node.value) if operand.node.value.is_integer() else operand.node.value
             )
         if operand.kind == "list":
-            numbers = [self._literal(item) for item in operand.items]
+            numbers = [self._literal(member) for member in operand.items]
             integers = [number for number in numbers if isinstance(number, int)]
             if len(integers) == len(numbers):
                 return tuple(integers)
@@ -311,7 +316,7 @@ class _Parser:
             return terms[0][1]
         operands = self._reconciled(*(operand for _, operand in terms))
         signs = (sign for sign, _ in terms)
-        pairs = tuple((sign, part.node) for sign, part in zip(signs, operands, strict=True))
+        pairs = tuple((sign, operand.node) for sign, operand in zip(signs, operands, strict=True))
         return number_of(nodes.Sum(pairs), operands, operands[0].unit)
 
     def _product(self) -> Operand:
@@ -320,14 +325,14 @@ class _Parser:
             factors.append((operator.text == "/", self._signed()))
         if len(factors) == 1:
             return factors[0][1]
-        numbers = [(is_divisor, self._number_from(part)) for is_divisor, part in factors]
+        numbers = [(is_divisor, self._number_from(operand)) for is_divisor, operand in factors]
         unit = DIMENSIONLESS
-        for is_divisor, part in numbers:
-            unit = unit / part.unit if is_divisor else unit * part.unit
+        for is_divisor, factor in numbers:
+            unit = unit / factor.unit if is_divisor else unit * factor.unit
             if max(abs(exponent) for exponent in unit.exponents) > 99:
-                raise problem_at("the dimension has an exponent above 99", part.column)
-        node = nodes.Product(tuple((is_divisor, part.node) for is_divisor, part in numbers))
-        return number_of(node, [part for _, part in numbers], unit)
+                raise problem_at("the dimension has an exponent above 99", factor.column)
+        node = nodes.Product(tuple((is_divisor, factor.node) for is_divisor, factor in numbers))
+        return number_of(node, [factor for _, factor in numbers], unit)
 
     def _signed(self) -> Operand:
         sign, signs = 1.0, 0
@@ -403,8 +408,8 @@ class _Parser:
 
     def _call(self, token: Token) -> Operand:
         if token.text not in nodes.FUNCTIONS and token.text != "count":
-            known = [*nodes.FUNCTIONS, "count"]
-            raise problem_at(describe_unknown("function", token.text, known), token.column)
+            functions = [*nodes.FUNCTIONS, "count"]
+            raise problem_at(describe_unknown("function", token.text, functions), token.column)
         arguments = self._arguments(token)
         if token.text == "count":
             conditions = [self._truth(argument) for argument in arguments]
@@ -424,21 +429,21 @@ class _Parser:
         return number_of(call, numbers, numbers[0].unit)
 
     def _arguments(self, function: Token) -> list[Operand]:
-        part = self.scope.parts.get(self._next.text)
-        if part is not None and function.text in ("sum", "count"):
-            return self._repeated(part)
+        operand = self.scope.parts.get(self._next.text)
+        if operand is not None and function.text in ("sum", "count"):
+            return self._repeated(operand)
         arguments = [self._nested(self._condition)]
         while self._take(","):
             arguments.append(self._nested(self._condition))
         self._expect(")")
         return arguments
 
-    def _repeated(self, part: Sequence[Mapping[str, str]]) -> list[Operand]:
+    def _repeated(self, operand: Sequence[Mapping[str, str]]) -> list[Operand]:
         """The argument, read once for every repetition with the names of that one."""
         self.position += 1
         self._expect(",")
         start, outer, arguments = self.position, self.scope, []
-        for aliases in part:
+        for aliases in operand:
             self.position = start
             # Without ``parts``: repetitions inside repetitions would multiply.
             self.scope = replace(outer, aliases={**outer.aliases, **aliases}, parts={})

@@ -46,8 +46,8 @@ class Category:
 
 def position_of(value: object, values: Sequence[Value]) -> int | None:
     """Position of an equal value of the same type: ``true`` is not 1, but 1.0 is."""
-    for position, known in enumerate(values):
-        if isinstance(value, bool) == isinstance(known, bool) and value == known:
+    for position, choice in enumerate(values):
+        if isinstance(value, bool) == isinstance(choice, bool) and value == choice:
             return position
     return None
 

@@ -82,10 +82,10 @@ def features_of(
     """
     features: list[Feature] = []
     for column, parameter in enumerate(structure.parameters):
-        part = structure.columns_in_parts.get(column)
-        if part is not None and column == part.columns[0, 0]:
-            features += _amounts(structure, part)
-        if part is None or column not in part.columns[:, 0]:
+        repeated_part = structure.columns_in_parts.get(column)
+        if repeated_part is not None and column == repeated_part.columns[0, 0]:
+            features += _amounts(structure, repeated_part)
+        if repeated_part is None or column not in repeated_part.columns[:, 0]:
             features += _of_parameter(column, parameter)
     for name, quantity in structure.derived.items():
         if not quantity.feature:
@@ -155,10 +155,10 @@ def _scaled(name: str, column: int, numbers: Sequence[float], is_log: bool) -> T
     return TableFeature(name, column, np.append(table, 0.0))
 
 
-def _amounts(structure: Structure, part: RepeatedPart) -> Iterator[AmountFeature]:
+def _amounts(structure: Structure, repeated_part: RepeatedPart) -> Iterator[AmountFeature]:
     """Amounts: in one repetition 1/2 for the least of a category and 1 for the most, over all of
     them 0 to 1."""
-    columns = part.columns[0]
+    columns = repeated_part.columns[0]
     first = structure.parameters[int(columns[0])]
     sizes = []
     for member, column in enumerate(columns):
@@ -169,8 +169,10 @@ def _amounts(structure: Structure, part: RepeatedPart) -> Iterator[AmountFeature
                 for feature in _of_parameter(0, parameter)
                 if not feature.name.endswith(" present")
             )
-            sizes.append(scaled.table[part.variants[:, member]])
-    amount = (1.0 + np.mean(sizes, axis=0)) / 2 if sizes else np.ones(len(part.variants))
+            sizes.append(scaled.table[repeated_part.variants[:, member]])
+    amount = (1.0 + np.mean(sizes, axis=0)) / 2 if sizes else np.ones(len(repeated_part.variants))
     for code, value in enumerate(first.values):
-        table = np.where(part.variants[:, 0] == code, amount / len(part.columns), 0.0)
-        yield AmountFeature(f"{part.name} {format_value(value)}", part, table)
+        table = np.where(
+            repeated_part.variants[:, 0] == code, amount / len(repeated_part.columns), 0.0
+        )
+        yield AmountFeature(f"{repeated_part.name} {format_value(value)}", repeated_part, table)

@@ -37,10 +37,10 @@ def _with_whole_parts(document: Document, base: Document) -> Document:
     if not (isinstance(stated, dict) and isinstance(inherited, dict)):
         return document
     repeated = {
-        name: part
-        if not isinstance(part, dict) or {"maximum", "parameters"} <= part.keys()
-        else _over(part, inherited.get(name))
-        for name, part in stated.items()
+        name: section_entry
+        if not isinstance(section_entry, dict) or {"maximum", "parameters"} <= section_entry.keys()
+        else _over(section_entry, inherited.get(name))
+        for name, section_entry in stated.items()
     }
     return replace(document, data={**document.data, "repeated": repeated})
 

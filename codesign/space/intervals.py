@@ -43,27 +43,27 @@ def _interval(node: Node, names: Mapping[str, Interval]) -> Interval:
     if isinstance(node, Name):
         low, high = names[node.key]
         return low * node.scale, high * node.scale
-    parts = [_interval(operand, names) for operand in node.operands]
+    operands = [_interval(operand, names) for operand in node.operands]
     if isinstance(node, Sum | FoldedCall):
-        return _fold(node, parts)
+        return _fold(node, operands)
     if isinstance(node, Product):
-        return _product([is_divisor for is_divisor, _ in node.factors], parts)
+        return _product([is_divisor for is_divisor, _ in node.factors], operands)
     return _ANYTHING
 
 
-def _fold(node: Sum | FoldedCall, parts: Sequence[Interval]) -> Interval:
+def _fold(node: Sum | FoldedCall, operands: Sequence[Interval]) -> Interval:
     """Sums, minima and maxima grow with each operand; a sum shrinks with what it subtracts."""
     low = high = np.asarray(node.start)
-    for position, (lowest, highest) in enumerate(parts):
+    for position, (lowest, highest) in enumerate(operands):
         is_subtracted = isinstance(node, Sum) and node.terms[position][0] < 0
         first, last = (highest, lowest) if is_subtracted else (lowest, highest)
         low, high = node.step(low, position, first), node.step(high, position, last)
     return _with_order(low, high)
 
 
-def _product(divisors: Sequence[bool], parts: Sequence[Interval]) -> Interval:
+def _product(divisors: Sequence[bool], operands: Sequence[Interval]) -> Interval:
     low = high = np.asarray(1.0)
-    for is_divisor, (lowest, highest) in zip(divisors, parts, strict=True):
+    for is_divisor, (lowest, highest) in zip(divisors, operands, strict=True):
         if not is_divisor:
             low, high = _corners([low * lowest, low * highest, high * lowest, high * highest])
             continue
@@ -110,22 +110,22 @@ def trend_of(node: Node, names: Mapping[str, Trend]) -> Trend:
         return 0, node.value >= 0
     if isinstance(node, Name):
         return names[node.key]
-    parts = [trend_of(operand, names) for operand in node.operands]
-    are_amounts = all(is_amount for _, is_amount in parts)
+    operands = [trend_of(operand, names) for operand in node.operands]
+    are_amounts = all(is_amount for _, is_amount in operands)
     if isinstance(node, Sum):
         are_added = [sign > 0 for sign, _ in node.terms]
-        return _joint(parts, are_added), are_amounts and all(are_added)
+        return _joint(operands, are_added), are_amounts and all(are_added)
     if isinstance(node, FoldedCall):
-        return _joint(parts, [True] * len(parts)), are_amounts
+        return _joint(operands, [True] * len(operands)), are_amounts
     if isinstance(node, Product) and are_amounts:
-        return _joint(parts, [not is_divisor for is_divisor, _ in node.factors]), True
+        return _joint(operands, [not is_divisor for is_divisor, _ in node.factors]), True
     return None, False
 
 
-def _joint(parts: Sequence[Trend], are_upright: Sequence[bool]) -> int | None:
+def _joint(operands: Sequence[Trend], are_upright: Sequence[bool]) -> int | None:
     """The one trend of all operands, some of them turned round; None if they differ."""
     trends = {
         None if trend is None else trend if is_upright else -trend
-        for (trend, _), is_upright in zip(parts, are_upright, strict=True)
+        for (trend, _), is_upright in zip(operands, are_upright, strict=True)
     } - {0}
     return trends.pop() if len(trends) == 1 else None if trends else 0

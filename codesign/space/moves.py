@@ -30,10 +30,10 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
     """
     start = structure.canonical(np.atleast_2d(np.asarray(row, dtype=np.int64)))
     moved = [_changed(structure, start, column) for column in range(start.shape[1])]
-    for part in structure.parts:
-        if len(part.legal) <= _MAX_REPLACEMENTS:
-            contents = part.variants[np.append(part.legal, part.absent)]
-            moved += [_with(start, columns, contents) for columns in part.columns]
+    for repeated_part in structure.parts:
+        if len(repeated_part.legal) <= _MAX_REPLACEMENTS:
+            contents = repeated_part.variants[np.append(repeated_part.legal, repeated_part.absent)]
+            moved += [_with(start, columns, contents) for columns in repeated_part.columns]
     rows = _completed(structure, components, np.concatenate(moved))
     rows = rows[structure.contains(rows)]
     joint = [_joint(start[0], component, rows) for component in components if component.constraints]
@@ -104,7 +104,7 @@ def _some_completions(
         and row[column] < 0
     }  # fmt: skip
     lacking = [column for column in absent if structure.is_lacking(row[None, :], column)[0]]
-    (component,) = (part for part in components if lacking[0] in part.columns)
+    (component,) = (component for component in components if lacking[0] in component.columns)
     settings = component.completions(row, absent, _SOME_COMPLETIONS)
     rows = np.repeat(row[None, :], len(settings), axis=0)
     rows[:, component.columns] = settings

@@ -83,8 +83,8 @@ class Fold:
 
     def evaluate(self, values: Values) -> FloatArray:
         total: FloatArray = np.asarray(self.start)
-        for position, part in enumerate(self.operands):
-            total = self.step(total, position, part.evaluate(values))
+        for position, operand in enumerate(self.operands):
+            total = self.step(total, position, operand.evaluate(values))
         return np.asarray(total)
 
 

@@ -78,14 +78,14 @@ class Parameter:
                 position = self._nearly(candidate)
             if position is not None:
                 return position
-        known = [self.show(choice) for choice in self.values]
+        choices = [self.show(choice) for choice in self.values]
         value_text = self.show(value) if _is_value(value) else repr(value)
-        raise InputError(describe_unknown(f"value of {self.name}", value_text, known))
+        raise InputError(describe_unknown(f"value of {self.name}", value_text, choices))
 
     def _nearly(self, number: float) -> int | None:
         """The position of a number that differs by rounding only, as one read back may."""
-        for position, known in enumerate(self.values):
-            if _is_number(known) and math.isclose(float(known), number, rel_tol=1e-12):
+        for position, choice in enumerate(self.values):
+            if _is_number(choice) and math.isclose(float(choice), number, rel_tol=1e-12):
                 return position
         return None
 
@@ -133,7 +133,7 @@ def _readings(value: object, unit: str) -> list[Value]:
     readings: list[Value] = [value] if _is_value(value) else []
     if isinstance(value, str):
         if _TUPLE.fullmatch(value):
-            readings.append(tuple(int(part) for part in _INTEGER.findall(value)))
+            readings.append(tuple(int(number) for number in _INTEGER.findall(value)))
         if value in ("true", "false"):
             readings.append(value == "true")
         try:

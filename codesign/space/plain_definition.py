@@ -35,13 +35,13 @@ def plain_definition(
             for parameter in structure.parameters
         ],
         "repeated": {
-            part.name: {
-                "parameters": list(part.members),
-                "minimum": part.minimum,
-                "maximum": len(part.columns),
-                "order": list(part.order),
+            repeated_part.name: {
+                "parameters": list(repeated_part.members),
+                "minimum": repeated_part.minimum,
+                "maximum": len(repeated_part.columns),
+                "order": list(repeated_part.order),
             }
-            for part in structure.parts
+            for repeated_part in structure.parts
         },
         "derived": {key: entry.expression.text for key, entry in structure.derived.items()},
         "constraints": [rule.text for rule in structure.constraints],
@@ -63,7 +63,7 @@ def _used_entries(label: str, structure: Structure) -> set[str]:
     texts = [
         *(entry.expression.text for entry in structure.derived.values()),
         *(rule.text for rule in structure.constraints),
-        *(key for part in structure.parts for key in part.order),
+        *(key for repeated_part in structure.parts for key in repeated_part.order),
         *(parameter.when for parameter in structure.parameters),
     ]
     named = re.findall(rf"\b{re.escape(label)}\.(\w+)\.", " ".join(texts))

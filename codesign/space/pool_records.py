@@ -71,12 +71,12 @@ def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
 
     def read(value: object) -> object:
         listed = value if isinstance(value, list) else [value]
-        for item in listed:
+        for port in listed:
             with as_value_error():
-                number = parse_quantity(item, unit)
+                number = parse_quantity(port, unit)
             if number < 0 or (number == 0 and not is_zero_allowed):
                 least = "0 or more" if is_zero_allowed else "more than 0"
-                raise ValueError(f"expected {least}, got {item!r}")
+                raise ValueError(f"expected {least}, got {port!r}")
         return listed
 
     return BeforeValidator(read)

@@ -86,8 +86,8 @@ class PoolDefinition:
     def parameter_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Parameters of one machine among the system's, by the pool's own names."""
         prefix = f"{self.name}_"
-        own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-        return tuple(name for name in own if name != MACHINES)
+        own_names = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        return tuple(name for name in own_names if name != MACHINES)
 
     def own(self, fixed: Mapping[str, object]) -> dict[str, object]:
         """Values of the pool among those that the system fixes, by the pool's own names."""
@@ -157,9 +157,10 @@ def read_system(document: Document, with_base: Callable[[Document], Document]) -
     """
     if not document.data["pools"]:
         raise InputError("expected pools with keys, got none", document.where("pools"))
-    own = {key: value for key, value in document.data.items() if key in _SECTIONS}
+    sections = {key: value for key, value in document.data.items() if key in _SECTIONS}
     to_record(
-        replace(document, data={**own, "parameters": own.get("parameters", _SOME)}), SpaceRecord
+        replace(document, data={**sections, "parameters": sections.get("parameters", _SOME)}),
+        SpaceRecord,
     )
     pools = tuple(_pools(document, with_base))
     roles: dict[str, str] = {}
@@ -254,8 +255,8 @@ def _space_of_pool(
         if record.space:
             where = document.where(*path, "device")
             raise InputError("expected either space or device, got both", where)
-        if isinstance(own := data.get("parameters", {}), dict):  # else refused with the rest
-            data["parameters"] = {"device": record.device} | own
+        if isinstance(parameters := data.get("parameters", {}), dict):  # else refused with the rest
+            data["parameters"] = {"device": record.device} | parameters
     if record.space:
         data["based_on"] = record.space
         lines[("based_on",)] = owner.lines.get((*path, "space"), 1)
@@ -308,11 +309,14 @@ class _Names:
     def __init__(self, pool: str, content: Mapping[str, Any]) -> None:
         self._pool = pool
         names = {*content.get("parameters", {}), *content.get("derived", {})}
-        for part, repeated in content.get("repeated", {}).items():
-            names.add(part)
+        for repeated_name, repeated in content.get("repeated", {}).items():
+            names.add(repeated_name)
             if isinstance(repeated, dict) and isinstance(repeated.get("maximum"), int):
                 for number in range(1, repeated["maximum"] + 1):
-                    names |= {f"{part}{number}_{short}" for short in repeated.get("parameters", {})}
+                    names |= {
+                        f"{repeated_name}{number}_{short}"
+                        for short in repeated.get("parameters", {})
+                    }
         self._own = names
 
     def full(self, name: str) -> str:
@@ -322,7 +326,7 @@ class _Names:
     def in_text(self, value: Any) -> Any:
         """An expression, or a list of them, with the full names."""
         if isinstance(value, list):
-            return [self.in_text(item) for item in value]
+            return [self.in_text(element) for element in value]
         if not isinstance(value, str):
             return value
         return _NAME.sub(lambda m: self.full(m[0]) if m[0] in self._own else m[0], value)
@@ -332,13 +336,13 @@ class _Names:
         if not isinstance(value, dict):
             return value
         renamed = {}
-        for key, item in value.items():
+        for key, entry in value.items():
             if key in _EXPRESSIONS:
-                renamed[key] = self.in_text(item)
+                renamed[key] = self.in_text(entry)
             elif key == "parameters":
-                renamed[key] = {name: self.in_keys(member) for name, member in item.items()}
+                renamed[key] = {name: self.in_keys(member) for name, member in entry.items()}
             else:
-                renamed[key] = item
+                renamed[key] = entry
         return renamed
 
 
@@ -385,7 +389,7 @@ def _with_pool_designs(
         if not isinstance(value, str) or value not in listed:
             raise UnknownNameError(f"design of pool {key}", str(value), listed, where(key))
         own_design_values = _design_values(listed, value, where(key))
-        values |= {f"{key}_{name}": item for name, item in own_design_values.items()}
+        values |= {f"{key}_{name}": element for name, element in own_design_values.items()}
     return {**design, "values": values}
 
 

@@ -63,10 +63,12 @@ class Term:
 
     def folded(self, place: int) -> list[int]:
         """Operands of a fold that its running value has taken in after this place."""
-        known = [operand.is_known(place) for operand in self.operands]
+        known_operands = [operand.is_known(place) for operand in self.operands]
         if self._is_order_free:
-            return [position for position, is_known in enumerate(known) if is_known]
-        return list(range(known.index(False) if False in known else len(known)))
+            return [position for position, is_known in enumerate(known_operands) if is_known]
+        return list(
+            range(known_operands.index(False) if False in known_operands else len(known_operands))
+        )
 
 
 class Cell(NamedTuple):
@@ -153,17 +155,20 @@ class Candidates:
         self.parents, self.digits = parents, digits
         self._known: dict[Cell, FloatArray] = {}
 
-    def take(self, chosen: BoolArray) -> Candidates:
+    def take(self, selection: BoolArray) -> Candidates:
         """Some of them."""
-        taken = Candidates(self._place, self._cells, self.parents[chosen], self.digits[chosen])
-        taken._known = {cell: values[chosen] for cell, values in self._known.items()}
-        return taken
+        candidates = Candidates(
+            self._place, self._cells, self.parents[selection], self.digits[selection]
+        )
+        candidates._known = {cell: values[selection] for cell, values in self._known.items()}
+        return candidates
 
     def value(self, term: Term) -> FloatArray:
         """(n,) values of a term that depends on no later choice; of a condition, the sign."""
-        known = self._cells.get(Cell(term, False))
+        remembered_value = self._cells.get(Cell(term, False))
         return self._cell(
-            Cell(term, False), self._value if known is None else lambda _: known[self.parents]
+            Cell(term, False),
+            self._value if remembered_value is None else lambda _: remembered_value[self.parents],
         )
 
     def running(self, fold: Term) -> FloatArray:
@@ -218,9 +223,9 @@ class Candidates:
             if any(term.operands[position].first >= 0 for position in folded):
                 yield Cell(term, True), is_relevant
                 is_relevant = is_relevant & ~self._is_settled(term)
-        for position, part in enumerate(term.operands):
+        for position, operand in enumerate(term.operands):
             if position not in folded:
-                yield from self.demanded(part, is_relevant)
+                yield from self.demanded(operand, is_relevant)
 
     def _is_settled(self, term: Term) -> BoolArray:
         if not term.bounds.is_defined or not isinstance(term.node, AllOf | AnyOf):

@@ -163,11 +163,11 @@ class DesignSpace:
         if ((numbers < 0) | (numbers >= self.size)).any():
             raise InputError(f"design numbers of {self.name} go from 0 to {self.size - 1:,}")
         numbers = numbers.astype(dtype)
-        parts = []
+        rows_of_components = []
         for component in reversed(self.components):
-            parts.append(component.rows_at(numbers % component.size))
+            rows_of_components.append(component.rows_at(numbers % component.size))
             numbers = numbers // component.size
-        return self._assembled(parts[::-1], len(numbers))
+        return self._assembled(rows_of_components[::-1], len(numbers))
 
     def numbers(self, rows: IntArray) -> IntArray:
         """(n,) the numbers of designs: what :meth:`rows` makes these rows of.
@@ -200,16 +200,16 @@ class DesignSpace:
             raise InputError(f"expected {self.n_coordinates} coordinates, got {points.shape[1]}")
         ends = np.cumsum([component.n_coordinates for component in self.components])
         coordinates = np.split(points, ends[:-1], axis=1)
-        parts = [
-            component.rows_near(own)
-            for component, own in zip(self.components, coordinates, strict=True)
+        rows_of_components = [
+            component.rows_near(point)
+            for component, point in zip(self.components, coordinates, strict=True)
         ]
-        return self._assembled(parts, len(points))
+        return self._assembled(rows_of_components, len(points))
 
-    def _assembled(self, parts: list[IntArray], n: int) -> IntArray:
+    def _assembled(self, rows_of_components: list[IntArray], n: int) -> IntArray:
         rows = np.empty((n, len(self.parameters)), dtype=np.int64)
-        for component, part in zip(self.components, parts, strict=True):
-            rows[:, component.columns] = part
+        for component, component_rows in zip(self.components, rows_of_components, strict=True):
+            rows[:, component.columns] = component_rows
         return rows
 
     def neighbors(self, row: IntArray) -> IntArray:
@@ -274,13 +274,16 @@ class DesignSpace:
             not columns.isdisjoint(component.columns.tolist()) for component in self.components
         ]
         sizes = [
-            part.size if is_in else 1 for part, is_in in zip(self.components, involved, strict=True)
+            component.size if is_in else 1
+            for component, is_in in zip(self.components, involved, strict=True)
         ]
         if math.prod(sizes) > _MOST_SPREAD:
             return self.sample(np.random.default_rng(0), _MOST_SPREAD)
         digits = np.unravel_index(np.arange(math.prod(sizes)), sizes)
-        parts = [part.rows[digit] for part, digit in zip(self.components, digits, strict=True)]
-        return self._assembled(parts, math.prod(sizes))
+        rows_of_components = [
+            component.rows[digit] for component, digit in zip(self.components, digits, strict=True)
+        ]
+        return self._assembled(rows_of_components, math.prod(sizes))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -375,8 +378,9 @@ class DesignSpace:
         ]
         if not lacking:
             lacking = [
-                f"{part.name}: at least {part.minimum}, each with {', '.join(part.members)}"
-                for part in self.structure.parts
+                f"{repeated.name}: at least {repeated.minimum}, each with "
+                + ", ".join(repeated.members)
+                for repeated in self.structure.parts
             ]
         return [f"no value for {name}" for name in lacking]
 

@@ -122,9 +122,9 @@ def _add_pools(
     """Give a system its pools, each with what is fixed of its own."""
 
     def load(pool: PoolDefinition) -> DesignSpace:
-        own = _space_of(pool.name, pool.document, catalogs)
+        pool_space = _space_of(pool.name, pool.document, catalogs)
         values = pool.own(fixed)
-        return own.fix(values) if values else own
+        return pool_space.fix(values) if values else pool_space
 
     space.links = system.links
     space.pools = {

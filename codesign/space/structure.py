@@ -145,8 +145,8 @@ class RowBatch(Mapping[str, FloatArray]):
         return sum(1 for _ in self)
 
     def __contains__(self, key: object) -> bool:
-        known = (self._derived, self._symbols.constants, self._symbols.tables)
-        return any(key in names for names in known)
+        name_tables = (self._derived, self._symbols.constants, self._symbols.tables)
+        return any(key in names for names in name_tables)
 
 
 Step: TypeAlias = int | RepeatedPart
@@ -187,7 +187,11 @@ class Structure:
     @cached_property
     def columns_in_parts(self) -> dict[int, RepeatedPart]:
         """The repeated part of each column that belongs to one."""
-        return {int(column): part for part in self.parts for column in part.columns.flat}
+        return {
+            int(column): repeated_part
+            for repeated_part in self.parts
+            for column in repeated_part.columns.flat
+        }
 
     @cached_property
     def has_absence(self) -> BoolArray:
@@ -218,8 +222,8 @@ class Structure:
         for column in np.flatnonzero((rows < 0).any(axis=0)).tolist():
             if column not in self.columns_in_parts:
                 complete &= ~self.is_lacking(rows, column)
-        for part in self.parts:
-            complete &= self._has_its_repetitions(rows, part)
+        for repeated_part in self.parts:
+            complete &= self._has_its_repetitions(rows, repeated_part)
         return complete
 
     def is_lacking(self, rows: IntArray, column: int) -> BoolArray:
@@ -279,7 +283,7 @@ class Structure:
     @cached_property
     def _key_parts(self) -> list[tuple[slice, IntArray, int | None]]:
         """Columns whose codes make one 64-bit number, its weights, its range if not the first."""
-        parts, stop = [], len(self.parameters)
+        key_parts, stop = [], len(self.parameters)
         while stop > 0:
             weights, start, size = [], stop, 1
             while start > 0 and size * (int(self.n_levels[start - 1]) + 1) < 2**63:
@@ -287,9 +291,9 @@ class Structure:
                 weights.append(size)
                 size *= int(self.n_levels[start]) + 1
             stride = size if start else None
-            parts.append((slice(start, stop), np.array(weights[::-1], dtype=np.int64), stride))
+            key_parts.append((slice(start, stop), np.array(weights[::-1], dtype=np.int64), stride))
             stop = start
-        return parts[::-1]
+        return key_parts[::-1]
 
     def roots(self, names: frozenset[str]) -> frozenset[int]:
         """Columns that an expression depends on, derived quantities looked through."""

@@ -75,10 +75,10 @@ class StructureBuilder:
                 where = self.where(*path)
                 self._check_name(name, where)
                 self.drafts[name] = _Draft(self._parameter(name, record, path), path)
-        for part, repeated in self.record.repeated.items():
+        for part_name, repeated in self.record.repeated.items():
             for number in range(1, repeated.maximum + 1):
                 with self.problems.caught():
-                    self._add_repetition(part, number, repeated)
+                    self._add_repetition(part_name, number, repeated)
         self.problems = ProblemList(dict.fromkeys(self.problems))
         self.problems.raise_any()
 
@@ -189,13 +189,13 @@ class StructureBuilder:
         is_absent = value is None or (isinstance(value, str) and value == "none")
         if is_absent and not (parameter.optional or parameter.when):
             raise InputError(f"{parameter.name} cannot be absent")
-        chosen = None if is_absent else declared.values[declared.code_of(value)]
+        fixed_value = None if is_absent else declared.values[declared.code_of(value)]
         if is_absent or parameter.part:
             # The repetitions of a part keep equal values, so that they can still be sorted.
-            self.fixes.append(SpaceConstraint(_is_fixed_to(declared, chosen), "fixed"))
+            self.fixes.append(SpaceConstraint(_is_fixed_to(declared, fixed_value), "fixed"))
             fixed = declared
         else:
-            fixed = replace(parameter, values=(chosen,), optional=False)
+            fixed = replace(parameter, values=(fixed_value,), optional=False)
         self.drafts[parameter.name] = replace(draft, parameter=fixed)
 
     # What names the parameters
@@ -224,15 +224,15 @@ class StructureBuilder:
                 for attribute, number in attributes.items():
                     key = f"{label}.{entry}.{attribute}"
                     self.symbols.add_constant(key, number, _coherent(catalog.units[attribute]))
-        for part, repeated in self.record.repeated.items():
-            self.symbols.parts[part] = [
-                {short: f"{part}{number}_{short}" for short in repeated.parameters}
+        for part_name, repeated in self.record.repeated.items():
+            self.symbols.parts[part_name] = [
+                {short: f"{part_name}{number}_{short}" for short in repeated.parameters}
                 for number in range(1, repeated.maximum + 1)
             ]
-        parts = self._parts(parameters)
+        repeated_parts = self._parts(parameters)
         conditions = self._conditions(parameters)
         self.problems.raise_any()
-        structure = Structure(parameters, parts, conditions, (), {}, (), self.symbols)
+        structure = Structure(parameters, repeated_parts, conditions, (), {}, (), self.symbols)
         structure = replace(structure, steps=tuple(self._steps(structure)))
         structure = replace(structure, derived=self._derived())
         structure = replace(structure, constraints=self._constraints(structure))
@@ -251,7 +251,7 @@ class StructureBuilder:
         )
 
     def _parts(self, parameters: Sequence[Parameter]) -> tuple[RepeatedPart, ...]:
-        parts = []
+        repeated_parts = []
         for name, repeated in self.record.repeated.items():
             with self.problems.caught():
                 position = {parameter.name: column for column, parameter in enumerate(parameters)}
@@ -275,12 +275,12 @@ class StructureBuilder:
                             "the order of a part may use its own parameters only", where
                         )
                     keys.append(np.broadcast_to(key.evaluate(batch), (len(rows),)))
-                parts.append(
+                repeated_parts.append(
                     repeated_part(
                         name, members, columns, repeated.minimum, tuple(repeated.order), keys
                     )
                 )
-        return tuple(parts)
+        return tuple(repeated_parts)
 
     def _columns_of(self, expression: Expression) -> set[int]:
         tables = self.symbols.tables
@@ -384,17 +384,17 @@ class StructureBuilder:
         return tuple(constraints.values())
 
 
-def _kind_of(values: tuple[Value, ...], wanted: Kind | None, where: str) -> Kind:
+def _kind_of(values: tuple[Value, ...], stated_kind: Kind | None, where: str) -> Kind:
     is_numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    if wanted == "categorical" or (wanted is None and not is_numeric):
+    if stated_kind == "categorical" or (stated_kind is None and not is_numeric):
         return "categorical"
     if not is_numeric:
-        raise InputError(f"an {wanted} parameter needs numbers", where)
+        raise InputError(f"an {stated_kind} parameter needs numbers", where)
     if any(after <= before for before, after in pairwise(numbers_of(values))):
         raise InputError("numbers must increase; else say 'kind: categorical'", where)
-    if wanted == "integer" and not all(isinstance(value, int) for value in values):
+    if stated_kind == "integer" and not all(isinstance(value, int) for value in values):
         raise InputError("an integer parameter needs whole numbers", where)
-    return wanted or "ordinal"
+    return stated_kind or "ordinal"
 
 
 def _require_condition(expression: Expression, where: str) -> None:
@@ -414,11 +414,11 @@ def _prerequisites(structure: Structure, step: Step) -> Iterator[Step]:
         columns = [int(column) for column in step.columns.flat]
         yield from (column for column in columns if column in structure.conditions)
         return
-    own = structure.columns_in_parts.get(step)
+    repeated_step = structure.columns_in_parts.get(step)
     for column in sorted(structure.roots(structure.conditions[step].names)):
-        part = structure.columns_in_parts.get(column)
-        if part is not None and part is not own:
-            yield part
+        repeated_part = structure.columns_in_parts.get(column)
+        if repeated_part is not None and repeated_part is not repeated_step:
+            yield repeated_part
         elif column in structure.conditions:
             yield column
 

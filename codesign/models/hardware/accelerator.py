@@ -55,7 +55,11 @@ LEVEL_TITLES = ("on-chip", *(f"tier {i}" for i in range(1, MOST_TIERS + 1)))
 TIER_TECHNOLOGIES = tuple(f"tier{i}_technology" for i in range(1, MOST_TIERS + 1))
 """Parameters: the technology of each off-chip tier."""
 OPTIONAL_PARAMETERS = frozenset(
-    {f"tier{i}_{part}" for i in range(2, MOST_TIERS + 1) for part in ("technology", "stacks")}
+    {
+        f"tier{i}_{quantity}"
+        for i in range(2, MOST_TIERS + 1)
+        for quantity in ("technology", "stacks")
+    }
     | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization", SCORE_PATH}
     | {UNCHARGED_EDGE}
 )
@@ -308,7 +312,7 @@ class UnitTables:
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
         self.known_levels: dict[tuple[tuple[Value, ...], ...], FloatArray] = {}
-        self._families = list(dict.fromkeys(item.family for item in library.values()))
+        self._families = list(dict.fromkeys(memory.family for memory in library.values()))
 
     def value(self, name: str, attribute: str) -> float:
         """One property of a technology; NaN if it does not state it.
@@ -316,9 +320,9 @@ class UnitTables:
         Raises:
             UnknownNameError: A technology that the library does not have.
         """
-        known = self._known.get((name, attribute))
-        if known is not None:
-            return known
+        cached = self._known.get((name, attribute))
+        if cached is not None:
+            return cached
         check_known("memory technology", name, self._library)
         technology = self._library[name]
         value = technology.value_at(attribute, self._level)
@@ -404,7 +408,7 @@ def build_accelerators(
     buffer_bytes = np.where(score_path == _LOCAL, SCORE_BUFFER_BYTES_PER_MAC * n_macs, 0.0)
     buffer_watts = buffer_bytes * units.value("sram", "background_power") if n else buffer_bytes
     banks = _on_chip_banks(designs, units, n)
-    on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
+    on_chip = [quantity for bank in banks for quantity in (bank.technology, bank.count)]
     tables = [
         _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
             [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
@@ -413,8 +417,12 @@ def build_accelerators(
     uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
     for tier in range(1, n_tiers_of(designs) + 1):
         if f"tier{tier}_technology" in designs:
-            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
-            tables.append(_by_kind(units, parts, lambda name, count, family: _tier(
+            tier_columns = [
+                designs[f"tier{tier}_technology"],
+                designs[f"tier{tier}_stacks"],
+                uncharged,
+            ]
+            tables.append(_by_kind(units, tier_columns, lambda name, count, family: _tier(
                 _Bank(name, count, units), family
             )))  # fmt: skip
         else:
@@ -481,31 +489,31 @@ _PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
 
 
 def _by_kind(
-    units: UnitTables, parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
+    units: UnitTables, columns: list[Column], level: Callable[..., tuple[FloatArray, ...]]
 ) -> tuple[FloatArray, IntArray]:
     """(p, u) properties of each kind of one level, and (n,) which kind each design has.
 
     Args:
         units: Of the technologies; remembers the levels of all kinds that few values give.
-        parts: The columns that the level depends on.
+        columns: The columns that the level depends on.
         level: Gives its properties, in the order of the record.
     """
     # The parts of a tier are three, of the memory on chip four: no kind of one is of another.
-    key = tuple(part.values for part in parts)
+    key = tuple(column.values for column in columns)
     radices = [len(values) + 1 for values in key]  # one more, as a part may be absent
     if math.prod(radices) > _MOST_KINDS:
-        number, representative = distinct(*combined(*(part.codes for part in parts)))
-        few = [Column(part.values, part.codes[representative]) for part in parts]
+        number, representative = distinct(*combined(*(column.codes for column in columns)))
+        few = [Column(column.values, column.codes[representative]) for column in columns]
         return np.stack(level(*few)), number
     if key not in units.known_levels:
         if len(units.known_levels) >= _MOST_TABLES:  # as of many designs with columns of their own
             units.known_levels.clear()
         codes = np.indices(radices).reshape(len(radices), -1) - 1
-        every = [Column(part.values, code) for part, code in zip(parts, codes, strict=True)]
+        every = [Column(column.values, code) for column, code in zip(columns, codes, strict=True)]
         units.known_levels[key] = np.stack(level(*every))
-    number = parts[0].codes + 1
-    for part, radix in zip(parts[1:], radices[1:], strict=True):
-        number = number * radix + (part.codes + 1)
+    number = columns[0].codes + 1
+    for column, radix in zip(columns[1:], radices[1:], strict=True):
+        number = number * radix + (column.codes + 1)
     return units.known_levels[key], number
 
 

@@ -134,9 +134,9 @@ def all_to_all_s(
     The two kinds of link are used one after the other, which bounds the time from above.
     """
     n_ranks = np.asarray(n_inner * n_outer)
-    part = np.asarray(buffer_bytes) / n_ranks
-    between = outer.steps_s(n_ranks - n_inner, part)
-    time = inner.steps_s(np.asarray(n_inner) - 1.0, part) + _if_spanning(n_outer, between)
+    buffer_share = np.asarray(buffer_bytes) / n_ranks
+    between = outer.steps_s(n_ranks - n_inner, buffer_share)
+    time = inner.steps_s(np.asarray(n_inner) - 1.0, buffer_share) + _if_spanning(n_outer, between)
     return _started(n_ranks, time, warm_up_s)
 
 

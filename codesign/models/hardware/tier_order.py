@@ -72,11 +72,11 @@ def fastest_first(
 def keeps_last(is_last: BoolArray) -> BoolArray:
     """(p, n) whether each of their orders leaves these (t, n) tiers behind all others."""
     orders = orders_of(len(is_last))
-    kept = np.ones((len(orders), is_last.shape[1]), dtype=bool)
+    is_kept = np.ones((len(orders), is_last.shape[1]), dtype=bool)
     for row, order in enumerate(orders):
         for before, behind in pairwise(order):
-            kept[row] &= is_last[behind] | ~is_last[before]
-    return kept
+            is_kept[row] &= is_last[behind] | ~is_last[before]
+    return is_kept
 
 
 def worth_trying(

@@ -87,13 +87,13 @@ def float_type(exponent_bits: int, mantissa_bits: int) -> ElementType:
         expected = f"1 to {_MOST_EXPONENT_BITS} exponent and 0 to {_MOST_MANTISSA_BITS} mantissa"
         raise InputError(f"element type {name!r}: expected {expected} bits")
     bias = 2 ** (exponent_bits - 1) - 1
-    known = _WITH_SPECIAL_CODES.get((exponent_bits, mantissa_bits))
-    if known is None:
+    special_codes = _WITH_SPECIAL_CODES.get((exponent_bits, mantissa_bits))
+    if special_codes is None:
         # No code is lost: all exponents but 0 are those of normal numbers.
         largest = 2.0 ** (2**exponent_bits - 1 - bias) * (2 - 2.0**-mantissa_bits)
     else:
         # ml_dtypes declares no types for the call of its finfo.
-        largest = float(ml_dtypes.finfo(known).max)  # type: ignore[no-untyped-call]
+        largest = float(ml_dtypes.finfo(special_codes).max)  # type: ignore[no-untyped-call]
     bits = 1 + exponent_bits + mantissa_bits
     return ElementType(name, bits, largest, -largest, 1 - bias, mantissa_bits, False)
 

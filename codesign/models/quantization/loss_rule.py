@@ -157,9 +157,9 @@ def noise_parts(
         concentration: Of the noise of a mixture in few layers; that of the rule if None.
     """
     return [
-        item
-        for part, name in _parts(formats).items()
-        for item in _noise_of_part(part, name, formats.algorithm, concentration)
+        noise
+        for operand, name in _parts(formats).items()
+        for noise in _noise_of_part(operand, name, formats.algorithm, concentration)
     ]
 
 
@@ -307,7 +307,9 @@ def estimate_by_rule(
     Raises:
         UnknownNameError: No such format, or an algorithm that the rule does not know.
     """
-    total = sum(part_noise(part, name, formats.algorithm) for part, name in _parts(formats).items())
+    total = sum(
+        part_noise(operand, name, formats.algorithm) for operand, name in _parts(formats).items()
+    )
     if not total:
         return ScoreEstimate(
             1.0, 1.0, 1.0, "published", "16 bits are what scores are compared with"
@@ -320,7 +322,7 @@ def estimate_by_rule(
         kinds.append("models")
     if combination(formats) not in rule.fitted_formats:
         kinds.append("formats")
-    width = max(constants.errors[kind] for kind in kinds)
+    width = max(constants.errors[error_kind] for error_kind in kinds)
     if any(map(is_mixed, _parts(formats).values())):
         kinds.append("mixtures")
         width = max(width, rule.mixtures.error)

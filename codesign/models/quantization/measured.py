@@ -154,10 +154,10 @@ class MeasuredTable(Record):
         if is_mixed(formats.weights):
             return self._loss_of_mixture(formats, n_parameters)
         for split in _SPLITS:
-            parts = [_canonical(_only(formats, kept)) for kept in split]
-            wanted = [part for part in parts if part != FormatChoice(_WIDE)]
-            rows = [self._by_formats[part] for part in wanted if part in self._by_formats]
-            if len(rows) == len(wanted):
+            splits = [_canonical(_only(formats, kept)) for kept in split]
+            measured_splits = [part for part in splits if part != FormatChoice(_WIDE)]
+            rows = [self._by_formats[part] for part in measured_splits if part in self._by_formats]
+            if len(rows) == len(measured_splits):
                 return self._sum(rows, self.is_of(n_parameters))
         return None
 
@@ -172,32 +172,32 @@ class MeasuredTable(Record):
             self.loss(replace(formats, weights=group.format), n_parameters)
             for group in sensitive_first
         ]
-        known = [loss for loss in losses if loss is not None]
-        if len(known) < len(losses):
+        known_losses = [loss for loss in losses if loss is not None]
+        if len(known_losses) < len(losses):
             return None
         shares = [group.share for group in sensitive_first]
         alike = [layers[group.format] for group in sensitive_first]
-        divergence = _mean([loss.divergence_nats for loss in known], shares, alike)
-        ratio = _mean([loss.perplexity_ratio for loss in known], shares, alike, math.log)
+        divergence = _mean([loss.divergence_nats for loss in known_losses], shares, alike)
+        ratio = _mean([loss.perplexity_ratio for loss in known_losses], shares, alike, math.log)
         error = math.exp(ADDITIVITY_ERROR)
         slack = (error - 1.0) * abs(divergence.mean)
         return MeasuredLoss(
             Interval(divergence.mean, divergence.low / error, divergence.high * error),
             Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
             "estimated",
-            f"{known[0].source}; the mean over {mixture_words(formats.weights)}, of which the most "
-            "sensitive layers have the least noisy format",
+            f"{known_losses[0].source}; the mean over {mixture_words(formats.weights)}, of which "
+            "the most sensitive layers have the least noisy format",
         )
 
     def missing(self, formats: FormatChoice) -> list[FormatChoice]:
         """The formats of single parts without a row of their own."""
-        parts = [
-            _canonical(_only(replace(formats, weights=group.format), (part,)))
+        splits = [
+            _canonical(_only(replace(formats, weights=group.format), (operand,)))
             for group in format_shares(formats.weights)
-            for part in _PARTS
+            for operand in _PARTS
         ]
         return [
-            part for part in parts if part != FormatChoice(_WIDE) and part not in self._by_formats
+            part for part in splits if part != FormatChoice(_WIDE) and part not in self._by_formats
         ]
 
     def _sum(self, rows: list[MeasuredRow], is_same_model: bool) -> MeasuredLoss:
@@ -224,9 +224,9 @@ class MeasuredTable(Record):
 def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interval:
     """Means and ends added up; the sum of intervals is wider than the interval of a sum."""
     return Interval(
-        sum(of(part.mean) for part in parts),
-        sum(of(part.low) for part in parts),
-        sum(of(part.high) for part in parts),
+        sum(of(interval.mean) for interval in parts),
+        sum(of(interval.low) for interval in parts),
+        sum(of(interval.high) for interval in parts),
     )
 
 
@@ -254,12 +254,14 @@ def _mean(
 
 def _only(formats: FormatChoice, kept: Collection[str]) -> FormatChoice:
     """These formats for some parts, and 16 bits for the others."""
-    return replace(formats, **{part: _WIDE for part in _PARTS if part not in kept})
+    return replace(formats, **{operand: _WIDE for operand in _PARTS if operand not in kept})
 
 
 def _canonical(formats: FormatChoice) -> FormatChoice:
     """The same for all choices that give the same model."""
-    rounded = [part for part in _PARTS if find_block_format(getattr(formats, part)).element]
+    rounded = [
+        operand for operand in _PARTS if find_block_format(getattr(formats, operand)).element
+    ]
     if not rounded:
         return FormatChoice(_WIDE)
     idle = ("rtn",) if "weights" in rounded else _OF_WEIGHTS

@@ -134,5 +134,5 @@ def _compare(
     targets = tokens[0, 1:]
     divergence = (exact.exp() * (exact - stored)).sum(-1).mean()
     agreement = (exact.argmax(-1) == stored.argmax(-1)).float().mean()
-    losses = [functional.nll_loss(item[:-1], targets) for item in (exact, stored)]
+    losses = [functional.nll_loss(logits[:-1], targets) for logits in (exact, stored)]
     return [float(losses[0]), float(losses[1]), float(divergence), float(agreement)]

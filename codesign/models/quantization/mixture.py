@@ -79,7 +79,7 @@ def sensitivities(
     calibration: Tensor,
     tokens: Tensor,
     algorithm: str = "rtn",
-    known: Sequence[Sensitivity] = (),
+    earlier_sensitivities: Sequence[Sensitivity] = (),
     advance: Callable[[Sequence[Sensitivity]], None] = lambda so_far: None,
 ) -> list[Sensitivity]:
     """The divergence of each product alone in each format, over (b, s) tokens.
@@ -92,10 +92,13 @@ def sensitivities(
         calibration: (b, s) tokens that algorithms look at.
         tokens: (b, s) tokens to measure on.
         algorithm: For the weights.
-        known: What was measured before; it is not measured again.
+        earlier_sensitivities: What was measured before; it is not measured again.
         advance: Called after each measurement with all that is known.
     """
-    costs = {item.product: dict(item.divergence_nats) for item in known}
+    costs = {
+        sensitivity.product: dict(sensitivity.divergence_nats)
+        for sensitivity in earlier_sensitivities
+    }
 
     def so_far() -> list[Sensitivity]:
         return [
@@ -121,13 +124,13 @@ def best_mixture(measured: Sequence[Sensitivity], average_bits: float) -> Mixtur
     Raises:
         InfeasibleError: The narrowest formats have more bits.
     """
-    n_weights = sum(item.n_weights for item in measured)
+    n_weights = sum(sensitivity.n_weights for sensitivity in measured)
     within = [mix for mix in mixtures(measured) if mix.average_bits <= average_bits * (1 + 1e-12)]
     if not within:
         least = sum(
-            item.n_weights * min(find_block_format(name).bits_per_element for name in costs)
-            for item in measured
-            for costs in [item.divergence_nats]
+            sensitivity.n_weights * min(find_block_format(name).bits_per_element for name in costs)
+            for sensitivity in measured
+            for costs in [sensitivity.divergence_nats]
         )
         raise InfeasibleError(
             f"expected {least / n_weights:.4g} bits or more on average, got {average_bits:g}"
@@ -153,31 +156,34 @@ def narrowest_mixture(measured: Sequence[Sensitivity], divergence_nats: float) -
 
 def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
     """All mixtures that no other beats in bits and expected divergence, by their bits."""
-    names = sorted({name for item in measured for name in item.divergence_nats})
-    n_weights = sum(item.n_weights for item in measured)
+    names = sorted({name for sensitivity in measured for name in sensitivity.divergence_nats})
+    n_weights = sum(sensitivity.n_weights for sensitivity in measured)
     front: list[tuple[float, float, tuple[str, ...]]] = [(0.0, 0.0, ())]
-    for item in measured:
+    for sensitivity in measured:
         extended = [
             (
-                bits + item.n_weights * find_block_format(name).bits_per_element,
-                cost + item.divergence_nats[name],
-                (*chosen, name),
+                bits + sensitivity.n_weights * find_block_format(name).bits_per_element,
+                cost + sensitivity.divergence_nats[name],
+                (*format_names, name),
             )
-            for bits, cost, chosen in front
+            for bits, cost, format_names in front
             for name in names
         ]
-        kept: list[tuple[float, float, tuple[str, ...]]] = []
+        staircase: list[tuple[float, float, tuple[str, ...]]] = []
         for choice in sorted(extended):
-            if not kept or choice[1] < kept[-1][1]:
-                kept.append(choice)
-        front = _thinned(kept)
+            if not staircase or choice[1] < staircase[-1][1]:
+                staircase.append(choice)
+        front = _thinned(staircase)
     return [
         Mixture(
-            {item.product: name for item, name in zip(measured, chosen, strict=True)},
+            {
+                sensitivity.product: name
+                for sensitivity, name in zip(measured, format_names, strict=True)
+            },
             bits / n_weights,
             cost,
         )
-        for bits, cost, chosen in front
+        for bits, cost, format_names in front
     ]
 
 

@@ -90,23 +90,25 @@ def mixture_table(
     to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
     calibration = split.calibration.to(decoder.device)
     table = stored_table(output, _head(settings), sensitivities=Sensitivity, mixtures=Mixture)
-    known = [Sensitivity(**item) for item in table["sensitivities"]]
-    n_done = sum(name in item.divergence_nats for item in known for name in settings.formats)
+    known = [Sensitivity(**record) for record in table["sensitivities"]]
+    n_done = sum(
+        name in sensitivity.divergence_nats for sensitivity in known for name in settings.formats
+    )
     start(len(products(decoder)) * len(settings.formats), n_done)
 
     def keep(so_far: Sequence[Sensitivity]) -> None:
-        table["sensitivities"] = [asdict(item) for item in so_far]
+        table["sensitivities"] = [asdict(sensitivity) for sensitivity in so_far]
         write_table(table, output)
         advance()
 
     everything = sensitivities(
         decoder, settings.formats, calibration, to_choose, settings.algorithm, known, keep
     )
-    measured = [item.of(settings.formats) for item in everything]
-    chosen = [best_mixture(measured, bits) for bits in average_bits]
+    measured = [sensitivity.of(settings.formats) for sensitivity in everything]
+    mixtures = [best_mixture(measured, bits) for bits in average_bits]
     if divergence_nats is not None:
-        chosen.append(narrowest_mixture(measured, divergence_nats))
-    for mixture in chosen:
+        mixtures.append(narrowest_mixture(measured, divergence_nats))
+    for mixture in mixtures:
         if not any(row["formats"] == mixture.formats for row in table["mixtures"]):
             trial = in_mixture(decoder, mixture.formats, calibration, settings.algorithm)
             fidelity = measure(decoder, trial, to_measure)
@@ -116,23 +118,25 @@ def mixture_table(
     rows = {tuple(row["formats"].items()): row for row in table["mixtures"]}
     return {
         **table,
-        "sensitivities": [asdict(item) for item in measured],
+        "sensitivities": [asdict(sensitivity) for sensitivity in measured],
         "mixtures": [
             {
                 **rows[tuple(mixture.formats.items())],
                 "weight_format": _weight_format(measured, mixture),
             }
-            for mixture in chosen
+            for mixture in mixtures
         ],
     }
 
 
 def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
     """The mixture as a value of a space: its shares of the weights, as if of all layers alike."""
-    total = sum(item.n_weights for item in measured)
+    total = sum(sensitivity.n_weights for sensitivity in measured)
     return mixture_name(
-        (item.n_weights / total, mixture.formats[item.product])
-        for item in sorted(measured, key=lambda item: mixture.formats[item.product])
+        (sensitivity.n_weights / total, mixture.formats[sensitivity.product])
+        for sensitivity in sorted(
+            measured, key=lambda sensitivity: mixture.formats[sensitivity.product]
+        )
     )
 
 

@@ -218,8 +218,8 @@ def _decoder_shape(model: LanguageModel, document: Document) -> DecoderShape:
         rope_scaling=scaling,
         tie_word_embeddings=model.tie_word_embeddings,
         windows=tuple(
-            model.sliding_window if kind == "sliding_attention" else None
-            for kind in model.attention_kinds()
+            model.sliding_window if layer_type == "sliding_attention" else None
+            for layer_type in model.attention_kinds()
         ),
     )
 

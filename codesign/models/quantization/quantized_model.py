@@ -66,14 +66,14 @@ def quantized(
         decoder = smoothed(decoder, largest_inputs(decoder, calibration))
     if "quarot" in steps:
         decoder = rotated(decoder, seed)
-    kind = cast(Rounding, next((step for step in steps if step in _ROUNDINGS), "rtn"))
+    rounding = cast(Rounding, next((step for step in steps if step in _ROUNDINGS), "rtn"))
     mixed = formats_of_products or {}
     of_weights = {
         f"{layer_prefix(layer)}{linear_name}": formats.weights
         for layer in range(decoder.shape.num_hidden_layers)
         for linear_name in LINEAR_NAMES
     }
-    rounded_decoder = _with_rounded_weights(decoder, {**of_weights, **mixed}, kind, calibration)
+    rounded_decoder = _with_rounded_weights(decoder, {**of_weights, **mixed}, rounding, calibration)
     in_flight = replace(
         decoder.in_flight,
         activations=_or_none(formats.activations),
@@ -89,21 +89,25 @@ def _or_none(name: str) -> BlockFormat | None:
 
 
 def _with_rounded_weights(
-    decoder: Decoder, names: Mapping[str, str], kind: Rounding, calibration: Tensor
+    decoder: Decoder, names: Mapping[str, str], rounding: Rounding, calibration: Tensor
 ) -> Decoder:
     """Layer after layer; the inputs of a layer are those behind the rounded ones before it."""
     weights = dict(decoder.weights)
     changed = replace(decoder, weights=weights)
     with torch.no_grad():
-        needs_inputs = kind != "rtn"
-        hidden = [decoder.embedded(item[None]) for item in calibration] if needs_inputs else []
+        needs_inputs = rounding != "rtn"
+        hidden = (
+            [decoder.embedded(sequence[None]) for sequence in calibration] if needs_inputs else []
+        )
         for layer in range(decoder.shape.num_hidden_layers):
             moments = _moments(changed, layer, hidden)
             for linear_name in LINEAR_NAMES:
                 key = f"{layer_prefix(layer)}{linear_name}"
                 weight, block_format = weights[f"{key}.weight"], find_block_format(names[key])
-                weights[f"{key}.weight"] = _rounded(weight, moments.get(key), block_format, kind)
-            hidden = [changed.after_layer(layer, item) for item in hidden]
+                weights[f"{key}.weight"] = _rounded(
+                    weight, moments.get(key), block_format, rounding
+                )
+            hidden = [changed.after_layer(layer, hidden_state) for hidden_state in hidden]
     return changed
 
 
@@ -119,19 +123,19 @@ def _moments(decoder: Decoder, layer: int, hidden: Sequence[Tensor]) -> dict[str
         moment = last[-1][1]
         moments[name] = moments[name] + moment if name in moments else moment
 
-    for item in hidden:
-        decoder.after_layer(layer, item, observe)
+    for hidden_state in hidden:
+        decoder.after_layer(layer, hidden_state, observe)
     return moments
 
 
 def _rounded(
-    weight: Tensor, moment: Tensor | None, block_format: BlockFormat, kind: Rounding
+    weight: Tensor, moment: Tensor | None, block_format: BlockFormat, rounding: Rounding
 ) -> Tensor:
     if moment is None:
         stored: Tensor = quantize(weight, block_format)
         return stored
     return (
         gptq(weight, moment, block_format)
-        if kind == "gptq"
+        if rounding == "gptq"
         else clipped(weight, moment, block_format)
     )

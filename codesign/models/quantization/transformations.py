@@ -58,17 +58,21 @@ def rotated(decoder: Decoder, seed: int = 0) -> Decoder:
     weights["lm_head.weight"] = weights["lm_head.weight"] @ hidden
     for layer in range(shape.num_hidden_layers):
         prefix = layer_prefix(layer)
-        for part in NORM_OF_INPUTS:
-            weights[f"{prefix}{part}.weight"] = weights[f"{prefix}{part}.weight"] @ hidden
+        for linear_name in NORM_OF_INPUTS:
+            weights[f"{prefix}{linear_name}.weight"] = (
+                weights[f"{prefix}{linear_name}.weight"] @ hidden
+            )
         _rotate_values(weights, f"{prefix}self_attn.", shape.num_key_value_heads, head)
         out = _by_head(weights[f"{prefix}self_attn.o_proj.weight"].T, shape.num_attention_heads)
         out = (head.T @ out).flatten(0, 1).T
         weights[f"{prefix}self_attn.o_proj.weight"] = hidden.T @ out
         down = weights[f"{prefix}mlp.down_proj.weight"]
         weights[f"{prefix}mlp.down_proj.weight"] = hidden.T @ down @ inner
-        for part in ("self_attn.o_proj", "mlp.down_proj"):
-            if f"{prefix}{part}.bias" in weights:
-                weights[f"{prefix}{part}.bias"] = weights[f"{prefix}{part}.bias"] @ hidden
+        for linear_name in ("self_attn.o_proj", "mlp.down_proj"):
+            if f"{prefix}{linear_name}.bias" in weights:
+                weights[f"{prefix}{linear_name}.bias"] = (
+                    weights[f"{prefix}{linear_name}.bias"] @ hidden
+                )
     in_flight = replace(
         decoder.in_flight, rotation_of_heads=head.float(), rotation_of_inner=inner.float()
     )
@@ -97,9 +101,11 @@ def _fold_norms(decoder: Decoder, weights: dict[str, Tensor]) -> None:
     weights["model.norm.weight"] = torch.ones_like(weights["model.norm.weight"])
     for layer in range(decoder.shape.num_hidden_layers):
         prefix = layer_prefix(layer)
-        for part, norm in NORM_OF_INPUTS.items():
+        for linear_name, norm in NORM_OF_INPUTS.items():
             gain = weights[f"{prefix}{norm}.weight"]
-            weights[f"{prefix}{part}.weight"] = weights[f"{prefix}{part}.weight"] * gain
+            weights[f"{prefix}{linear_name}.weight"] = (
+                weights[f"{prefix}{linear_name}.weight"] * gain
+            )
         for norm in dict.fromkeys(NORM_OF_INPUTS.values()):
             gain = weights[f"{prefix}{norm}.weight"]
             weights[f"{prefix}{norm}.weight"] = torch.ones_like(gain)
@@ -129,7 +135,11 @@ def smoothed(decoder: Decoder, largest: Mapping[str, Tensor]) -> Decoder:
     for layer in range(decoder.shape.num_hidden_layers):
         prefix = layer_prefix(layer)
         for norm in dict.fromkeys(NORM_OF_INPUTS.values()):
-            names = [f"{prefix}{part}" for part, its in NORM_OF_INPUTS.items() if its == norm]
+            names = [
+                f"{prefix}{linear_name}"
+                for linear_name, its in NORM_OF_INPUTS.items()
+                if its == norm
+            ]
             inputs = largest[names[0]].clip(min=1e-5)
             columns = [weights[f"{name}.weight"].abs().amax(0) for name in names]
             of_weights = torch.stack(columns).amax(0).clip(min=1e-5)

@@ -37,28 +37,28 @@ def gptq(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tensor:
     element = block_format.element
     if element is None:
         return weights
-    left = weights.float().clone()
-    inverse = _inverse_factor(moment.to(left))
-    stored = torch.zeros_like(left)
-    n = left.shape[1]
+    remaining = weights.float().clone()
+    inverse = _inverse_factor(moment.to(remaining))
+    stored = torch.zeros_like(remaining)
+    n = remaining.shape[1]
     size = block_format.block_size or n
-    tensor_scale = scale_of_tensor(left, block_format)
-    scale = block_scales(left, block_format, tensor_scale)[..., 0] if size >= n else None
+    tensor_scale = scale_of_tensor(remaining, block_format)
+    scale = block_scales(remaining, block_format, tensor_scale)[..., 0] if size >= n else None
     step = size if size < n else min(_COLUMNS, n)
     for start in range(0, n, step):
         stop = min(start + step, n)
         if size < n:
-            block = left[:, start:stop].contiguous()
+            block = remaining[:, start:stop].contiguous()
             scale = block_scales(block, block_format, tensor_scale)[..., 0]
         assert scale is not None
-        errors = torch.zeros_like(left[:, start:stop])
+        errors = torch.zeros_like(remaining[:, start:stop])
         divisor = torch.where(scale > 0, scale, torch.inf)[:, 0]
         for column in range(start, stop):
-            stored[:, column] = rounded(left[:, column] / divisor, element) * scale[:, 0]
-            error = (left[:, column] - stored[:, column]) / inverse[column, column]
-            left[:, column:stop] -= torch.outer(error, inverse[column, column:stop])
+            stored[:, column] = rounded(remaining[:, column] / divisor, element) * scale[:, 0]
+            error = (remaining[:, column] - stored[:, column]) / inverse[column, column]
+            remaining[:, column:stop] -= torch.outer(error, inverse[column, column:stop])
             errors[:, column - start] = error
-        left[:, stop:] -= errors @ inverse[start:stop, stop:]
+        remaining[:, stop:] -= errors @ inverse[start:stop, stop:]
     return stored
 
 

@@ -39,10 +39,10 @@ def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, fa
         JobError: A run failed; the others were done.
     """
     waiting, flights = deque(pending), list[_Flight]()
-    keeper = _Keeper(flights)
+    writer = _Writer(flights)
     while waiting or flights:
         while waiting and len(flights) < farm.runs:
-            flights.append(_Flight(plan, waiting.popleft(), recorder, farm, keeper))
+            flights.append(_Flight(plan, waiting.popleft(), recorder, farm, writer))
             flights[-1].take(_Flight.begin)
         if futures := [future for flight in flights for future in flight.futures]:
             farm.wait(futures)
@@ -58,7 +58,7 @@ def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, fa
 
 
 @dataclass
-class _Airborne:
+class _InFlight:
     """A design that is being evaluated, or whose result is durable and not told yet."""
 
     proposal: PendingDesign
@@ -67,7 +67,7 @@ class _Airborne:
     batch: ObservationBatch | None = None
 
 
-class _Keeper:
+class _Writer:
     """Stores what ends in any flight while the optimizer of one is asked.
 
     The thread that asks touches neither the store nor the flights meanwhile, so that the store has
@@ -114,13 +114,13 @@ class _Flight:
     """One run with its designs in flight."""
 
     def __init__(
-        self, plan: Plan, index: int, recorder: Recorder, farm: Farm, keeper: _Keeper
+        self, plan: Plan, index: int, recorder: Recorder, farm: Farm, writer: _Writer
     ) -> None:
         self._plan, self._index, self._recorder, self._farm = plan, index, recorder, farm
-        self._keeper = keeper
+        self._writer = writer
         self._run = plan.resolved.definition.runs[index]
         self._waiting: deque[PendingDesign] = deque()
-        self._airborne: dict[Future[Observations | Refusal], _Airborne] = {}
+        self._in_flight: dict[Future[Observations | Refusal], _InFlight] = {}
         self._losses: Counter[int] = Counter()
         self._ask_seconds: dict[int, float] = {}
         self._error: JobError | None = None
@@ -129,7 +129,7 @@ class _Flight:
     @property
     def futures(self) -> list[Future[Observations | Refusal]]:
         """Futures that the run waits for."""
-        return list(self._airborne)
+        return list(self._in_flight)
 
     def take(self, step: Callable[[_Flight], None]) -> None:
         """Take a step unless the run is over; note what stops it."""
@@ -147,7 +147,7 @@ class _Flight:
 
     def name_slowest(self) -> None:
         """Name the design that has been away longest, when its time has doubled again."""
-        waited = [item for future, item in self._airborne.items() if not future.done()]
+        waited = [in_flight for future, in_flight in self._in_flight.items() if not future.done()]
         slowest = min(waited, key=lambda item: item.since, default=None)
         if slowest is None or time.perf_counter() - slowest.since < slowest.notice_s:
             return
@@ -162,43 +162,43 @@ class _Flight:
         self._search = Search(self._plan, self._index, history)
         self._search.tell_screened(self._recorder.screened(self._index))
         self._n_proposed = len(stored)
-        last_batches = [history.batch.max(initial=-1), *(item.batch for item in stored)]
+        last_batches = [history.batch.max(initial=-1), *(proposal.batch for proposal in stored)]
         self._n_batches = int(max(last_batches)) + 1
         keys = self._plan.resolved.problem.space.keys
         observed = set(keys(history.observations.rows).tolist())
         self._waiting.extend(
-            item for item in stored if int(keys(item.row[None, :])[0]) not in observed
+            proposal for proposal in stored if int(keys(proposal.row[None, :])[0]) not in observed
         )
         if self._waiting:
-            self._search.note_proposed(np.array([item.row for item in self._waiting]))
+            self._search.note_proposed(np.array([proposal.row for proposal in self._waiting]))
         self.refill()
 
     def refill(self) -> None:
         """Evaluate what was proposed, and ask for more, until every place is taken."""
         while (
             self._error is None
-            and len(self._airborne) < self._farm.in_flight
+            and len(self._in_flight) < self._farm.in_flight
             and (self._waiting or self._propose())
         ):
             proposal = self._waiting.popleft()
             future = self._farm.submit(proposal.row)
-            self._airborne[future] = _Airborne(proposal)
-            future.add_done_callback(self._keeper.notice)
+            self._in_flight[future] = _InFlight(proposal)
+            future.add_done_callback(self._writer.notice)
         self._end_if_idle()
 
     def _propose(self) -> bool:
         """Whether the optimizer proposed something; it is durable then."""
-        pending = [item.proposal for item in self._airborne.values()]
+        pending = [in_flight.proposal for in_flight in self._in_flight.values()]
         pending.sort(key=lambda item: item.number)
         if self._search.n_left <= len(pending) or (pending and self._farm.in_flight == 1):
             return False
         nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
-        beside = np.vstack([nothing, *(item.row for item in pending)])
+        beside = np.vstack([nothing, *(proposal.row for proposal in pending)])
         screenings = self._search.screenings(beside)
         while (screened := self._next_screened(screenings)) is not None:
             self._recorder.record_screened(screened)
         start = time.perf_counter()
-        with self._keeper.at_work():
+        with self._writer.at_work():
             if self._n_batches == 0 or self._farm.in_flight == 1:
                 rows = self._search.propose()
             else:
@@ -216,18 +216,20 @@ class _Flight:
         return True
 
     def _next_screened(self, screenings: Iterator[ScreenedBatch]) -> ScreenedBatch | None:
-        with self._keeper.at_work():
+        with self._writer.at_work():
             return next(screenings, None)
 
     def store_ended(self) -> None:
         """Make durable what has ended well; whatever else happened is left to :meth:`collect`."""
         ended = [
-            (item, future.result())
-            for future, item in self._airborne.items()
-            if item.batch is None and future.done() and loss(future, item.proposal.row) is None
+            (in_flight, future.result())
+            for future, in_flight in self._in_flight.items()
+            if in_flight.batch is None
+            and future.done()
+            and loss(future, in_flight.proposal.row) is None
         ]
         ended.sort(key=lambda pair: pair[0].proposal.number)
-        n_untold = sum(item.batch is not None for item in self._airborne.values())
+        n_untold = sum(in_flight.batch is not None for in_flight in self._in_flight.values())
         batches: dict[int, ObservationBatch] = {}
         with suppress(CodesignError):  # which comes again, and is told then
             for item, result in ended:
@@ -240,18 +242,20 @@ class _Flight:
 
     def collect(self) -> None:
         """Make durable what has ended, then tell the optimizer, one design after the other."""
-        done = [future for future in self._airborne if future.done()]
-        done.sort(key=lambda future: self._airborne[future].proposal.number)
-        batches = [item.batch for item in self._airborne.values() if item.batch is not None]
+        done = [future for future in self._in_flight if future.done()]
+        done.sort(key=lambda future: self._in_flight[future].proposal.number)
+        batches = [
+            in_flight.batch for in_flight in self._in_flight.values() if in_flight.batch is not None
+        ]
         batches.sort(key=lambda batch: batch.first_step)
         n_stored = len(batches)
         error: CodesignError | None = None
         for future in done:
-            airborne = self._airborne.pop(future)
-            if airborne.batch is not None:
+            in_flight = self._in_flight.pop(future)
+            if in_flight.batch is not None:
                 continue
             try:
-                proposal = airborne.proposal
+                proposal = in_flight.proposal
                 problem, number = self._plan.resolved.problem, proposal.number
                 observations = self._farm.observed(
                     problem, future, proposal.row, self._losses, number
@@ -262,7 +266,7 @@ class _Flight:
                 error = refusal
                 continue
             if observations is not None:
-                batches.append(self._recorded(airborne, observations, len(batches)))
+                batches.append(self._recorded(in_flight, observations, len(batches)))
         self._recorder.store(batches[n_stored:])
         self._recorder.note(batches)
         for batch in batches:
@@ -271,15 +275,15 @@ class _Flight:
             raise error
 
     def _recorded(
-        self, airborne: _Airborne, observations: Observations, n_untold: int
+        self, in_flight: _InFlight, observations: Observations, n_untold: int
     ) -> ObservationBatch:
-        number = airborne.proposal.batch
+        number = in_flight.proposal.batch
         ask_s = self._ask_seconds.pop(number, 0.0)
-        seconds = time.perf_counter() - airborne.since
+        seconds = time.perf_counter() - in_flight.since
         return self._search.recorded(observations, number, ask_s, seconds, n_untold)
 
     def _end_if_idle(self) -> None:
-        if not self._airborne:
+        if not self._in_flight:
             self.has_ended = True
             refusal = None if self._error is None else Refusal.of(self._error)
             self._recorder.end(Ended(self._index, refusal))

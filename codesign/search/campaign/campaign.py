@@ -194,8 +194,8 @@ class Campaign:
                 f"'{self._command}' goes on from there"
             ) from None
         finally:
-            kept = (self.store_path, self.folder / SAMPLE_FILE, self.folder / LOG)
-            if is_new and not any(path.exists() for path in kept):
+            stored_files = (self.store_path, self.folder / SAMPLE_FILE, self.folder / LOG)
+            if is_new and not any(path.exists() for path in stored_files):
                 # Refused before it began: leave nothing behind.
                 shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -495,9 +495,9 @@ class Campaign:
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
 
     def _n_workers(self, workers: int | None) -> int:
-        wanted = workers or self.definition.workers
-        if wanted is not None:
-            return wanted
+        n_workers = workers or self.definition.workers
+        if n_workers is not None:
+            return n_workers
         return n_cores()
 
 

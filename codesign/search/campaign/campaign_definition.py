@@ -65,8 +65,8 @@ def _choice_of(*keys: str) -> BeforeValidator:
             return {"name": value}
         if not isinstance(value, Mapping):
             raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
-        options = {key: item for key, item in value.items() if key not in keys}
-        own_value = {key: item for key, item in value.items() if key in keys}
+        options = {key: option for key, option in value.items() if key not in keys}
+        own_value = {key: option for key, option in value.items() if key in keys}
         return own_value | {"options": options}
 
     return BeforeValidator(read)
@@ -214,8 +214,10 @@ class ConfiguredOptimizer:
         if self.hint_use in ("none", "start"):
             space = space.hintless()
         takes_reference = getattr(self.factory, "takes_reference_point", False)
-        known = {"reference_point": reference} if takes_reference else {}
-        optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options, **known)
+        reference_argument = {"reference_point": reference} if takes_reference else {}
+        optimizer: Optimizer = self.factory(
+            space, n_objectives, seed, self.options, **reference_argument
+        )
         return optimizer
 
 
@@ -398,12 +400,12 @@ def configured_optimizers(
             raise InputError(
                 f"the class of optimizer {choice.name!r} {problem}; {remedy}", document.where(*path)
             )
-        known = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
-        unknown = [key for key in choice.options if key not in known]
+        option_names = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
+        unknown = [key for key in choice.options if key not in option_names]
         if unknown:
             raise InputError(
                 [
-                    f"{document.where(*path, key)}: {describe_unknown('key', key, known)}"
+                    f"{document.where(*path, key)}: {describe_unknown('key', key, option_names)}"
                     for key in unknown
                 ]
             )

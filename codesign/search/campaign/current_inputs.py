@@ -85,10 +85,14 @@ class CurrentInputs:
         return [str(difference) for difference in self._differences(store)]
 
     def _differences(self, store: Store) -> list[Difference]:
-        items = differences(store.inputs.get("identity", {}), self.resolved.identity())
+        found_differences = differences(store.inputs.get("identity", {}), self.resolved.identity())
         # The sample decided on the stored point; a later default changes nothing.
         usual = Difference(("reference_sample",), SAMPLE_SIZE, INITIAL_DESIGNS)
-        return [item for item in items if item != usual and not _is_unused_entry(item)]
+        return [
+            difference
+            for difference in found_differences
+            if difference != usual and not _is_unused_entry(difference)
+        ]
 
     def accepted_changes(self, store: Store, accept: bool = False) -> list[str]:
         """The changes if they are accepted.
@@ -98,12 +102,12 @@ class CurrentInputs:
         """
         if self.error is not None:
             raise self.error
-        items = self._differences(store)
-        changes = [str(item) for item in items]
+        found_differences = self._differences(store)
+        changes = [str(difference) for difference in found_differences]
         fixed = [
-            str(item)
-            for item in items
-            if not any(item.path[: len(key)] == key for key in _MAY_CHANGE)
+            str(difference)
+            for difference in found_differences
+            if not any(difference.path[: len(key)] == key for key in _MAY_CHANGE)
         ]
         if (self.definition.runs, self.problem.metric_names) != (
             store.runs,
@@ -158,15 +162,17 @@ class CurrentInputs:
             _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
 
 
-def _is_unused_entry(item: Difference) -> bool:
+def _is_unused_entry(difference: Difference) -> bool:
     """Whether one side alone lists an entry of a catalog or of the memory technologies.
 
     An earlier version listed those that no design has, too.
     """
-    is_entry = (item.path[:2] == ("problem", "space") and item.path[-3:-2] == ("catalogs",)) or (
-        item.path[:2] == ("problem", "evaluator") and item.path[-2:-1] == ("memtech",)
+    is_entry = (
+        difference.path[:2] == ("problem", "space") and difference.path[-3:-2] == ("catalogs",)
+    ) or (
+        difference.path[:2] == ("problem", "evaluator") and difference.path[-2:-1] == ("memtech",)
     )
-    return is_entry and item.is_on_one_side
+    return is_entry and difference.is_on_one_side
 
 
 def library_versions() -> dict[str, str]:

@@ -51,8 +51,8 @@ def _list_differences(
         for i, (before, after) in enumerate(zip(stored, now, strict=True)):
             yield from differences(before, after, (*path, str(i)))
         return
-    gone = [item for item in stored if item not in now] or None
-    new = [item for item in now if item not in stored] or None
+    gone = [element for element in stored if element not in now] or None
+    new = [element for element in now if element not in stored] or None
     yield Difference(path, gone, new, (len(stored), len(now)))
 
 

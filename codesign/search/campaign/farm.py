@@ -126,15 +126,15 @@ class Farm:
             CodesignError: The evaluator cannot be used; what was under way was given before.
         """
         waiting, losses = deque(range(len(rows))), Counter[int]()
-        airborne: dict[Future[Observations | Refusal], int] = {}
+        in_flight: dict[Future[Observations | Refusal], int] = {}
         refusal: CodesignError | None = None
-        while airborne or (waiting and refusal is None):
-            while waiting and refusal is None and len(airborne) < self.places:
+        while in_flight or (waiting and refusal is None):
+            while waiting and refusal is None and len(in_flight) < self.places:
                 i = waiting.popleft()
-                airborne[self.submit(rows[i])] = i
-            self.wait(list(airborne))
-            for future in [future for future in airborne if future.done()]:
-                i = airborne.pop(future)
+                in_flight[self.submit(rows[i])] = i
+            self.wait(list(in_flight))
+            for future in [future for future in in_flight if future.done()]:
+                i = in_flight.pop(future)
                 try:
                     observations = self.observed(problem, future, rows[i], losses, i)
                 except ExecutorGoneError:

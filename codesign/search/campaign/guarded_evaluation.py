@@ -106,8 +106,10 @@ def enumerated_problem(resolved: ResolvedDefinition) -> Problem:
     """A campaign's problem to be enumerated: with the cache of results, if the campaign has it."""
     if not _is_cached(resolved):
         return resolved.problem
-    parts = {field.name: getattr(resolved.problem, field.name) for field in fields(Problem)}
-    return RememberedProblem(**parts, cache_folder=_cache_folder(resolved))
+    problem_fields = {
+        field.name: getattr(resolved.problem, field.name) for field in fields(Problem)
+    }
+    return RememberedProblem(**problem_fields, cache_folder=_cache_folder(resolved))
 
 
 def load_enumerated(path: Path) -> Problem:

@@ -115,8 +115,10 @@ class Search:
         rows, objectives, violations, failed = observations.tell_arguments
         bounds = np.flatnonzero(np.diff(history.batch, prepend=-1, append=-1))
         for start, end in pairwise(bounds.tolist()):
-            part = slice(start, end)
-            self._optimizer.tell(rows[part], objectives[part], violations[part], failed[part])
+            within = slice(start, end)
+            self._optimizer.tell(
+                rows[within], objectives[within], violations[within], failed[within]
+            )
         self._done = len(observations)
         self._n_batches = int(history.batch.max(initial=-1)) + 1
 
@@ -158,8 +160,8 @@ class Search:
         """
         if not self._seen:
             return self._checked_new(self._initial_designs())
-        wanted = self._plan.resolved.definition.batch or self._optimizer.preferred_batch
-        return self._proposed(min(wanted, self.n_left))
+        batch_size = self._plan.resolved.definition.batch or self._optimizer.preferred_batch
+        return self._proposed(min(batch_size, self.n_left))
 
     def _initial_designs(self) -> IntArray:
         n = self._plan.resolved.definition.initial

@@ -110,7 +110,7 @@ def find_reference(
 def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
     """Worst value of each objective among (n, m) minimized ones, in natural sign."""
     worst = zip(problem.objectives, objectives.max(axis=0).tolist(), strict=True)
-    return {item.metric.name: item.flipped(value) for item, value in worst}
+    return {objective.metric.name: objective.flipped(value) for objective, value in worst}
 
 
 def settled(
@@ -126,8 +126,10 @@ def settled(
             sample nor a run has a feasible design.
     """
     point, layout = store.meta["reference_point"], store.layout
-    parts = (store.read(SAMPLE).observations, stored.observations)
-    objectives = np.concatenate([part.objectives[part.feasible] for part in parts])
+    sources = (store.read(SAMPLE).observations, stored.observations)
+    objectives = np.concatenate(
+        [observations.objectives[observations.feasible] for observations in sources]
+    )
     if not len(objectives) and exact_front is not None:
         objectives = exact_front
     if not store.meta.get("reference_is_provisional", False) or not len(objectives):
@@ -167,8 +169,8 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
 
 
 def _no_design(problem: Problem, rng: np.random.Generator) -> str:
-    known = problem.known_violations(problem.space.sample(rng, DRAWS))
-    shares = {name: float((~(values <= 0)).mean()) for name, values in known.items()}
+    violations = problem.known_violations(problem.space.sample(rng, DRAWS))
+    shares = {name: float((~(values <= 0)).mean()) for name, values in violations.items()}
     worst = sorted(shares.items(), key=lambda item: -item[1])[:3]
     blame = ", ".join(f"{name!r} excludes {share:.0%}" for name, share in worst if share > 0)
     return (
@@ -179,12 +181,12 @@ def _no_design(problem: Problem, rng: np.random.Generator) -> str:
 
 def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
     """Designs up to the first that can be evaluated."""
-    parts: list[Observations] = []
+    sources: list[Observations] = []
     for row in rows:
-        parts.append(evaluate(row[None, :]))
-        if not parts[-1].failed.any():
+        sources.append(evaluate(row[None, :]))
+        if not sources[-1].failed.any():
             break
-    return Observations.joined(parts)
+    return Observations.joined(sources)
 
 
 def _bounds(problem: Problem) -> dict[str, float]:

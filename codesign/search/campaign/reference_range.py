@@ -101,12 +101,12 @@ def _first_share(results: Results, run: int, best: float) -> float | None:
     return float(results.hypervolume[first[0]]) / best if len(first) else None
 
 
-def _point_words(results: Results, point: FloatArray, chosen: BoolArray) -> str:
+def _point_words(results: Results, point: FloatArray, is_bounding: BoolArray) -> str:
     """The chosen objectives of a minimized point in natural sign."""
     return ", ".join(
-        f"{item.metric.name} {format_quantity(item.flipped(value), item.metric.unit, 6)}"
-        for item, value, is_chosen in zip(
-            results.problem.objectives, point.tolist(), chosen.tolist(), strict=True
+        f"{limit.metric.name} {format_quantity(limit.flipped(value), limit.metric.unit, 6)}"
+        for limit, value, is_chosen in zip(
+            results.problem.objectives, point.tolist(), is_bounding.tolist(), strict=True
         )
         if is_chosen
     )

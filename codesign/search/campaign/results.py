@@ -76,7 +76,7 @@ class Results:
             for position in self.front().tolist()
         )
         title = f"{self.definition.name}: {self.front_words}"
-        return table_html(title, [item.name for item in metrics], rows)
+        return table_html(title, [metric.name for metric in metrics], rows)
 
     @property
     def rows(self) -> IntArray:
@@ -117,7 +117,7 @@ class Results:
     def reasons(self) -> Mapping[int, str]:
         """Reasons of missing results by position, without control characters."""
         # A program's last words, on their way to tables, files and pages.
-        return {i: one_line(item.reason) for i, item in self.observations.failures.items()}
+        return {i: one_line(failure.reason) for i, failure in self.observations.failures.items()}
 
     def status_word(self, position: int) -> str:
         """``ok``, ``infeasible``, or how the design came to have no result."""

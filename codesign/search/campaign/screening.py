@@ -98,11 +98,11 @@ def screening_problem(
         where,
         (
             {
-                item.metric.name: item.definition.model_copy(
-                    update={"value": item.expression.renamed(names)}
+                derived_metric.metric.name: derived_metric.definition.model_copy(
+                    update={"value": derived_metric.expression.renamed(names)}
                 )
-                for item in target.derived
-                if item.metric.name in target.deciding_metrics
+                for derived_metric in target.derived
+                if derived_metric.metric.name in target.deciding_metrics
             }
         ),
     )

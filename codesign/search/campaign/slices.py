@@ -43,11 +43,11 @@ def execute_slices(
     while waiting or slices:
         while waiting and len(slices) < places:
             run = waiting.popleft()
-            part = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
-            slices[_submitted(executor, site, part)] = part
+            run_slice = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
+            slices[_submitted(executor, site, run_slice)] = run_slice
         for future in wait(slices, return_when=FIRST_COMPLETED).done:
-            part = slices.pop(future)
-            run, error = part.run, _loss(future, part)
+            run_slice = slices.pop(future)
+            run, error = run_slice.run, _loss(future, run_slice)
             if error is not None:
                 losses[run] += 1
                 if losses[run] > _LOSSES:
@@ -64,20 +64,20 @@ def execute_slices(
     recorder.finish()
 
 
-def _loss(future: Future[SliceResult], part: RunSlice) -> BaseException | None:
+def _loss(future: Future[SliceResult], run_slice: RunSlice) -> BaseException | None:
     """Reason for which a finished slice does not continue the stored observations of its run; None
     if it does."""
     error = future.exception()
     if error is None:
         result = future.result()
-        if (result.run, result.n_before) == (part.run, len(part.history)):
+        if (result.run, result.n_before) == (run_slice.run, len(run_slice.history)):
             return None
         return MisdeliveredError("the executor returned the result of another task")
     return error
 
 
-def _submitted(executor: Executor, site: Site, part: RunSlice) -> Future[SliceResult]:
+def _submitted(executor: Executor, site: Site, run_slice: RunSlice) -> Future[SliceResult]:
     try:
-        return executor.submit(carry_on, site, part)
+        return executor.submit(carry_on, site, run_slice)
     except Exception as error:  # a stranger's executor may fail in any way
         raise ExecutorGoneError(error) from error

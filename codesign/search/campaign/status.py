@@ -94,7 +94,8 @@ def list_campaigns(folder: str | Path | None = None) -> list[CampaignStatus]:
         if name not in stores:
             listed.append(_listed_definition(path, root))
     return sorted(
-        {item.name: item for item in reversed(listed)}.values(), key=lambda item: item.name
+        {status.name: status for status in reversed(listed)}.values(),
+        key=lambda status: status.name,
     )
 
 

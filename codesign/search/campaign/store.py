@@ -447,10 +447,10 @@ class Store:
             if not all(map(is_intact, chunk)):
                 raise DamagedStoreError(self.path, "an observation is not what was written")
             *place, designs, blobs, status, reasons, volumes, _ = zip(*chunk, strict=True)
-            part = slice(start, start + len(chunk))
-            places[:, part], hypervolume[part] = place, volumes
-            rows[part] = self._matrix(designs, "<i4", self._n_parameters)
-            numbers[part] = self._matrix(blobs, "<f8", self.layout.width)
+            chunk_rows = slice(start, start + len(chunk))
+            places[:, chunk_rows], hypervolume[chunk_rows] = place, volumes
+            rows[chunk_rows] = self._matrix(designs, "<i4", self._n_parameters)
+            numbers[chunk_rows] = self._matrix(blobs, "<f8", self.layout.width)
             failures |= {
                 start + i: Failure.of_status(ending, text or "")
                 for i, (ending, text) in enumerate(zip(status, reasons, strict=True))

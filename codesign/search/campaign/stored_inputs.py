@@ -69,28 +69,32 @@ def stored_problem(store: Store, current: Problem | None) -> Problem:
 
 
 def _metrics(store: Store, current: Problem | None) -> dict[str, Metric]:
-    stated = {item["name"]: Metric(**item) for item in store.meta.get("metrics", ())}
+    stated = {
+        metric_record["name"]: Metric(**metric_record)
+        for metric_record in store.meta.get("metrics", ())
+    }
     today = {} if current is None else {metric.name: metric for metric in current.metrics}
-    known = ALL_METRICS | today | stated
+    metrics_by_name = ALL_METRICS | today | stated
     return {
-        name: known.get(name, Metric(name, "minimize", "", "")) for name in store.layout.metrics
+        name: metrics_by_name.get(name, Metric(name, "minimize", "", ""))
+        for name in store.layout.metrics
     }
 
 
 def _space(described: Mapping[str, Any], current: Problem | None) -> DesignSpace:
-    kept = ("parameters", "repeated")
+    sections = ("parameters", "repeated")
     if current is not None:
         today = json.loads(json.dumps(current.space.provenance()))
-        if all(today[key] == described[key] for key in kept):
+        if all(today[key] == described[key] for key in sections):
             return current.space.described_as(described)
     parameters = {
-        item["name"]: {
-            "values": item["values"],
+        parameter["name"]: {
+            "values": parameter["values"],
             # Other kinds follow from the values, and stored designs meet every condition.
-            **({"kind": "categorical"} if item["kind"] == "categorical" else {}),
-            "optional": bool(item["optional"] or item["when"]),
+            **({"kind": "categorical"} if parameter["kind"] == "categorical" else {}),
+            "optional": bool(parameter["optional"] or parameter["when"]),
         }
-        for item in described["parameters"]
+        for parameter in described["parameters"]
     }
     space = parse_space(json.dumps({"parameters": parameters}), source=described["name"])
     return space.described_as(described)

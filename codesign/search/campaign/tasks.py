@@ -134,15 +134,15 @@ class SliceResult:
     is_over: bool
 
 
-def carry_on(site: Site, part: RunSlice) -> SliceResult:
+def carry_on(site: Site, run_slice: RunSlice) -> SliceResult:
     """Further batches of a run, the same as anywhere else."""
-    end = time.monotonic() + part.seconds
-    result = partial(SliceResult, part.run, len(part.history))
+    end = time.monotonic() + run_slice.seconds
+    result = partial(SliceResult, run_slice.run, len(run_slice.history))
     batches: list[ObservationBatch] = []
     try:
         place = _workplace(site, threading.get_ident())
-        plan = Plan(place.resolved, part.layout, part.reference, place.evaluate)
-        for batch in run_batches(plan, part.run, part.history):
+        plan = Plan(place.resolved, run_slice.layout, run_slice.reference, place.evaluate)
+        for batch in run_batches(plan, run_slice.run, run_slice.history):
             batches.append(batch)
             if time.monotonic() > end:
                 return result(tuple(batches), None, is_over=False)

@@ -75,16 +75,22 @@ def compose_front(
     space = problem.space
     columns = set(_shared_columns(space).tolist())
     names = {space.names[column] for column in columns}
-    for item in problem.constraints:
-        stray = sorted(item.expression.names & set(space.names) - names) if item.is_known else []
+    for constraint in problem.constraints:
+        stray = (
+            sorted(constraint.expression.names & set(space.names) - names)
+            if constraint.is_known
+            else []
+        )
         if stray:
             raise InputError(
-                f"constraint {item.text!r} names {stray[0]}, a parameter of a machine: state it in "
-                "the space of its pool",
-                item.where,
+                f"constraint {constraint.text!r} names {stray[0]}, a parameter of a machine: state "
+                "it in the space of its pool",
+                constraint.where,
             )
-    parts = [part for part in space.components if set(part.columns.tolist()) <= columns]
-    size = math.prod(part.size for part in parts)
+    joint_components = [
+        component for component in space.components if set(component.columns.tolist()) <= columns
+    ]
+    size = math.prod(component.size for component in joint_components)
     if size * math.prod(pool.space.size for pool in space.pools.values()) != space.size:
         raise InputError(
             f"a constraint of space {space.name} joins designs of its pools: state it in the space "
@@ -94,13 +100,17 @@ def compose_front(
     if size > _MOST_SHARED:
         raise InputError(f"{size:,} settings of machines and links are too many to list")
     shared = np.full((size, len(space.names)), -1, dtype=np.int64)
-    digits = np.unravel_index(np.arange(size), [part.size for part in parts]) if parts else []
-    for part, digit in zip(parts, digits, strict=True):
-        shared[:, part.columns] = part.rows[digit]
-    known = [item for item in problem.constraints if item.is_known]
+    digits = (
+        np.unravel_index(np.arange(size), [component.size for component in joint_components])
+        if joint_components
+        else []
+    )
+    for component, digit in zip(joint_components, digits, strict=True):
+        shared[:, component.columns] = component.rows[digit]
+    known_constraints = [constraint for constraint in problem.constraints if constraint.is_known]
     values = space.values(shared)
-    for item in known:
-        shared = shared[np.broadcast_to(item.expression.violation(values) <= 0, len(shared))]
+    for constraint in known_constraints:
+        shared = shared[np.broadcast_to(constraint.expression.violation(values) <= 0, len(shared))]
         values = space.values(shared)
     pools = []
     for name in evaluator.pool_evaluators():
@@ -125,33 +135,35 @@ def _checked(problem: Problem) -> Evaluator:
     """The evaluator, if the problem's front can be composed."""
     evaluator = problem.evaluator
     listed = ", ".join(sorted(evaluator.monotone_metrics))
-    known = evaluator.monotone_metrics | {
-        item.metric.name
-        for item in problem.derived
-        if item.sources <= evaluator.monotone_metrics and item.follows(evaluator.metrics)
+    monotone = evaluator.monotone_metrics | {
+        derived_metric.metric.name
+        for derived_metric in problem.derived
+        if derived_metric.sources <= evaluator.monotone_metrics
+        and derived_metric.follows(evaluator.metrics)
     }
     problems = [
-        f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense, or a "
-        "metric of these that gets better with each of them: "
+        f"{_place_of(objective)}objective '{objective}': expected one of {listed}, in its own "
+        "sense, or a metric of these that gets better with each of them: "
         "the exact front of systems follows from those of their pools for these alone, as only "
         "they never get worse if a machine gets better"
-        for item in problem.objectives
-        if item.metric.name not in known or item.sense != item.metric.sense
+        for objective in problem.objectives
+        if objective.metric.name not in monotone or objective.sense != objective.metric.sense
     ]
     problems += [
-        f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
-        "or on a metric of these that gets better with each of them, from its bad side, as only "
-        "they never get worse if a machine gets better"
-        for item in problem.constraints
-        if not item.is_known and not (item.is_limit and item.expression.names <= known)
+        f"{_place_of(constraint)}constraint {constraint.text!r}: expected a limit on one of "
+        f"{listed}, or on a metric of these that gets better with each of them, from its bad "
+        "side, as only they never get worse if a machine gets better"
+        for constraint in problem.constraints
+        if not constraint.is_known
+        and not (constraint.is_limit and constraint.expression.names <= monotone)
     ]
     if problems:
         raise InputError(problems)
     return evaluator
 
 
-def _place_of(item: Objective | Constraint) -> str:
-    return f"{item.where}: " if item.where else ""
+def _place_of(statement: Objective | Constraint) -> str:
+    return f"{statement.where}: " if statement.where else ""
 
 
 # --- pools -----------------------------------------------------------------------------------
@@ -165,9 +177,9 @@ def pool_problem(problem: Problem, name: str) -> Problem:
     needed = evaluator.pool_metrics(_deciding_metrics(problem, evaluator))[name]
     objectives = [Objective(metrics[metric], metrics[metric].sense) for metric in needed]
     limits = {
-        next(iter(item.expression.names)): item.bound
-        for item in problem.constraints
-        if item.bound is not None
+        next(iter(constraint.expression.names)): constraint.bound
+        for constraint in problem.constraints
+        if constraint.bound is not None
     }
     space = problem.space.pools[name].space
     texts = [
@@ -201,8 +213,10 @@ def _pool_front(
             f"pool {name}: {error}", _place_of_limit(problem, of_pool)
         ) from None
     pool = problem.space.pools[name]
-    columns = [problem.space.names.index(pool.full_name(item)) for item in pool.space.names]
-    metrics = tuple(item.metric for item in of_pool.objectives)
+    columns = [
+        problem.space.names.index(pool.full_name(parameter)) for parameter in pool.space.names
+    ]
+    metrics = tuple(objective.metric for objective in of_pool.objectives)
     return PoolFront(
         name, metrics, np.array(columns), front.objectives, front.counts, front.representatives()
     ).ordered()
@@ -210,8 +224,12 @@ def _pool_front(
 
 def _place_of_limit(problem: Problem, of_pool: Problem) -> str | None:
     """Place of the first limit that a pool has from the system."""
-    own = {name for item in of_pool.constraints for name in item.expression.names}
-    places = [item.where for item in problem.constraints if item.expression.names & own]
+    limited = {name for constraint in of_pool.constraints for name in constraint.expression.names}
+    places = [
+        constraint.where
+        for constraint in problem.constraints
+        if constraint.expression.names & limited
+    ]
     return places[0] if places else None
 
 
@@ -220,8 +238,14 @@ def _place_of_limit(problem: Problem, of_pool: Problem) -> str | None:
 
 def _shared_columns(space: DesignSpace) -> IntArray:
     """Entries of a system's row that belong to no machine."""
-    own = {pool.full_name(item) for pool in space.pools.values() for item in pool.parameter_names}
-    return np.array([column for column, name in enumerate(space.names) if name not in own])
+    pool_parameters = {
+        pool.full_name(parameter)
+        for pool in space.pools.values()
+        for parameter in pool.parameter_names
+    }
+    return np.array(
+        [column for column, name in enumerate(space.names) if name not in pool_parameters]
+    )
 
 
 def _joining_place(space: DesignSpace) -> str:
@@ -256,9 +280,9 @@ class SystemSearch:
         ]
         self._starts = [boundaries(len(pool.values), pool.depth) for pool in pools]
         self._evaluator = _checked(problem)
-        limits = [item for item in problem.constraints if item.is_limit]
+        limits = [constraint for constraint in problem.constraints if constraint.is_limit]
         self._limits = [
-            item for item in limits if not item.expression.names <= self._evaluator.kept_by_pools
+            limit for limit in limits if not limit.expression.names <= self._evaluator.kept_by_pools
         ]
         self._archive = Archive(len(problem.objectives))
         self._incumbents = np.empty((0, len(problem.objectives)))
@@ -284,12 +308,12 @@ class SystemSearch:
 
     def search(self) -> tuple[Archive, int]:
         """The front, and how many systems were evaluated."""
-        known = np.empty((0, len(self._problem.objectives)))
-        for part, values in self._first_chunks():
-            objectives, feasible = self.evaluate(part, values)
-            known = np.concatenate([known, objectives[feasible]])
-            known = known[non_dominated(known)]
-        self._incumbents = known[np.lexsort(known.T[::-1])]
+        front = np.empty((0, len(self._problem.objectives)))
+        for rows, values in self._first_chunks():
+            objectives, feasible = self.evaluate(rows, values)
+            front = np.concatenate([front, objectives[feasible]])
+            front = front[non_dominated(front)]
+        self._incumbents = front[np.lexsort(front.T[::-1])]
         shared = np.arange(self._n_shared)
         self._descend(0, shared, [np.zeros(len(shared), dtype=np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
@@ -301,12 +325,15 @@ class SystemSearch:
             for pool in self._pools
         ]
         grids = np.meshgrid(np.arange(self._n_shared), *picks, indexing="ij")
-        shared, *chosen = (grid.ravel() for grid in grids)
+        shared, *starts_of_pools = (grid.ravel() for grid in grids)
         for start in range(0, len(shared), _CHUNK):
-            part = slice(start, start + _CHUNK)
+            chunk = slice(start, start + _CHUNK)
             yield (
-                shared[part],
-                [pool.values[x[part]] for pool, x in zip(self._pools, chosen, strict=True)],
+                shared[chunk],
+                [
+                    pool.values[x[chunk]]
+                    for pool, x in zip(self._pools, starts_of_pools, strict=True)
+                ],
             )
 
     def nearest(self) -> tuple[int, dict[str, float], dict[str, float]]:
@@ -316,13 +343,13 @@ class SystemSearch:
             Its setting, its metrics by name, its excess by limit.
         """
         best: tuple[int, dict[str, float], dict[str, float]] | None = None
-        for part, values in self._first_chunks():
-            metrics, excess = self.limited(part, values)
+        for rows, values in self._first_chunks():
+            metrics, excess = self.limited(rows, values)
             worst = np.max(list(excess.values()), axis=0)
             i = int(np.argmin(worst))
             if best is None or worst[i] < max(best[2].values()):
                 best = (
-                    int(part[i]),
+                    int(rows[i]),
                     {name: float(x[i]) for name, x in metrics.items()},
                     {text: float(x[i]) for text, x in excess.items()},
                 )
@@ -333,11 +360,11 @@ class SystemSearch:
         self, shared: IntArray, values: Sequence[FloatArray]
     ) -> tuple[Mapping[str, FloatArray], dict[str, FloatArray]]:
         """(n,) limited metrics by name, and relative excess by limit."""
-        names = sorted({name for item in self._limits for name in item.expression.names})
+        names = sorted({name for limit in self._limits for name in limit.expression.names})
         metrics = self._composed(shared, values, names)
         excess = {
-            item.text: np.broadcast_to(item.expression.violation(metrics), len(shared))
-            for item in self._limits
+            limit.text: np.broadcast_to(limit.expression.violation(metrics), len(shared))
+            for limit in self._limits
         }
         return metrics, excess
 
@@ -346,7 +373,8 @@ class SystemSearch:
     ) -> Mapping[str, FloatArray]:
         """(n,) metrics of systems by name, and those that are derived from them."""
         natural = {
-            pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
+            pool.name: pool.natural(pool_values)
+            for pool, pool_values in zip(self._pools, values, strict=True)
         }
         settings = {name: numbers[shared] for name, numbers in self._shared.items()}
         composed = self._evaluator.compose(natural, settings, self._problem.sources_of(names))
@@ -368,50 +396,62 @@ class SystemSearch:
                 bound = derived.best_case(metrics, self._problem.evaluator.metrics, len(shared))
                 metrics[name] = np.where(np.isnan(metrics[name]), bound, metrics[name])
         objectives = [
-            item.minimized(metrics[item.metric.name]) for item in self._problem.objectives
+            objective.minimized(metrics[objective.metric.name])
+            for objective in self._problem.objectives
         ]
         table = np.column_stack(objectives)
         # A system that does not keep up with its arrivals waits for ever.
         feasible: BoolArray = np.asarray(np.isfinite(table).all(axis=1))
-        for item in self._limits:
-            feasible &= item.expression.violation(metrics) <= 0
+        for limit in self._limits:
+            feasible &= limit.expression.violation(metrics) <= 0
         return table, feasible
 
-    def _descend(self, depth: int, shared: IntArray, parts: list[IntArray]) -> None:
+    def _descend(self, depth: int, shared: IntArray, rows_of_pools: list[IntArray]) -> None:
         """Search combinations of parts at a depth, chunk by chunk."""
         for start in range(0, len(shared), _CHUNK):
             piece = slice(start, start + _CHUNK)
-            self._look_at(depth, shared[piece], [part[piece] for part in parts])
+            self._look_at(
+                depth, shared[piece], [rows_of_pool[piece] for rows_of_pool in rows_of_pools]
+            )
 
-    def _look_at(self, depth: int, shared: IntArray, parts: list[IntArray]) -> None:
-        values = [ideals[part] for ideals, part in zip(self._ideals[depth], parts, strict=True)]
+    def _look_at(self, depth: int, shared: IntArray, rows_of_pools: list[IntArray]) -> None:
+        values = [
+            ideals[rows_of_pool]
+            for ideals, rows_of_pool in zip(self._ideals[depth], rows_of_pools, strict=True)
+        ]
         objectives, feasible = self.evaluate(shared, values)
-        kept = np.flatnonzero(feasible)
-        kept = kept[~dominated_by(self._incumbents, objectives[kept])]
-        kept = kept[~dominated_by(self._archive.points, objectives[kept])]
-        shared, parts = shared[kept], [part[kept] for part in parts]
+        survivors = np.flatnonzero(feasible)
+        survivors = survivors[~dominated_by(self._incumbents, objectives[survivors])]
+        survivors = survivors[~dominated_by(self._archive.points, objectives[survivors])]
+        shared, rows_of_pools = (
+            shared[survivors],
+            [rows_of_pool[survivors] for rows_of_pool in rows_of_pools],
+        )
         if depth < self._depth:
-            self._split(depth, shared, parts)
+            self._split(depth, shared, rows_of_pools)
             return
-        self._n_evaluated += len(kept)
-        chosen = [starts[part] for starts, part in zip(self._starts, parts, strict=True)]
+        self._n_evaluated += len(survivors)
+        starts_of_pools = [
+            starts[rows_of_pool]
+            for starts, rows_of_pool in zip(self._starts, rows_of_pools, strict=True)
+        ]
         numbers, weights = shared, np.ones(len(shared), dtype=np.int64)
-        for pool, place in zip(self._pools, chosen, strict=True):
+        for pool, place in zip(self._pools, starts_of_pools, strict=True):
             numbers = numbers * len(pool.values) + place
             weights = weights * pool.counts[place]
-        self._archive.add(objectives[kept], numbers, weights)
+        self._archive.add(objectives[survivors], numbers, weights)
 
-    def _split(self, depth: int, shared: IntArray, parts: list[IntArray]) -> None:
+    def _split(self, depth: int, shared: IntArray, rows_of_pools: list[IntArray]) -> None:
         for pool_number, pool in enumerate(self._pools):
             if depth >= pool.depth:
                 continue
-            halves = 2 * parts[pool_number][:, None] + np.array([0, 1])
+            halves = 2 * rows_of_pools[pool_number][:, None] + np.array([0, 1])
             exists = np.isfinite(self._ideals[depth + 1][pool_number][:, 0])[halves]
             which = np.repeat(np.arange(len(shared)), 2)[exists.ravel()]
             shared = shared[which]
-            parts = [part[which] for part in parts]
-            parts[pool_number] = halves[exists]
-        self._descend(depth + 1, shared, parts)
+            rows_of_pools = [rows_of_pool[which] for rows_of_pool in rows_of_pools]
+            rows_of_pools[pool_number] = halves[exists]
+        self._descend(depth + 1, shared, rows_of_pools)
 
 
 def _front_of(

@@ -127,26 +127,26 @@ class Decomposition:
         rows = np.zeros((n, len(self.space.parameters)), dtype=np.int64)
         for axis in self.undecided:
             rows[:, axis.columns] = axis.rows[0]
-        part = Part(rows, np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64))
+        partials = Part(rows, np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64))
         digits = np.unravel_index(np.arange(start, stop), [len(axis) for axis in self.decided])
         for axis, digit in zip(self.decided, digits, strict=True):
-            _set(part, axis, digit)
-        return part
+            _set(partials, axis, digit)
+        return partials
 
-    def decide(self, part: Part, level: int) -> Part:
+    def decide(self, partials: Part, level: int) -> Part:
         """Every partial design with every class of the axis of that level."""
         axis = self.undecided[level]
-        extended = part.take(np.repeat(np.arange(len(part)), len(axis)))
-        _set(extended, axis, np.tile(np.arange(len(axis)), len(part)))
+        extended = partials.take(np.repeat(np.arange(len(partials)), len(axis)))
+        _set(extended, axis, np.tile(np.arange(len(axis)), len(partials)))
         return extended
 
     def remaining(self, level: int) -> int:
         """Designs that a partial design of that level stands for, besides its weight."""
         return math.prod(axis.size for axis in self.undecided[level:])
 
-    def columns(self, part: Part, level: int) -> tuple[Columns, Mapping[str, Sequence[Value]]]:
+    def columns(self, partials: Part, level: int) -> tuple[Columns, Mapping[str, Sequence[Value]]]:
         """Decided parameters at a level, and the values of all others."""
-        columns: dict[str, Column] = dict(self.space.columns(part.rows))
+        columns: dict[str, Column] = dict(self.space.columns(partials.rows))
         undecided: dict[str, list[Value]] = {}
         for axis in self.undecided[level:]:
             for place, column in enumerate(axis.columns.tolist()):
@@ -171,11 +171,11 @@ class Decomposition:
         return lowest
 
 
-def _set(part: Part, axis: EnumerationAxis, digit: IntArray) -> None:
+def _set(partials: Part, axis: EnumerationAxis, digit: IntArray) -> None:
     first = axis.first[digit]
-    part.rows[:, axis.columns] = axis.rows[first]
-    part.numbers[:] += first * axis.stride
-    part.weights[:] *= axis.counts[digit]
+    partials.rows[:, axis.columns] = axis.rows[first]
+    partials.numbers[:] += first * axis.stride
+    partials.weights[:] *= axis.counts[digit]
 
 
 def _axis(problem: Problem, columns: IntArray, rows: IntArray, stride: int) -> EnumerationAxis:
@@ -206,10 +206,12 @@ def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationA
     is_alone = len(axis.columns) == 1 and not mentioned & set(axis.columns.tolist())
     if not (problem.has_bounds and evaluator.offers("superseded") and is_alone):
         return axis
-    decides_derived = {item.metric.name for item in problem.derived} & {*problem.deciding_metrics}
+    decides_derived = {derived_metric.metric.name for derived_metric in problem.derived} & {
+        *problem.deciding_metrics
+    }
     if not all(limit.is_limit for limit in limits) or decides_derived:
         return axis  # a derived metric may get worse where those of the evaluator get better
-    if any(item.sense != item.metric.sense for item in problem.objectives):
+    if any(objective.sense != objective.metric.sense for objective in problem.objectives):
         return axis  # what is better in every metric is worse in this objective
     wanted_names = [objective.metric.name for objective in problem.objectives]
     parameters = problem.space.parameters
@@ -217,8 +219,8 @@ def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationA
     beaten = evaluator.superseded(values, wanted_names).get(parameters[int(axis.columns[0])].name)
     if beaten is None:
         return axis
-    kept = np.flatnonzero(~np.array([*beaten, False])[axis.rows[axis.first, 0]])
-    return replace(axis, first=axis.first[kept], counts=axis.counts[kept])
+    undecided = np.flatnonzero(~np.array([*beaten, False])[axis.rows[axis.first, 0]])
+    return replace(axis, first=axis.first[undecided], counts=axis.counts[undecided])
 
 
 def _mentioned(problem: Problem) -> set[int]:

@@ -34,8 +34,8 @@ class DominanceTable:
         for piece in self._pieces:
             rest = np.flatnonzero(~is_dominated)
             for start in range(0, len(rest), _AT_ONCE):
-                part = rest[start : start + _AT_ONCE]
-                is_dominated[part] = piece.dominates(points[part])
+                chunk = rest[start : start + _AT_ONCE]
+                is_dominated[chunk] = piece.dominates(points[chunk])
         return is_dominated
 
 

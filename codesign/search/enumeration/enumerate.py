@@ -102,7 +102,7 @@ def enumerate_front(
     state = load_state(checkpoint, len(problem.objectives))
     if state is None:
         state = State.fresh(_incumbents(problem, wanted), n_roots, block)
-    known, bars = barriers(state.incumbents, wanted)
+    incumbents, bars = barriers(state.incumbents, wanted)
     watcher = progress or _Quiet()
     watcher.start(problem.space.size, state.tally.total)
     try:
@@ -115,7 +115,7 @@ def enumerate_front(
             save_state(checkpoint, state)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    _check_complete(state.archive.points, known)
+    _check_complete(state.archive.points, incumbents)
     is_whole = wanted is None
     archive, tally = state.archive, state.tally
     if not len(archive) and is_whole:
@@ -141,9 +141,9 @@ def enumerate_front(
     )
 
 
-def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
+def _incumbents(problem: Problem, wanted_part: WantedPart | None) -> FloatArray:
     """(p, m) known designs; without bounds they would leave nothing out, and none is evaluated."""
-    if problem.has_bounds and (wanted is None or wanted.is_sampled):
+    if problem.has_bounds and (wanted_part is None or wanted_part.is_sampled):
         return find_incumbents(problem)
     return np.empty((0, len(problem.objectives)))
 

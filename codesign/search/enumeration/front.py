@@ -101,22 +101,26 @@ class Archive:
 
     def add(self, points: FloatArray, numbers: IntArray, weights: IntArray) -> None:
         """Take (n, m) feasible points with a number of each and how many designs it stands for."""
-        kept = np.flatnonzero(~dominated_by(self.points, points))
-        kept = kept[non_dominated(points[kept])]
-        if not len(kept):
+        survivors = np.flatnonzero(~dominated_by(self.points, points))
+        survivors = survivors[non_dominated(points[survivors])]
+        if not len(survivors):
             return
-        order = np.lexsort((numbers[kept], *points[kept].T[::-1]))
-        kept = kept[order]
-        starts = np.flatnonzero(_is_first(points[kept]))
-        distinct = points[kept[starts]]
-        totals = np.add.reduceat(weights[kept], starts)
-        groups = [group[:MOST_LISTED] for group in np.split(numbers[kept], starts[1:])]
+        order = np.lexsort((numbers[survivors], *points[survivors].T[::-1]))
+        survivors = survivors[order]
+        starts = np.flatnonzero(_is_first(points[survivors]))
+        distinct = points[survivors[starts]]
+        totals = np.add.reduceat(weights[survivors], starts)
+        groups = [group[:MOST_LISTED] for group in np.split(numbers[survivors], starts[1:])]
         self._merge(distinct, totals, groups)
 
     def merge(self, archive: Archive) -> None:
         """Take all that another archive holds; no design may be in both."""
-        kept = np.flatnonzero(~dominated_by(self.points, archive.points))
-        self._merge(archive.points[kept], archive.counts[kept], [archive.members[i] for i in kept])
+        survivors = np.flatnonzero(~dominated_by(self.points, archive.points))
+        self._merge(
+            archive.points[survivors],
+            archive.counts[survivors],
+            [archive.members[i] for i in survivors],
+        )
 
     def _merge(self, points: FloatArray, counts: IntArray, members: list[IntArray]) -> None:
         """Join distinct points in lexicographic order that nothing here dominates."""
@@ -180,8 +184,8 @@ def dominated_by(
         is_dominated[rest] = DominanceTable(front).dominates(points[rest])
         return is_dominated
     for start in range(0, len(rest), 1024):
-        part = rest[start : start + 1024]
-        is_dominated[part] = _dominated_by_all_at_once(front, points[part])
+        chunk = rest[start : start + 1024]
+        is_dominated[chunk] = _dominated_by_all_at_once(front, points[chunk])
     return is_dominated
 
 

@@ -141,7 +141,7 @@ def leaving_nothing_of_the_unattainable(folder: Path) -> Iterator[None]:
 
     Such a problem is refused as bad input is, which leaves no file.
     """
-    absent = [item for item in (folder, *folder.parents) if not item.exists()]
+    absent = [place for place in (folder, *folder.parents) if not place.exists()]
     before = set(folder.glob("exact-*"))
     try:
         yield
@@ -216,13 +216,13 @@ def kept_front(
     )
     points = find(problem, rebuild=rebuild).objectives
     stored = find(larger, rebuild=build)
-    kept = KeptFront(larger, stored, len(problem.objectives))
-    if not np.array_equal(stored.objectives[kept.within({}), : kept.n_objectives], points):
+    front = KeptFront(larger, stored, len(problem.objectives))
+    if not np.array_equal(stored.objectives[front.within({}), : front.n_objectives], points):
         raise JobError(
-            f"the front that keeps {', '.join(kept.kept)} is not the exact one: "
+            f"the front that keeps {', '.join(front.kept)} is not the exact one: "
             f"{stored.n_failed:,} designs have no finite value of these metrics"
         )
-    return kept
+    return front
 
 
 def _evaluating_all(rebuild: Rebuild) -> Problem:
@@ -239,7 +239,7 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
     Of several with as many metrics, the first by the names of their files.
     """
     n = len(problem.objectives)
-    wanted = [str(objective) for objective in problem.objectives]
+    objective_texts = [str(objective) for objective in problem.objectives]
     largest: KeptFront | None = None
     for path in sorted(folder.glob("exact-*.npz")):
         data = read_arrays(path, only=("provenance",)) or {}
@@ -250,7 +250,11 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
         except (ValueError, KeyError) as error:
             raise damaged(path) from error
         names = [text.split()[1] for text in objectives[n:]]
-        if objectives[:n] != wanted or not names or (largest and len(largest.kept) >= len(names)):
+        if (
+            objectives[:n] != objective_texts
+            or not names
+            or (largest and len(largest.kept) >= len(names))
+        ):
             continue
         try:
             larger = keeping(problem, names)

@@ -34,9 +34,9 @@ def find_incumbents(problem: Problem) -> FloatArray:
         if not fresh:
             break
         spread = np.linspace(0, len(fresh) - 1, min(len(fresh), _MOST_NEIGHBORS_OF))
-        chosen = [fresh[i] for i in np.unique(spread.astype(np.int64))]
-        explored.update(problem.space.keys(np.stack(chosen)).tolist())
-        rows = np.concatenate([problem.space.neighbors(row) for row in chosen])
+        picked = [fresh[i] for i in np.unique(spread.astype(np.int64))]
+        explored.update(problem.space.keys(np.stack(picked)).tolist())
+        rows = np.concatenate([problem.space.neighbors(row) for row in picked])
     return archive.points
 
 

@@ -79,7 +79,7 @@ class KeptFront:
         Raises:
             UnknownNameError: A metric that is not kept, or that decides what a design chooses.
         """
-        limitable = {item.metric.name: item for item in self.limitable}
+        limitable = {limit.metric.name: limit for limit in self.limitable}
         names = self.problem.objective_names
         bounds = np.full(len(names), np.inf)
         for name, bound in limits.items():
@@ -113,17 +113,17 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
         for name in sorted(choosing & set(names))
     ]
     of_campaign = set(problem.objective_names)
-    wanted = [
-        Objective(item, item.sense, step=STEPS.get(item.name, 0.0))
-        for item in problem.metrics
-        if item.name in names and item.name not in of_campaign
+    limit_names = [
+        Objective(metric, metric.sense, step=STEPS.get(metric.name, 0.0))
+        for metric in problem.metrics
+        if metric.name in names and metric.name not in of_campaign
     ]
-    problems += absent_problems(problem.space, problem.evaluator, wanted, (), problem.derived)
+    problems += absent_problems(problem.space, problem.evaluator, limit_names, (), problem.derived)
     if problems:
         raise InputError([f"{where}: {text}" if where else text for text in problems])
-    if not wanted:
+    if not limit_names:
         raise InputError("expected metrics that are no objectives, got none", where)
-    return replace(problem, objectives=(*problem.objectives, *wanted))
+    return replace(problem, objectives=(*problem.objectives, *limit_names))
 
 
 def usual_metrics(problem: Problem) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def nearest_miss(
     least = {text: float(values.min()) for text, values in excess.items()}
     worst = max(least, key=lambda text: least[text])
     if least[worst] > 0:
-        (limit,) = [item for item in problem.constraints if item.text == worst]
+        (limit,) = [constraint for constraint in problem.constraints if constraint.text == worst]
         name = min(limit.expression.names)
         best = metrics[name][int(np.argmin(excess[worst]))]
         return (
@@ -42,9 +42,9 @@ def nearest_miss(
         ), limit.where
     setting, nearest, over = composition.nearest()
     states = ", ".join(
-        f"{min(item.expression.names)} {nearest[min(item.expression.names)]:.4g} "
-        + (f"(misses by {over[item.text]:.1%})" if over[item.text] > 0 else "(kept)")
-        for item in composition.limits
+        f"{min(limit.expression.names)} {nearest[min(limit.expression.names)]:.4g} "
+        + (f"(misses by {over[limit.text]:.1%})" if over[limit.text] > 0 else "(kept)")
+        for limit in composition.limits
     )
     texts = " and ".join(repr(text) for text in least)
     return (
@@ -57,9 +57,9 @@ def _best_of_pools(problem: Problem, pools: Sequence[PoolFront], metric: str) ->
     """Metrics of pools that decide on a metric of systems, each at its best."""
     evaluator = problem.evaluator
     decisive = evaluator.pool_metrics(problem.sources_of([metric]))
-    parts = []
+    pool_lines = []
     for pool in pools:
         natural = pool.natural(pool.values.min(axis=0)[None])
         words = [f"{name} {natural[name][0]:.4g}" for name in decisive[pool.name]]
-        parts += [f"pool {pool.name} {', '.join(words)}"] if words else []
-    return f"at best, each by itself: {'; '.join(parts)}"
+        pool_lines += [f"pool {pool.name} {', '.join(words)}"] if words else []
+    return f"at best, each by itself: {'; '.join(pool_lines)}"

@@ -39,8 +39,8 @@ class PoolFront:
     def ordered(self) -> PoolFront:
         """The designs in the order in which halves are near one another."""
         order = _halved(self.values, np.arange(len(self.values)))
-        parts = {name: getattr(self, name)[order] for name in ("values", "counts", "rows")}
-        return replace(self, **parts)
+        arrays = {name: getattr(self, name)[order] for name in ("values", "counts", "rows")}
+        return replace(self, **arrays)
 
     def ideals(self, depth: int) -> FloatArray:
         """(2 ** depth, k) best of every metric in each part."""

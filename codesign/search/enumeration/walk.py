@@ -92,32 +92,32 @@ class Walk:
         partial_front.tally.excluded += n_designs - partial_front.tally.total
         return partial_front
 
-    def _descend(self, part: Part, level: int, partial_front: PartialFront) -> None:
-        excluded = self._excluded(part, level, partial_front.archive.points)
+    def _descend(self, partials: Part, level: int, partial_front: PartialFront) -> None:
+        excluded = self._excluded(partials, level, partial_front.archive.points)
         partial_front.tally.excluded += int(
-            part.weights[excluded].sum()
+            partials.weights[excluded].sum()
         ) * self.decomposition.remaining(level)
-        part = part.take(np.flatnonzero(~excluded))
+        partials = partials.take(np.flatnonzero(~excluded))
         if level == len(self.decomposition.undecided):
-            self._evaluate(part, partial_front)
+            self._evaluate(partials, partial_front)
             return
         size = max(_PART // len(self.decomposition.undecided[level]), 1)
-        for piece in _pieces(part, size):
+        for piece in _pieces(partials, size):
             self._descend(self.decomposition.decide(piece, level), level + 1, partial_front)
 
-    def _excluded(self, part: Part, level: int, met: FloatArray) -> BoolArray:
+    def _excluded(self, partials: Part, level: int, met: FloatArray) -> BoolArray:
         """(n,) whether no completion of a partial design can be on the front."""
-        if not self.problem.has_bounds or not len(part):
-            return np.zeros(len(part), dtype=bool)
-        columns, undecided = self.decomposition.columns(part, level)
+        if not self.problem.has_bounds or not len(partials):
+            return np.zeros(len(partials), dtype=bool)
+        columns, undecided = self.decomposition.columns(partials, level)
         best = self.problem.best_case(columns, undecided, self._metrics)
-        excluded = np.zeros(len(part), dtype=bool)
+        excluded = np.zeros(len(partials), dtype=bool)
         for violation in self.problem.evaluator.least_violations(columns, undecided).values():
             excluded |= violation > 0
         for limit in self._limits:
             if limit.expression.names <= set(best):
                 excluded |= ~(limit.expression.violation(best) <= 0)
-        bounds = np.full((len(part), len(self.problem.objectives)), -np.inf)
+        bounds = np.full((len(partials), len(self.problem.objectives)), -np.inf)
         for j, objective in enumerate(self.problem.objectives):
             name = objective.metric.name
             if name in best and objective.sense == objective.metric.sense:
@@ -125,26 +125,28 @@ class Walk:
         excluded |= dominated_by(self._barriers, bounds, self._table)
         return excluded | dominated_by(met, bounds)
 
-    def _evaluate(self, part: Part, partial_front: PartialFront) -> None:
-        if not len(part):
+    def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
+        if not len(partials):
             return
-        known = self.problem.known_violations(part.rows)
-        admitted = np.ones(len(part), dtype=bool)
-        for values in known.values():
+        violations = self.problem.known_violations(partials.rows)
+        admitted = np.ones(len(partials), dtype=bool)
+        for values in violations.values():
             admitted &= values <= 0
-        partial_front.tally.excluded += int(part.weights[~admitted].sum())
-        part = part.take(np.flatnonzero(admitted))
-        results = self.problem.evaluate(part.rows, self._metrics)
-        designs = int(part.weights.sum())
-        partial_front.tally.evaluated += len(part)
-        partial_front.tally.repeated += designs - len(part)
-        partial_front.tally.failed += int(part.weights[results.failed].sum())
+        partial_front.tally.excluded += int(partials.weights[~admitted].sum())
+        partials = partials.take(np.flatnonzero(admitted))
+        results = self.problem.evaluate(partials.rows, self._metrics)
+        designs = int(partials.weights.sum())
+        partial_front.tally.evaluated += len(partials)
+        partial_front.tally.repeated += designs - len(partials)
+        partial_front.tally.failed += int(partials.weights[results.failed].sum())
         feasible: IntArray = np.flatnonzero(results.feasible)
         partial_front.archive.add(
-            results.objectives[feasible], part.numbers[feasible], part.weights[feasible]
+            results.objectives[feasible],
+            partials.numbers[feasible],
+            partials.weights[feasible],
         )
 
 
-def _pieces(part: Part, size: int) -> Iterator[Part]:
-    for start in range(0, len(part), size):
-        yield part.take(slice(start, start + size))
+def _pieces(partials: Part, size: int) -> Iterator[Part]:
+    for start in range(0, len(partials), size):
+        yield partials.take(slice(start, start + size))

@@ -24,9 +24,9 @@ EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]
 def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
     """Answer of the evaluator for each design."""
     ours = {constraint.text for constraint in problem.constraints}
-    limits = [item for item in observations.violations_by_name.items() if item[0] not in ours]
+    limits = [limit for limit in observations.violations_by_name.items() if limit[0] not in ours]
     own_names = {metric.name for metric in problem.evaluator.metrics}
-    metrics = [item for item in observations.metrics.items() if item[0] in own_names]
+    metrics = [metric for metric in observations.metrics.items() if metric[0] in own_names]
     return [
         observations.failures.get(i)
         or {
@@ -41,8 +41,8 @@ def observed_answers(
     problem: Problem, rows: IntArray, answers: Sequence[Answer | Failure]
 ) -> Observations:
     """The observations of (n, d) designs of which the evaluator said this, to the bit."""
-    failures = {i: item for i, item in enumerate(answers) if isinstance(item, Failure)}
-    metrics, violations = (_columns(part, answers) for part in ("metrics", "violations"))
+    failures = {i: answer for i, answer in enumerate(answers) if isinstance(answer, Failure)}
+    metrics, violations = (_columns(section, answers) for section in ("metrics", "violations"))
     return problem.observed(rows, Evaluation(metrics, violations, failures))
 
 
@@ -56,7 +56,12 @@ def read_answer(plain: Mapping[str, Any]) -> Answer | Failure:
     return Failure(**plain["failure"]) if "failure" in plain else plain
 
 
-def _columns(part: str, answers: Sequence[Answer | Failure]) -> dict[str, FloatArray]:
-    parts = [{} if isinstance(answer, Failure) else answer[part] for answer in answers]
-    names = dict.fromkeys(name for values in parts for name in values)
-    return {name: np.array([v.get(name, np.nan) for v in parts], dtype=float) for name in names}
+def _columns(section: str, answers: Sequence[Answer | Failure]) -> dict[str, FloatArray]:
+    sections_of_answers = [
+        {} if isinstance(answer, Failure) else answer[section] for answer in answers
+    ]
+    names = dict.fromkeys(name for values in sections_of_answers for name in values)
+    return {
+        name: np.array([v.get(name, np.nan) for v in sections_of_answers], dtype=float)
+        for name in names
+    }

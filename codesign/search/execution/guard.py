@@ -176,8 +176,8 @@ class Guard:
             answer = self._attempt(rows)
             if isinstance(answer, Observations):
                 return answer
-        parts = [self._settled(row[None, :]) for row in rows]
-        return Observations.joined(parts) if parts else self._problem.evaluate(rows)
+        settled = [self._settled(row[None, :]) for row in rows]
+        return Observations.joined(settled) if settled else self._problem.evaluate(rows)
 
     def _settled(self, row: IntArray) -> Observations:
         """(1, d) one design, tried again where that may help."""

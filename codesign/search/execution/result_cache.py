@@ -83,9 +83,9 @@ class ResultCache:
 
     def _keep(self, answers: Mapping[str, Answer | Failure]) -> None:
         kept_answers = {
-            design: item
-            for design, item in answers.items()
-            if not isinstance(item, Failure) or item.kind == "infeasible"
+            design: answer
+            for design, answer in answers.items()
+            if not isinstance(answer, Failure) or answer.kind == "infeasible"
         }
         self._store.store(self.source, kept_answers)
 
@@ -125,8 +125,8 @@ class _Waiting:
         now = time.monotonic()
         claims = self._store.beats(keys)
         for key, claim in claims.items():
-            known, since = self._since.get(key, (None, now))
-            if known != claim:
+            answer, since = self._since.get(key, (None, now))
+            if answer != claim:
                 self._since[key] = (claim, now)
             elif now - since > self._stale_s:
                 self._store.drop(key, claim)
@@ -158,7 +158,7 @@ def evaluator_modules(evaluator: Evaluator) -> tuple[str, ...]:
     """The modules of an evaluator's class, its pools' classes, and their conventions."""
     evaluators = [evaluator]
     evaluators += evaluator.pool_evaluators().values()
-    names = {type(item).__module__ for item in evaluators}
+    names = {type(evaluator).__module__ for evaluator in evaluators}
     for item in evaluators:
         names.update(item.convention_modules())
     return tuple(sorted(names))

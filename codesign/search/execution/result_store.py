@@ -296,14 +296,14 @@ def new_owner() -> str:
 @cache
 def _place() -> str:
     """Scope of process numbers: this machine since its start, and its namespace."""
-    parts = [socket.gethostname().replace(" ", "-")]
+    words = [socket.gethostname().replace(" ", "-")]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
             is_link = Path(path).is_symlink()
-            parts.append(str(Path(path).readlink()) if is_link else Path(path).read_text().strip())
+            words.append(str(Path(path).readlink()) if is_link else Path(path).read_text().strip())
         except OSError:
-            return f"{parts[0]}-{uuid4().hex}"  # alive or not is never known
-    return "/".join(parts)
+            return f"{words[0]}-{uuid4().hex}"  # alive or not is never known
+    return "/".join(words)
 
 
 def _is_dead(owner: object) -> bool:

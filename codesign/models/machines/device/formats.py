@@ -118,24 +118,24 @@ def product_format(
     """
     weights, inputs = operand_format(weight), operand_format(activation)
     wider = max(weights.multiply_bits, inputs.multiply_bits)
-    kind: Kind = inputs.kind if wider < 16 else "float"
+    number_kind: Kind = inputs.kind if wider < 16 else "float"
     is_native = weights.multiply_bits == 16 or (weights.multiply_bits, weights.kind) == (
         wider,
-        kind,
+        number_kind,
     )
-    quantized = kind == "float" and wider < 16 and activation not in _GIVEN_QUANTIZED
+    quantized = number_kind == "float" and wider < 16 and activation not in _GIVEN_QUANTIZED
     return ProductFormat(
         weight_bits=weights.stored_bits,
         activation_bits=inputs.stored_bits,
-        multiply=_RATES[kind, wider],
+        multiply=_RATES[number_kind, wider],
         is_weight_converted=not is_native,
         is_input_quantized=quantized if is_input_quantized is None else is_input_quantized,
-        has_fine_scales=wider == 4 and kind == "float",
-        has_block_scales=weight == BLOCK_SCALED and (wider, kind) == (8, "float"),
+        has_fine_scales=wider == 4 and number_kind == "float",
+        has_block_scales=weight == BLOCK_SCALED and (wider, number_kind) == (8, "float"),
     )
 
 
-def format_on(device: Device, wanted: ProductFormat) -> ProductFormat:
+def format_on(device: Device, stated_format: ProductFormat) -> ProductFormat:
     """The kernel that a device runs for a product: the wanted one, or one in a wider format.
 
     A device without the multiplier converts the weights on the way to a wider one. Whether that
@@ -144,16 +144,16 @@ def format_on(device: Device, wanted: ProductFormat) -> ProductFormat:
     Raises:
         UnknownNameError: The device has no format as wide as the wanted one.
     """
-    rate = device.multiply_format(wanted.multiply)
-    if rate in SAME_RATE[wanted.multiply]:
-        return wanted
+    rate = device.multiply_format(stated_format.multiply)
+    if rate in SAME_RATE[stated_format.multiply]:
+        return stated_format
     width = operand_format(rate).stored_bits if rate in OPERANDS else 16.0
     return replace(
-        wanted,
-        activation_bits=max(wanted.activation_bits, width),
+        stated_format,
+        activation_bits=max(stated_format.activation_bits, width),
         multiply=rate,
         is_weight_converted=True,
-        is_input_quantized=wanted.is_input_quantized and width < 16,
+        is_input_quantized=stated_format.is_input_quantized and width < 16,
         has_fine_scales=False,
         has_block_scales=False,
     )

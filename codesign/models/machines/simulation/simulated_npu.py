@@ -140,18 +140,18 @@ class _TransactionBuilder:
         self.active_cycles = 0.0 if is_transfer_only else float(steps.active_cycles.sum())
         self.array_reads = steps.array_reads.tolist()
         self.array_writes = steps.array_writes.tolist()
-        own = machine.own
+        own_bytes = machine.own
         self.up = [
-            np.outer(own[2], steps.weight_reads) + np.outer(own[1], steps.kv_reads),
-            np.outer(own[0], steps.activation_reads),
+            np.outer(own_bytes[2], steps.weight_reads) + np.outer(own_bytes[1], steps.kv_reads),
+            np.outer(own_bytes[0], steps.activation_reads),
         ]
         weights, kv = float(steps.weight_reads.sum()), float(steps.kv_reads.sum())
         mean = machine.slowdowns[:2].T @ np.array([weights, kv]) / max(weights + kv, 1e-300)
         self.read_slowdown = [np.maximum(mean, 1.0).tolist(), [1.0] * len(mean)]
         self.write_slowdown = machine.slowdowns[2].tolist()
         self.down = [
-            np.outer(own[1], steps.kv_writes),
-            np.outer(own[0], steps.activation_writes),
+            np.outer(own_bytes[1], steps.kv_writes),
+            np.outer(own_bytes[0], steps.activation_writes),
         ]
         # Bytes by transaction, for energy and for the timeline.
         self.levels: list[int] = []
@@ -243,7 +243,7 @@ class _TransactionBuilder:
         leaving: list[list[int]],
     ) -> int:
         """The array takes a step's operands, works, and puts the results on chip."""
-        ready = [(item, 0.0) for item in landed]
+        ready = [(chunk, 0.0) for chunk in landed]
         if step:
             ready += [(taker, 0.0) for taker in takers[-1]]
         if step > 1:
@@ -256,7 +256,7 @@ class _TransactionBuilder:
             before.append((works[-1], 0.0))
         n = self.machine.landing_steps
         if step >= n:
-            before += [(item, 0.0) for item in leaving[step - n]]
+            before += [(chunk, 0.0) for chunk in leaving[step - n]]
         works.append(self._add(ARRAY, self.compute[step], before, -1, False, 0.0, "work"))
         return self._move(0, 0, self.array_writes[step], True, [(works[-1], 0.0)])
 
@@ -265,7 +265,7 @@ class _TransactionBuilder:
     def _take_down(self, step: int, chains: list[_Chain], put: int) -> list[int]:
         """Results leave for their tiers; gives the transactions that empty the on-chip buffer."""
         n = self.machine.landing_steps
-        left: list[int] = []
+        remaining: list[int] = []
         for chain in chains:
             size = chain.sizes[step]
             hops: list[int] = []
@@ -284,13 +284,13 @@ class _TransactionBuilder:
                 if position:
                     hops.append(read)
                 else:
-                    left.append(read)
+                    remaining.append(read)
                 slowdown = self.write_slowdown[below - 1] if below == chain.tier else 1.0
                 write = self._move(below, chain.stream, size, True, [(read, 0.0)], 0.0, slowdown)
                 after, level = [(write, 0.0)], below
             hops.append(write)
             self.crossings.append(write)
-        return left
+        return remaining
 
     # Transactions.
 
@@ -345,8 +345,8 @@ class _TransactionBuilder:
         sizes = np.array(self.sizes)
         resources, durations = np.array(schedule.resources), np.array(schedule.durations)
 
-        def bytes_at(chosen: BoolArray) -> FloatArray:
-            moved = np.bincount(levels[chosen], sizes[chosen], minlength=self.n_levels)
+        def bytes_at(is_chosen: BoolArray) -> FloatArray:
+            moved = np.bincount(levels[is_chosen], sizes[is_chosen], minlength=self.n_levels)
             return moved.astype(np.float64)
 
         return SimulatedOperator(

@@ -151,8 +151,8 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
 
     def spread(passes: FloatArray) -> FloatArray:
         done = np.concatenate([[0.0], np.cumsum(passes)])
-        n_whole_products, part = np.divmod(progress * n_repeats, 1.0)
-        inside = np.interp(part * len(passes), np.arange(len(done)), done)
+        n_whole_products, fraction = np.divmod(progress * n_repeats, 1.0)
+        inside = np.interp(fraction * len(passes), np.arange(len(done)), done)
         return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
 
     return Steps(
@@ -315,9 +315,9 @@ def _cycles(sizes: _Factors, work: OperatorWork, tiling: Tiling) -> list[tuple[f
 
 
 def _only(values: FloatArray, position: int) -> FloatArray:
-    chosen = np.zeros_like(values)
-    chosen[position] = 1.0
-    return chosen
+    selected = np.zeros_like(values)
+    selected[position] = 1.0
+    return selected
 
 
 def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatArray:
@@ -329,8 +329,8 @@ def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatA
     total = np.zeros(math.prod(lengths[:n_kept]))
     for scale, factors in terms:
         inner = math.prod(float(factors[axis].sum()) for axis in order[n_kept:])
-        kept = [factors[axis] for axis in order[:n_kept]]
-        total += scale * inner * reduce(lambda a, b: np.multiply.outer(a, b).ravel(), kept)
+        kept_factors = [factors[axis] for axis in order[:n_kept]]
+        total += scale * inner * reduce(lambda a, b: np.multiply.outer(a, b).ravel(), kept_factors)
     return total
 
 
@@ -347,8 +347,8 @@ def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
 def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
     """(s,) sums of the visits of each step; the visits of a product are repeated in turn."""
     done = np.concatenate([[0.0], np.cumsum(values)])
-    n_whole_products, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
-    inside = np.interp(part, np.arange(len(done)), done)
+    n_whole_products, fraction = np.divmod(np.concatenate([[0.0], ends]), len(values))
+    inside = np.interp(fraction, np.arange(len(done)), done)
     return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1] * ends[-1] / len(values))
 
 
@@ -427,7 +427,7 @@ def _capacity_blocks(
 def _resident(operand: float, n_passes: int, pinned: float, cache: float) -> FloatArray:
     """Bytes from off chip in each pass over an operand, kept by whichever rule moves less."""
     pinning = np.full(n_passes, operand * (1.0 - pinned))
-    kept = min(operand, cache)
-    caching = np.full(n_passes, operand - kept)
+    cached = min(operand, cache)
+    caching = np.full(n_passes, operand - cached)
     caching[0] = operand
     return pinning if pinning.sum() <= caching.sum() else caching

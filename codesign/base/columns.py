@@ -50,6 +50,11 @@ Columns: TypeAlias = Mapping[str, Column]
 """Parameter name to column, all of one length."""
 
 
+def plain_value(value: Any) -> Any:
+    """A value as JSON has it: lists and numbers for NumPy's, text for anything else."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
 def taken(columns: Columns, positions: IntArray | slice) -> Columns:
     """The designs at these positions."""
     return {

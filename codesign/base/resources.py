@@ -37,18 +37,13 @@ def user_cache() -> Path:
         ) from error
 
 
-def _folders(kind: Kind) -> list[Path]:
-    folder = "runs" if kind == "comparisons" else kind
-    # The wheel carries the data inside the package; a checkout has it next to the package.
-    places = [Path.cwd() / folder, _PACKAGE / "_data" / folder, _PACKAGE.parent / folder]
-    seen: dict[Path, None] = {place.resolve(): None for place in places if place.is_dir()}
-    return list(seen)
-
-
 def listed(kind: Kind) -> dict[str, Path]:
     """Every file of a kind by its name without ``.yaml``; the nearest folder wins."""
     files: dict[str, Path] = {}
-    for folder in _folders(kind):
+    name = "runs" if kind == "comparisons" else kind
+    # The wheel carries the data inside the package; a checkout has it next to the package.
+    places = [Path.cwd() / name, _PACKAGE / "_data" / name, _PACKAGE.parent / name]
+    for folder in dict.fromkeys(place.resolve() for place in places if place.is_dir()):
         for path in sorted(folder.glob("*.yaml")):
             if _is_of(kind, path.stem):
                 files.setdefault(path.stem, path)

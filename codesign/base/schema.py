@@ -292,13 +292,9 @@ def read_text(path: Path | str, most_nodes: int = MOST_NODES) -> tuple[str, str]
             raise InputError(f"expected at most {most_bytes:,} bytes, got more", source)
         return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read(), source
     except (OSError, ValueError) as error:  # a null byte in a path is a ValueError
-        raise InputError(f"cannot be read: {_reason(error)}", source) from error
-
-
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return "not UTF-8 text"
-    return str(getattr(error, "strerror", None) or error)
+        is_coded = isinstance(error, UnicodeDecodeError)
+        reason = "not UTF-8 text" if is_coded else getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read: {reason}", source) from error
 
 
 def parse_document(text: str, source: str, most_nodes: int = MOST_NODES) -> Document:

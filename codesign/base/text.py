@@ -25,7 +25,11 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[31mb"))
     a\x1b[31mb
     """
-    return CONTROL.sub(_escape, text) if CONTROL.search(text) else text
+    return (
+        CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+        if CONTROL.search(text)
+        else text
+    )
 
 
 def one_line(text: str) -> str:
@@ -76,10 +80,6 @@ def markdown_table(
     """
     rule = ["---:" if name in right else "---" for name in header]
     return "\n".join(map(markdown_line, [header, rule, *rows]))
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
 
 
 ESCAPE = "codesign-escape"

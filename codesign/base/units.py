@@ -129,7 +129,10 @@ def parse_unit(text: str) -> Unit:
             raise InputError(f"cannot read the unit {text!r}; a power is written as in 'mm^2'")
         atom = _atoms().get(match[2])
         if atom is None:
-            raise InputError(_unknown_unit(match[2], text))
+            folded = {name.lower(): name for name in _atoms()}
+            near = folded.get(match[2].lower())
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise InputError(f"unknown unit {match[2]!r} in {text!r}{hint}")
         exponent = _exponent(match[3] or "1") * (-1 if match[1] == "/" else 1)
         unit, position = unit * atom.power(exponent), match.end()
     return unit
@@ -140,12 +143,6 @@ def _exponent(text: str) -> int:
     if len(digits) > 1:
         raise InputError(f"expected an exponent of a unit up to {_MOST_POWER}, got {text}")
     return -int(digits) if text.startswith("-") else int(digits)
-
-
-def _unknown_unit(atom: str, text: str) -> str:
-    folded = {name.lower(): name for name in _atoms()}
-    hint = f"; did you mean {folded[atom.lower()]!r}?" if atom.lower() in folded else ""
-    return f"unknown unit {atom!r} in {text!r}{hint}"
 
 
 def _match(text: str) -> re.Match[str] | None:

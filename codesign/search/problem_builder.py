@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from codesign.base.errors import (
     InputError,
-    Mistake,
     ProblemList,
     UnknownNameError,
     UnusableValueError,
@@ -101,14 +100,13 @@ def _with_parameters(
     try:
         return evaluator.with_parameters(names)
     except InputError as error:
-        raise InputError([_at_option(mistake, places) for mistake in error.mistakes]) from None
-
-
-def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
-    """The mistake with the place of the option that it is about."""
-    path = ((mistake.place,) if mistake.place else ()) + mistake.key
-    place = places.get(f"evaluator.{path[0]}") if path else None
-    return mistake if place is None else replace(mistake, key=path[1:], place=place)
+        mistakes = []
+        for mistake in error.mistakes:
+            path = ((mistake.place,) if mistake.place else ()) + mistake.key
+            place = places.get(f"evaluator.{path[0]}") if path else None
+            located = mistake if place is None else replace(mistake, key=path[1:], place=place)
+            mistakes.append(located)
+        raise InputError(mistakes) from None
 
 
 def with_pools_of(

@@ -8,7 +8,7 @@ rows of one component are counted by a decision diagram (see ``diagram.py``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -83,7 +83,13 @@ class Component:
         if self._diagram is None:
             diagram = self._diagram_of(axes, self.constraints, max_steps)
             if diagram is None:
-                raise InputError(self._contradiction(axes))
+                met = [
+                    f"{rule.text!r} is met by {self._met(axes, rule)}" for rule in self.constraints
+                ]
+                raise InputError(
+                    f"no design meets the constraints on {', '.join(self.names)}: of "
+                    f"{self._met(axes)} combinations, {'; '.join(met) or 'none is complete'}"
+                )
             self._axes, self._diagram = axes, diagram
         return self._diagram
 
@@ -95,14 +101,6 @@ class Component:
     ) -> Diagram | None:
         rules = rules_of(self.structure, axes, constraints)
         return diagram_of(self.structure, axes, rules, max_steps)
-
-    def _contradiction(self, axes: Sequence[ComponentAxis]) -> str:
-        """Constraint that leaves nothing."""
-        met = [f"{rule.text!r} is met by {self._met(axes, rule)}" for rule in self.constraints]
-        return (
-            f"no design meets the constraints on {', '.join(self.names)}: of {self._met(axes)} "
-            f"combinations, {'; '.join(met) or 'none is complete'}"
-        )
 
     def _met(self, axes: Sequence[ComponentAxis], *constraints: SpaceConstraint) -> str:
         try:
@@ -283,7 +281,12 @@ def components_of(structure: Structure) -> tuple[Component, ...]:
             column = leader[column]
         return column
 
-    for related in _related(structure):
+    related_columns = [
+        *(structure.roots(x.names) | {column} for column, x in structure.conditions.items()),
+        *(structure.roots(rule.expression.names) for rule in structure.constraints),
+        *(frozenset(repeated.columns.ravel().tolist()) for repeated in structure.parts),
+    ]
+    for related in related_columns:
         first = min((find(column) for column in related), default=0)
         for column in related:
             leader[find(column)] = first
@@ -291,12 +294,3 @@ def components_of(structure: Structure) -> tuple[Component, ...]:
     for column in range(len(structure.parameters)):
         groups.setdefault(find(column), []).append(column)
     return tuple(Component(structure, columns) for columns in groups.values())
-
-
-def _related(structure: Structure) -> Iterator[frozenset[int]]:
-    for column, condition in structure.conditions.items():
-        yield structure.roots(condition.names) | {column}
-    for rule in structure.constraints:
-        yield structure.roots(rule.expression.names)
-    for repeated_part in structure.parts:
-        yield frozenset(int(column) for column in repeated_part.columns.flat)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray
 from codesign.space.axes import ComponentAxis
 from codesign.space.nodes import Combination, Leaf, Node, Values, verdict
 from codesign.space.structure import SpaceConstraint, Structure
@@ -120,15 +120,9 @@ def _orders(axes: Sequence[ComponentAxis]) -> Iterator[Rule]:
     repetitions: dict[str, list[ChoiceTable]] = {}
     for place, axis in sorted(enumerate(axes), key=lambda item: int(item[1].columns[0])):
         if axis.part is not None:
-            table = ChoiceTable(place, _ranks(axis).astype(np.float64))
+            ranks = axis.part.ranks[(axis.choices + 1) @ axis.part.strides]
+            table = ChoiceTable(place, ranks.astype(np.float64))
             repetitions.setdefault(axis.part.name, []).append(table)
     for name, tables in repetitions.items():
         for table, following in pairwise(tables):
             yield Rule(InOrder(table, following), f"order of {name}")
-
-
-def _ranks(axis: ComponentAxis) -> IntArray:
-    """(v,) place of each choice in the order of the part."""
-    if axis.part is None:
-        return np.arange(len(axis))
-    return np.asarray(axis.part.ranks[(axis.choices + 1) @ axis.part.strides])

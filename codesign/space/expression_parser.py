@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 from codesign.base.columns import Value
@@ -158,10 +159,8 @@ class _Parser:
     # Conditions
 
     def _condition(self) -> Operand:
-        return self._joined(self._conjunction, "or", nodes.AnyOf)
-
-    def _conjunction(self) -> Operand:
-        return self._joined(self._negation, "and", nodes.AllOf)
+        conjunction = partial(self._joined, self._negation, "and", nodes.AllOf)
+        return self._joined(conjunction, "or", nodes.AnyOf)
 
     def _joined(
         self, parse: Callable[[], Operand], word: str, join: Callable[[tuple[Node, ...]], Node]

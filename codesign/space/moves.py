@@ -29,32 +29,29 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
     as where a sum or a product is fixed or all values differ, moves with the fewest others.
     """
     start = structure.canonical(np.atleast_2d(np.asarray(row, dtype=np.int64)))
-    moved = [_changed(structure, start, column) for column in range(start.shape[1])]
+    moved = []
+    for column, code in enumerate(start[0].tolist()):
+        codes = np.array(sorted(_next_codes(structure, code, column)), dtype=np.int64)
+        moved.append(_with(start, np.array([column]), codes[:, None]))
     for repeated_part in structure.parts:
         if len(repeated_part.legal) <= _MAX_REPLACEMENTS:
             contents = repeated_part.variants[np.append(repeated_part.legal, repeated_part.absent)]
             moved += [_with(start, columns, contents) for columns in repeated_part.columns]
     rows = _completed(structure, components, np.concatenate(moved))
     rows = rows[structure.contains(rows)]
-    joint = [_joint(start[0], component, rows) for component in components if component.constraints]
+    joint = [
+        _with(start, component.columns, component.joint_moves(start[0], rows))
+        for component in components
+        if component.constraints
+    ]
     rows = np.unique(np.concatenate([rows, *joint]), axis=0)
     return np.asarray(rows[(rows != start).any(axis=1)])
-
-
-def _joint(start: IntArray, component: Component, moved: IntArray) -> IntArray:
-    contents = component.joint_moves(start, moved)
-    return _with(start[None, :], component.columns, contents)
 
 
 def _with(start: IntArray, columns: IntArray, contents: IntArray) -> IntArray:
     rows = np.repeat(start, len(contents), axis=0)
     rows[:, columns] = contents
     return rows
-
-
-def _changed(structure: Structure, start: IntArray, column: int) -> IntArray:
-    codes = np.array(sorted(_next_codes(structure, int(start[0, column]), column)), dtype=np.int64)
-    return _with(start, np.array([column]), codes[:, None])
 
 
 def _next_codes(structure: Structure, code: int, column: int) -> Iterator[int]:

@@ -37,10 +37,6 @@ def _machines(value: object) -> object:
     return {"values": value} if isinstance(value, list) else value
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class PoolRecord(Record):
     """A pool of a system: machines of one role.
 
@@ -51,7 +47,10 @@ class PoolRecord(Record):
     """Work of its machines; the pool's name if left out."""
     space: str = ""
     """The space in which a machine is a design; the keys of a space that stand here change it."""
-    device: Annotated[list[str] | None, BeforeValidator(_listed)] = None
+    device: Annotated[
+        list[str] | None,
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    ] = None
     """Devices of datasheets among which to choose, instead of ``space``."""
     machines: Annotated[dict[str, Any], BeforeValidator(_machines)] = Field(
         default_factory=lambda: {"values": [1]}

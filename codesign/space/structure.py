@@ -126,17 +126,15 @@ class RowBatch(Mapping[str, FloatArray]):
 
     def __getitem__(self, key: str) -> FloatArray:
         if key not in self._known:
-            self._known[key] = self._compute(key)
+            if key in self._derived:
+                value = self._derived[key].expression.evaluate(self)
+                self._known[key] = np.broadcast_to(value, (len(self._rows),))
+            elif key in self._symbols.constants:
+                self._known[key] = np.asarray(self._symbols.constants[key])
+            else:
+                column, table = self._symbols.tables[key]
+                self._known[key] = table[self._rows[:, column]]
         return self._known[key]
-
-    def _compute(self, key: str) -> FloatArray:
-        if key in self._derived:
-            value = self._derived[key].expression.evaluate(self)
-            return np.broadcast_to(value, (len(self._rows),))
-        if key in self._symbols.constants:
-            return np.asarray(self._symbols.constants[key])
-        column, table = self._symbols.tables[key]
-        return table[self._rows[:, column]]
 
     def __iter__(self) -> Iterator[str]:
         yield from (*self._derived, *self._symbols.constants, *self._symbols.tables)

@@ -23,7 +23,7 @@ _SCATTER = np.array([1.9, 0.2, 0.7, 2.6, 0.3, 1.1, 0.8])
 """Weights without a pattern [ours]."""
 
 
-def _trap(x: FloatArray, m: int) -> Values:
+def trap(x: FloatArray, m: int) -> Values:
     """Deceptive: of every variable, values get better away from the best one [Deb1993]_."""
     objectives = []
     for optimum in _TRAPS:
@@ -34,7 +34,7 @@ def _trap(x: FloatArray, m: int) -> Values:
     return [objectives[0] + 0.01 * x[:, 0], objectives[1] + 0.01 * (_TRAP_LEVELS - x[:, 1])], []
 
 
-def _stairs(x: FloatArray, m: int) -> Values:
+def stairs(x: FloatArray, m: int) -> Values:
     """Two bowls that are rounded up to a twelfth: most single steps change nothing."""
     shares, weights = x / _TRAP_LEVELS, _SCATTER[: x.shape[1]]
     bowls = [
@@ -44,7 +44,7 @@ def _stairs(x: FloatArray, m: int) -> Values:
     return [1.0 + np.ceil(12.0 * bowl) / 12.0 for bowl in bowls], []
 
 
-def _band(x: FloatArray, m: int) -> Values:
+def band(x: FloatArray, m: int) -> Values:
     """Two limits leave one design in 500 between them, along a curved surface."""
     first, second, third, fourth, fifth = x.T
     level = np.sin(5.0 * first) + 2.0 * second * third - fourth + 0.5 * fifth**2
@@ -56,7 +56,7 @@ def _band(x: FloatArray, m: int) -> Values:
     return objectives, [(level - middle) / width - 1.0, (middle - level) / width - 1.0]
 
 
-def _assignment(x: FloatArray, m: int) -> Values:
+def assignment(x: FloatArray, m: int) -> Values:
     """Cost of flows between places [Koopmans1957]_, and of setting up each of seven machines."""
     place = x.astype(np.int64)
     steps = np.arange(_N_PLACES)
@@ -73,7 +73,7 @@ def _assignment(x: FloatArray, m: int) -> Values:
     return [np.asarray(flows, dtype=np.float64), 1.0 + np.asarray(setups, dtype=np.float64)], []
 
 
-def _shares(x: FloatArray, m: int) -> Values:
+def shares(x: FloatArray, m: int) -> Values:
     """Delays of seven jobs that fall with their shares of one budget, and the unevenness of the
     shares."""
     delay = (_SCATTER[: x.shape[1]] / (1.0 + x)).sum(axis=1)
@@ -83,9 +83,9 @@ def _shares(x: FloatArray, m: int) -> Values:
 
 
 LANDSCAPES: dict[str, BenchmarkFunction] = {
-    "trap": BenchmarkFunction("deceptive in every variable", _trap, ((0.0, 9.0),) * 6),
-    "stairs": BenchmarkFunction("bowls in steps", _stairs, ((0.0, 9.0),) * 6),
-    "band": BenchmarkFunction("between two limits", _band, ((0.0, 1.0),) * 5, n_limits=2),
-    "assignment": BenchmarkFunction("quadratic assignment", _assignment, ((0.0, 6.0),) * 7),
-    "shares": BenchmarkFunction("shares of a budget", _shares, ((0.0, 12.0),) * 6),
+    "trap": BenchmarkFunction("deceptive in every variable", trap, ((0.0, 9.0),) * 6),
+    "stairs": BenchmarkFunction("bowls in steps", stairs, ((0.0, 9.0),) * 6),
+    "band": BenchmarkFunction("between two limits", band, ((0.0, 1.0),) * 5, n_limits=2),
+    "assignment": BenchmarkFunction("quadratic assignment", assignment, ((0.0, 6.0),) * 7),
+    "shares": BenchmarkFunction("shares of a budget", shares, ((0.0, 12.0),) * 6),
 }

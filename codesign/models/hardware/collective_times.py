@@ -188,10 +188,6 @@ def _if_spanning(n_nodes: Numbers, time_s: FloatArray) -> FloatArray:
     return np.where(np.asarray(n_nodes) > 1, time_s, 0.0)
 
 
-def _ring_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
-    return 2.0 * _shards(message_bytes, n_ranks, link)
-
-
 def _tree_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
     """All-reduce up and down a double binary tree, pipelined, without its start.
 
@@ -209,6 +205,6 @@ def _shards(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
 
 
 _REDUCTIONS: dict[str, Callable[[Numbers, Numbers, Link], FloatArray]] = {
-    "ring": _ring_reduction,
+    "ring": lambda message_bytes, n_ranks, link: 2.0 * _shards(message_bytes, n_ranks, link),
     "tree": _tree_reduction,
 }

@@ -38,7 +38,7 @@ from pydantic import Field
 from codesign.base.errors import InputError, UnusableValueError, check_known
 from codesign.base.schema import Record, read_document, to_record
 from codesign.models.format_mixture import FormatShare, format_shares, is_mixed
-from codesign.models.quantization.block_formats import BlockFormat, find_block_format
+from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.published import FormatChoice, Measure, model_key, scores_of
 from codesign.models.quantization.rounding import relative_noise
 
@@ -215,15 +215,13 @@ def factor_key(part: str, name: str, algorithm: str) -> str:
     """The name of the factor of a part in a format."""
     if part == "kv_cache":
         return "kv_cache rotated" if algorithm in ROTATED else "kv_cache"
-    if part == "activations" and algorithm not in ROTATED and _is_wide(find_block_format(name)):
+    block_size = find_block_format(name).block_size
+    is_wide = not block_size or block_size > _WIDE
+    if part == "activations" and algorithm not in ROTATED and is_wide:
         return "activations by row"
     if part == "activations" and algorithm == "gptq":
         return "activations rtn"  # it changes weights alone
     return f"{part} {algorithm}"
-
-
-def _is_wide(block_format: BlockFormat) -> bool:
-    return not block_format.block_size or block_format.block_size > _WIDE
 
 
 def part_noise(part: str, name: str, algorithm: str) -> float:

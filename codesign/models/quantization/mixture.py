@@ -173,7 +173,10 @@ def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
         for choice in sorted(extended):
             if not staircase or choice[1] < staircase[-1][1]:
                 staircase.append(choice)
-        front = _thinned(staircase)
+        front = staircase
+        if len(staircase) > _MOST_CHOICES:
+            step = (len(staircase) - 1) / (_MOST_CHOICES - 1)
+            front = [staircase[round(place * step)] for place in range(_MOST_CHOICES)]
     return [
         Mixture(
             {
@@ -185,12 +188,3 @@ def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
         )
         for bits, cost, format_names in front
     ]
-
-
-def _thinned(
-    front: list[tuple[float, float, tuple[str, ...]]],
-) -> list[tuple[float, float, tuple[str, ...]]]:
-    if len(front) <= _MOST_CHOICES:
-        return front
-    step = (len(front) - 1) / (_MOST_CHOICES - 1)
-    return [front[round(place * step)] for place in range(_MOST_CHOICES)]

@@ -61,7 +61,9 @@ def quantize_with_own_library(values: Any, element: ElementType, block_format: B
             factor = _factor(largest, element, scale, tensor_scale)
             divisor = _where(factor > 0, factor, np.inf)
             stored = rounded(blocks / divisor, element) * factor
-        return _joined(_where(largest < np.inf, stored, np.nan), values)
+        n = values.shape[-1]
+        stored = _where(largest < np.inf, stored, np.nan)
+        return stored.reshape(*values.shape[:-1], -1)[..., :n]
 
 
 def relative_noise(values: Any, block_format: BlockFormat) -> float:
@@ -191,8 +193,3 @@ def _split(values: Any, size: int) -> Any:
 
         values = pad(values, (0, missing))
     return values.reshape(*outer, (n + missing) // size, size)
-
-
-def _joined(blocks: Any, like: Any) -> Any:
-    *outer, n = like.shape
-    return blocks.reshape(*outer, -1)[..., :n]

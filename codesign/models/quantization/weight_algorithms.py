@@ -38,7 +38,12 @@ def gptq(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tensor:
     if element is None:
         return weights
     remaining = weights.float().clone()
-    inverse = _inverse_factor(moment.to(remaining))
+    # The upper Cholesky factor of the inverse of the damped moment.
+    moment = moment.to(remaining)
+    diagonal = moment.diagonal().mean().clip(min=1e-12)
+    damped = moment + DAMPING * diagonal * torch.eye(len(moment), device=moment.device)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
+    inverse = torch.linalg.cholesky(inverse, upper=True)
     stored = torch.zeros_like(remaining)
     n = remaining.shape[1]
     size = block_format.block_size or n
@@ -60,15 +65,6 @@ def gptq(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tensor:
             errors[:, column - start] = error
         remaining[:, stop:] -= errors @ inverse[start:stop, stop:]
     return stored
-
-
-def _inverse_factor(moment: Tensor) -> Tensor:
-    """Upper Cholesky factor of the inverse of the damped moment."""
-    diagonal = moment.diagonal().mean().clip(min=1e-12)
-    damped = moment + DAMPING * diagonal * torch.eye(len(moment), device=moment.device)
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
-    factor: Tensor = torch.linalg.cholesky(inverse, upper=True)
-    return factor
 
 
 def clipped(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tensor:

@@ -138,7 +138,9 @@ def summary(model: LanguageModel) -> dict[str, Any]:
             softmax if is_softmax else "+".join(names[layer_type] for layer_type in kinds)
         ),
         "query_heads": model.num_attention_heads if model.n_attention_layers else 0,
-        "kv_heads": _kv_heads(model),
+        "kv_heads": (1 if model.is_latent else model.num_key_value_heads)
+        if model.n_attention_layers
+        else 0,
         "experts": model.n_routed_experts or 0,
         "experts_per_token": model.num_experts_per_tok or 0,
         "vocab_size": model.vocab_size,
@@ -152,13 +154,6 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "sources": list(model.sources),
         "notes": list(model.notes),
     }
-
-
-def _kv_heads(model: LanguageModel) -> int:
-    """Heads with keys and values of a layer, the most that one has; 0 without softmax attention."""
-    if not model.n_attention_layers:
-        return 0
-    return 1 if model.is_latent else model.num_key_value_heads
 
 
 _LINEAR_NAMES = {"gated_delta": "linear", "lightning": "lightning", "mamba": "Mamba",

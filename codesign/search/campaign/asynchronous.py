@@ -24,7 +24,7 @@ from codesign.base.errors import CodesignError, JobError
 from codesign.search.campaign.executor import Ended, Recorder
 from codesign.search.campaign.farm import ExecutorGoneError, Farm, loss
 from codesign.search.campaign.loop import Plan, Search, explained
-from codesign.search.campaign.observations import ObservationBatch, PendingDesign, ScreenedBatch
+from codesign.search.campaign.observations import ObservationBatch, PendingDesign
 from codesign.search.execution.guard import NOTICE_S, Refusal, waiting_words
 from codesign.search.observations import Observations
 
@@ -195,7 +195,11 @@ class _Flight:
         nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
         beside = np.vstack([nothing, *(proposal.row for proposal in pending)])
         screenings = self._search.screenings(beside)
-        while (screened := self._next_screened(screenings)) is not None:
+        while True:
+            with self._writer.at_work():
+                screened = next(screenings, None)
+            if screened is None:
+                break
             self._recorder.record_screened(screened)
         start = time.perf_counter()
         with self._writer.at_work():
@@ -214,10 +218,6 @@ class _Flight:
         self._n_batches += 1
         self._waiting.extend(proposals)
         return True
-
-    def _next_screened(self, screenings: Iterator[ScreenedBatch]) -> ScreenedBatch | None:
-        with self._writer.at_work():
-            return next(screenings, None)
 
     def store_ended(self) -> None:
         """Make durable what has ended well; whatever else happened is left to :meth:`collect`."""

@@ -107,7 +107,14 @@ class Campaign:
             resolved = load_definition(name_or_path)
         except InputError as error:
             place = results_folder(folder) / Path(name_or_path).stem
-            return cls(_as_stored(place / STORE, error), place, str(name_or_path), error)
+            path = place / STORE
+            if not path.is_file():
+                raise
+            with open_store(path) as store:
+                definition = Definition.model_validate(store.inputs["definition"])
+                problem = stored_problem(store, None)
+            stored = ResolvedDefinition(path, definition, problem, (), None)
+            return cls(stored, place, str(name_or_path), error)
         place = results_folder(folder) / resolved.definition.name
         return cls(resolved, place, str(name_or_path))
 
@@ -499,12 +506,3 @@ class Campaign:
         if n_workers is not None:
             return n_workers
         return n_cores()
-
-
-def _as_stored(path: Path, error: InputError) -> ResolvedDefinition:
-    """The definition of a store; raises the error without one."""
-    if not path.is_file():
-        raise error
-    with open_store(path) as store:
-        definition = Definition.model_validate(store.inputs["definition"])
-        return ResolvedDefinition(path, definition, stored_problem(store, None), (), None)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from codesign.base import plugins, resources
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, plain_value
 from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.base.evaluator import Evaluator, reading_of
 from codesign.base.schema import (
@@ -283,12 +283,8 @@ def campaign_reading(definition: Definition, problem: Problem) -> dict[str, Any]
 
 def to_json_values(data: Mapping[str, Any]) -> dict[str, Any]:
     """``data`` as JSON gives it back: lists for tuples, plain numbers for NumPy's."""
-    values: dict[str, Any] = json.loads(json.dumps(data, default=_plain))
+    values: dict[str, Any] = json.loads(json.dumps(data, default=plain_value))
     return values
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def load_definition(name_or_path: str | Path) -> ResolvedDefinition:

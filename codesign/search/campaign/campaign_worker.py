@@ -21,7 +21,14 @@ def main(connection: Connection) -> None:
         while True:
             assignment: Assignment = connection.recv()
             try:
-                plan = plan or _plan(setup, stack)
+                if plan is None:
+                    resolved = load_definition(setup.path).with_execution(setup.execution)
+                    if resolved.identity() != setup.identity:
+                        raise InputError(
+                            "changed while the campaign was being started", str(setup.path)
+                        )
+                    evaluate = stack.enter_context(evaluation(resolved, setup.folder))
+                    plan = Plan(resolved, setup.layout, setup.reference, evaluate)
                 for batch in run_batches(plan, assignment.run, assignment.history):
                     connection.send(batch)
                     connection.recv()
@@ -29,11 +36,3 @@ def main(connection: Connection) -> None:
                 connection.send(Ended(assignment.run, Refusal.of(error)))
             else:
                 connection.send(Ended(assignment.run))
-
-
-def _plan(setup: WorkerSetup, stack: ExitStack) -> Plan:
-    resolved = load_definition(setup.path).with_execution(setup.execution)
-    if resolved.identity() != setup.identity:
-        raise InputError("changed while the campaign was being started", str(setup.path))
-    evaluate = stack.enter_context(evaluation(resolved, setup.folder))
-    return Plan(resolved, setup.layout, setup.reference, evaluate)

@@ -68,16 +68,14 @@ def make_reference(
             return find_reference(problem, rows, stated_point, durable, searches=False)
         except FailedSampleError as error:
             is_new = len(file.answers) > n_known
-            remedy = _remedy("this is stored" if is_new else "in an earlier run", job.folder)
+            log = job.folder / LOG
+            printed = f"; {log} has what was printed" if log.exists() else ""
+            remedy = (
+                f"{'this is stored' if is_new else 'in an earlier run'}, and they are not asked "
+                "again: with --retry-failed they are, and if others would not fail, set a larger "
+                f"'initial'{printed}"
+            )
             raise FailedSampleError(f"{error} ({remedy})") from error
-
-
-def _remedy(where: str, folder: Path) -> str:
-    log = f"; {folder / LOG} has what was printed" if (folder / LOG).exists() else ""
-    return (
-        f"{where}, and they are not asked again: with --retry-failed they are, and if others "
-        f"would not fail, set a larger 'initial'{log}"
-    )
 
 
 def sample_notices(problem: Problem, folder: Path) -> tuple[str, ...]:

@@ -44,7 +44,11 @@ def execute_slices(
         while waiting and len(slices) < places:
             run = waiting.popleft()
             run_slice = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
-            slices[_submitted(executor, site, run_slice)] = run_slice
+            try:
+                future = executor.submit(carry_on, site, run_slice)
+            except Exception as refusal:  # a stranger's executor may fail in any way
+                raise ExecutorGoneError(refusal) from refusal
+            slices[future] = run_slice
         for future in wait(slices, return_when=FIRST_COMPLETED).done:
             run_slice = slices.pop(future)
             run, error = run_slice.run, _loss(future, run_slice)
@@ -74,10 +78,3 @@ def _loss(future: Future[SliceResult], run_slice: RunSlice) -> BaseException | N
             return None
         return MisdeliveredError("the executor returned the result of another task")
     return error
-
-
-def _submitted(executor: Executor, site: Site, run_slice: RunSlice) -> Future[SliceResult]:
-    try:
-        return executor.submit(carry_on, site, run_slice)
-    except Exception as error:  # a stranger's executor may fail in any way
-        raise ExecutorGoneError(error) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -135,7 +135,10 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
     notices = [f"accepted: {line}" for epoch in store.epochs for line in epoch.changes]
     notices += [store.notice] if store.notice else []
     notices += _screening_notices(store, sum(count.done for count in counts))
-    state = _state(runs, is_running)
+    states = {run.state for run in runs}
+    state: State = "running" if is_running else "stopped"
+    if states <= {"complete", "exhausted"}:
+        state = "exhausted" if states == {"exhausted"} else "complete"
     return CampaignStatus(name, folder, state, budget, runs, notices=tuple(notices))
 
 
@@ -170,10 +173,3 @@ def _run_status(count: RunCounts, is_running: bool) -> RunStatus:
         seconds=count.seconds,
         failures=count.failures,
     )
-
-
-def _state(runs: Sequence[RunStatus], is_running: bool) -> State:
-    states = {run.state for run in runs}
-    if states <= {"complete", "exhausted"}:
-        return "exhausted" if states == {"exhausted"} else "complete"
-    return "running" if is_running else "stopped"

@@ -150,9 +150,12 @@ class Store:
                     "SELECT optimizer, seed FROM runs ORDER BY run"
                 )
             )
-            self.layout = _read_layout(path, self.meta)
+            try:
+                self.layout = Layout.from_json(meta["layout"])
+                self._n_parameters = len(meta["parameters"])
+            except (KeyError, TypeError) as error:
+                raise DamagedStoreError(path, "its description is incomplete") from error
             self.epochs: tuple[Epoch, ...] = _read_epochs(path, connection, version)
-        self._n_parameters = len(self.meta["parameters"])
 
     def close(self) -> None:
         """Close the file; a writer's journal is folded into it."""
@@ -481,15 +484,6 @@ class Store:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-
-
-def _read_layout(path: Path, meta: Mapping[str, Any]) -> Layout:
-    try:
-        layout = Layout.from_json(meta["layout"])
-        len(meta["parameters"])
-    except (KeyError, TypeError) as error:
-        raise DamagedStoreError(path, "its description is incomplete") from error
-    return layout
 
 
 def _read_epochs(path: Path, connection: sqlite3.Connection, version: int) -> tuple[Epoch, ...]:

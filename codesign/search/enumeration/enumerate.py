@@ -101,7 +101,10 @@ def enumerate_front(
     block = _block(n_roots, problem)
     state = load_state(checkpoint, len(problem.objectives))
     if state is None:
-        state = State.fresh(_incumbents(problem, wanted), n_roots, block)
+        # Without bounds known designs would leave nothing out, and none is evaluated.
+        is_pruned = problem.has_bounds and (wanted is None or wanted.is_sampled)
+        nothing = np.empty((0, len(problem.objectives)))
+        state = State.fresh(find_incumbents(problem) if is_pruned else nothing, n_roots, block)
     incumbents, bars = barriers(state.incumbents, wanted)
     watcher = progress or _Quiet()
     watcher.start(problem.space.size, state.tally.total)
@@ -139,13 +142,6 @@ def enumerate_front(
         n_excluded=tally.excluded,
         n_failed=tally.failed,
     )
-
-
-def _incumbents(problem: Problem, wanted_part: WantedPart | None) -> FloatArray:
-    """(p, m) known designs; without bounds they would leave nothing out, and none is evaluated."""
-    if problem.has_bounds and (wanted_part is None or wanted_part.is_sampled):
-        return find_incumbents(problem)
-    return np.empty((0, len(problem.objectives)))
 
 
 def _block(n_roots: int, problem: Problem) -> int:

@@ -215,20 +215,17 @@ def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> 
     dominated = np.zeros(len(points), dtype=bool)
     for n_below in range(1, len(values) + 1):
         here = np.flatnonzero(below == n_below)
-        reached = _reached_by_staircase(corners[layer < n_below], pairs[here])
-        dominated[here] = reached
+        # Whether any of the corners, sorted by the first column, is as good.
+        steps, candidates = corners[layer < n_below], pairs[here]
+        lowest = np.minimum.accumulate(steps[:, 1])
+        before = np.searchsorted(steps[:, 0], candidates[:, 0], side="right") - 1
+        is_reached = (before >= 0) & (lowest[np.maximum(before, 0)] <= candidates[:, 1])
+        dominated[here] = is_reached
     for number, value in enumerate(values):
         here = np.flatnonzero((points[:, column] == value) & is_number & ~dominated)
         own_corners = corners[layer == number]
         dominated[here] = _dominated_by_staircase(own_corners, pairs[here])
     return dominated
-
-
-def _reached_by_staircase(corners: FloatArray, points: FloatArray) -> BoolArray:
-    """(n,) whether any of the (c, 2) corners, sorted by the first column, is as good."""
-    least = np.minimum.accumulate(corners[:, 1])
-    before = np.searchsorted(corners[:, 0], points[:, 0], side="right") - 1
-    return (before >= 0) & (least[np.maximum(before, 0)] <= points[:, 1])
 
 
 def _dominated_by_any(front: FloatArray, points: FloatArray) -> BoolArray:

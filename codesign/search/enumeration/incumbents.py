@@ -30,7 +30,9 @@ def find_incumbents(problem: Problem) -> FloatArray:
     rows = problem.space.sample(rng, min(SAMPLE, -(-problem.space.size // _SHARE)))
     for _ in range(_MOST_ROUNDS):
         seen = _take(problem, archive, rows)
-        fresh = [row for key, row in _front_rows(archive, seen) if key not in explored]
+        # One design of each point of the front that was just met.
+        first = [int(group[0]) for group in archive.members]
+        fresh = [seen[key] for key in first if key in seen and key not in explored]
         if not fresh:
             break
         spread = np.linspace(0, len(fresh) - 1, min(len(fresh), _MOST_NEIGHBORS_OF))
@@ -48,9 +50,3 @@ def _take(problem: Problem, archive: Archive, rows: IntArray) -> dict[int, IntAr
     keys = problem.space.keys(rows[feasible])
     archive.add(results.objectives[feasible], keys, np.ones(len(keys), dtype=np.int64))
     return dict(zip(keys.tolist(), rows[feasible], strict=True))
-
-
-def _front_rows(archive: Archive, seen: dict[int, IntArray]) -> list[tuple[int, IntArray]]:
-    """One design of each point of the front that was just met."""
-    first = [int(group[0]) for group in archive.members]
-    return [(key, seen[key]) for key in first if key in seen]

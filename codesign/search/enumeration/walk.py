@@ -12,7 +12,6 @@ dominates a. Equal objectives do not dominate, so ties are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,7 +101,8 @@ class Walk:
             self._evaluate(partials, partial_front)
             return
         size = max(_PART // len(self.decomposition.undecided[level]), 1)
-        for piece in _pieces(partials, size):
+        for start in range(0, len(partials), size):
+            piece = partials.take(slice(start, start + size))
             self._descend(self.decomposition.decide(piece, level), level + 1, partial_front)
 
     def _excluded(self, partials: Part, level: int, met: FloatArray) -> BoolArray:
@@ -145,8 +145,3 @@ class Walk:
             partials.numbers[feasible],
             partials.weights[feasible],
         )
-
-
-def _pieces(partials: Part, size: int) -> Iterator[Part]:
-    for start in range(0, len(partials), size):
-        yield partials.take(slice(start, start + size))

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from codesign.base.columns import plain_value
 from codesign.base.databases import prepare_writer, transaction
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
@@ -281,11 +282,7 @@ class ResultStore:
 
 def canonical(data: Any) -> str:
     """One JSON text for equal data."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), default=plain_value)
 
 
 def new_owner() -> str:

@@ -141,7 +141,14 @@ def stage_answer(campaign: str, problem: Problem, front: ExactFront) -> StageAns
         n_systems=problem.space.size,
         n_points=len(front),
         alike={
-            trait: float(np.mean([_are_alike(design, names) for design in designs]))
+            trait: float(
+                np.mean(
+                    [
+                        len({tuple(map(pool.get, names)) for pool in design.values()}) == 1
+                        for design in designs
+                    ]
+                )
+            )
             for trait, names in _TRAITS.items()
         },
         systems=[
@@ -161,12 +168,6 @@ def _designs_of_pools(problem: Problem, rows: IntArray) -> list[dict[str, dict[s
         }
         for design in problem.space.decode(rows)
     ]
-
-
-def _are_alike(design: Mapping[str, Mapping[str, Value]], names: Sequence[str]) -> bool:
-    """Whether all pools have the same values of some parameters."""
-    choices = [tuple(own.get(name) for name in names) for own in design.values()]
-    return len(set(choices)) == 1
 
 
 def _choices(problem: Problem, row: IntArray) -> list[PoolChoice]:

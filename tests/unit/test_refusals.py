@@ -32,7 +32,7 @@ from codesign.models.workload import load_model
 from codesign.models.workload.model import LanguageModel
 from codesign.report.exports.scalesim import products_of
 from codesign.report.simulators.environments import SIMULATORS, _call
-from codesign.search.campaign.store import Store, _read_layout
+from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_errors import explained
 from codesign.serve.server import _codes
 from codesign.serve.session import Session
@@ -45,6 +45,15 @@ ROOT = Path(__file__).resolve().parents[2]
 MEMORY = ROOT / "memtech" / "hbf.yaml"
 SIMULATOR = next(iter(SIMULATORS.values()))
 N_UNNAMED = 26
+
+
+def _store_without_description() -> Store:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE meta (key, value)")
+    connection.execute("CREATE TABLE runs (run, optimizer, seed)")
+    return Store(Path("a"), connection, 2)
+
+
 """Refusals whose words no test has yet; it only falls."""
 
 COMMANDS = {
@@ -134,7 +143,7 @@ CALLS: dict[str, Callable[[], object]] = {
     r"P1: SCALE-Sim needs a workload with matrix products": lambda: products_of(
         SimpleNamespace(workload=None), "P1"  # type: ignore[arg-type]
     ),
-    r"its description is incomplete": lambda: _read_layout(Path("a"), {}),
+    r"its description is incomplete": lambda: _store_without_description(),
     r"an observation has the wrong length": lambda: Store._matrix(
         SimpleNamespace(path=Path("a")), [b"x"], "<i4", 2  # type: ignore[arg-type]
     ),

@@ -19,13 +19,27 @@ def benchmark_tables(measured: Mapping[str, Any]) -> list[TextTable]:
     """
     models = dict.fromkeys(row["model"] for row in measured["rates"])
     return [
-        *(_rates([row for row in measured["rates"] if row["model"] == model]) for model in models),
+        *(
+            _side_by_side(
+                f"Designs per second, {model}",
+                [row for row in measured["rates"] if row["model"] == model],
+                ("phase", "what"),
+                lambda row: f"{row['way']} {row['cores']} core{'s' * (row['cores'] > 1)}",
+                lambda row: format_engineering(row["designs_per_s"], "", 3),
+                "Objectives are throughput and TDP. One core by processor time, two by the wall.",
+            )
+            for model in models
+        ),
         _side_by_side(
             "Times as fast as others, one core",
             measured["ratios"],
             ("against",),
             lambda row: str(row["phase"]),
-            lambda row: f"{_rounded(row['ratio'])} x {format_cell('time_s', row['its_time_s'])}",
+            # Three digits: timings do not repeat better.
+            lambda row: (
+                f"{float(format(row['ratio'], '.3g')):,.0f} x "
+                + format_cell("time_s", row["its_time_s"])
+            ),
             "Ratio x the other's time of one evaluation. "
             + " ".join(
                 f"{name}: {source}."
@@ -70,26 +84,6 @@ def benchmark_tables(measured: Mapping[str, Any]) -> list[TextTable]:
             "Processor time of the process; the fastest of several.",
         ),
     ]
-
-
-def _rates(rows: list[Row]) -> TextTable:
-    return _side_by_side(
-        f"Designs per second, {rows[0]['model']}",
-        rows,
-        ("phase", "what"),
-        lambda row: f"{row['way']} {_cores(row['cores'])}",
-        lambda row: format_engineering(row["designs_per_s"], "", 3),
-        "Objectives are throughput and TDP. One core by processor time, two by the wall.",
-    )
-
-
-def _cores(count: int) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
-
-
-def _rounded(value: float) -> str:
-    """Three digits: timings do not repeat better."""
-    return f"{float(f'{value:.3g}'):,.0f}"
 
 
 def _side_by_side(

@@ -142,14 +142,6 @@ class Shim:
         return str(self._library.codesign_faults_last().decode())
 
 
-def _import_all(folder: Path, target: FaultTarget) -> None:
-    """Run the command in this process, so that forks have imported what it needs."""
-    _prepare(folder, replace(target, before=()))
-    with chdir(folder), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        for words in (*target.before, target.words):
-            run_command(list(words))
-
-
 def _prepare(folder: Path, target: FaultTarget) -> None:
     for name, text in (
         ("spaces/grid.yaml", _SPACE),
@@ -202,12 +194,6 @@ def _results(folder: Path, target: FaultTarget) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def _left_behind(folder: Path) -> list[str]:
-    """Files that no command leaves."""
-    patterns = (".*.part", ".*.old", "*.lock", "*.new*")  # a log stays with its store
-    return [str(path.name) for pattern in patterns for path in folder.rglob(pattern)]
-
-
 class Inquiry:
     """All cases of one command.
 
@@ -220,7 +206,12 @@ class Inquiry:
         self.outcomes: dict[str, Counter[str]] = {fault: Counter() for fault in FAULTS}
         self.findings: list[str] = []
         self._template, first = folder / "template", folder / "undisturbed"
-        _import_all(folder / "imports", self._target)
+        # In this process too, so that forks have imported what they need.
+        imports = folder / "imports"
+        _prepare(imports, replace(self._target, before=()))
+        with chdir(imports), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            for words in (*self._target.before, self._target.words):
+                run_command(list(words))
         _prepare(self._template, self._target)
         shutil.copytree(self._template, first)
         code, self.n_calls, messages = _forked(first, self._target.words, shim)
@@ -250,7 +241,9 @@ class Inquiry:
             elif (got := _results(folder, self._target)) != self._expected:
                 changed = [name for name in self._expected if got.get(name) != self._expected[name]]
                 findings.append(f"run again: other results: {', '.join(changed)}")
-        if fault != "SIGKILL" and (leftovers := _left_behind(folder)):
+        patterns = (".*.part", ".*.old", "*.lock", "*.new*")  # a log stays with its store
+        leftovers = [path.name for pattern in patterns for path in folder.rglob(pattern)]
+        if fault != "SIGKILL" and leftovers:
             findings.append(f"left behind: {', '.join(leftovers)}")
         word = {0: "as undisturbed", -signal.SIGKILL: "killed"}.get(code, "one line")
         self.outcomes[fault][word] += 1

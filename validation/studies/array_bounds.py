@@ -140,7 +140,11 @@ def run(seed: int = 0, size: int | None = None) -> Study:
             "the array's peak and its stationary operand over MLEN a cycle; errors are the excess."
         ),
         rows=rows,
-        summary=list(_summary(products)),
+        summary=[
+            summarize(f"{phase}, {kind}", np.concatenate(excess))
+            for phase, kind in product(_PHASES, dict.fromkeys(x.kind for x in products))
+            if (excess := [x.ratio - 1.0 for x in products if (x.phase, x.kind) == (phase, kind)])
+        ],
         targets=(
             [
                 promise(
@@ -187,14 +191,6 @@ def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[BoundedP
             width=width,
             cycles=shapes.cycles[:, i],
         )
-
-
-def _summary(products: Sequence[BoundedProduct]) -> Iterator[dict[str, Any]]:
-    """The excess over the bound by kind of operator, all arrays and batch sizes."""
-    for phase, kind in product(_PHASES, dict.fromkeys(item.kind for item in products)):
-        excess = [item.ratio - 1.0 for item in products if (item.phase, item.kind) == (phase, kind)]
-        if excess:
-            yield summarize(f"{phase}, {kind}", np.concatenate(excess))
 
 
 def _is_far(row: Mapping[str, Any]) -> bool:

@@ -8,9 +8,8 @@ They are those of the studies ``kernels``, ``energy``, ``requests`` and ``throug
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -43,19 +42,15 @@ def expected_errors_text() -> str:
     single = [row for row in of_kernels.rows if row["group"] not in attention_blocks.OPERATORS]
     of_kernels = replace(of_kernels, rows=single)
     lines += ["kernels:", *_section(_by_device(of_kernels, "error"))]
-    related = replace(of_kernels, rows=_related(single))
-    lines += _unseen("unseen_device", _by_device(related, "held_out"))
+    # Predictions without a row's device have corrections of others of its chip.
+    keys = sorted({row["device"] for row in single})
+    chips = {key: load_device(key).measured_name for key in keys}
+    n_devices = Counter(chips.values())
+    related = [row for row in single if n_devices[chips[row["device"]]] > 1]
+    lines += _unseen("unseen_device", _by_device(replace(of_kernels, rows=related), "held_out"))
     lines += _unseen("unseen_chip", _by_device(of_kernels, "chip_held_out"))
     lines += ["energy:", *energy_lines(kernel_energy.run())]
     return "\n".join(lines) + "\n"
-
-
-def _related(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows of which predictions without their device have corrections of others of its chip."""
-    keys = sorted({row["device"] for row in rows})
-    chips = {key: load_device(key).measured_name for key in keys}
-    n_devices = Counter(chips.values())
-    return [row for row in rows if n_devices[chips[row["device"]]] > 1]
 
 
 def _unseen(section: str, errors: _Errors) -> list[str]:

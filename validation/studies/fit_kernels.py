@@ -112,7 +112,8 @@ def family_text(name: str, table: KernelTable) -> str:
     sources = set(rows.words("framework").tolist())
     tables = [_TABLE, *(words for source, words in _OTHERS.items() if source in sources)]
     data = f"{', '.join(tables)}; {LOSS}"
-    return constants_text(name, data, family.fit(table), f"{len(rows)} kernels of {_devices(rows)}")
+    devices = ", ".join(sorted({device.key for device in rows.devices if device is not None}))
+    return constants_text(name, data, family.fit(table), f"{len(rows)} kernels of {devices}")
 
 
 def constants_text(name: str, data: str, fitted: Record, n_measured: str) -> str:
@@ -155,11 +156,6 @@ def class_constants(fitted: Constants, device_class: str) -> Constants:
         elif name in _PER_CORE:
             changes[name] = value * size ** _PER_CORE[name]
     return fitted.model_copy(update=changes)
-
-
-def _devices(table: KernelTable) -> str:
-    keys = {device.key for device in table.devices if device is not None}
-    return ", ".join(sorted(keys))
 
 
 def _lines(field: str, value: float | Mapping[str, float]) -> list[str]:

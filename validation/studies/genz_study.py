@@ -160,7 +160,11 @@ def run() -> Study:
     refused = [case for case in cases() if case["output"] is None]
     tool_rows = [row for case in answered for row in compare(case)]
     document = claims()
-    printed = [_claim_row(claim) for claim in document["claims"]]
+    printed = []
+    for claim in document["claims"]:
+        group = "paper" if "tolerance" in claim else "paper, unmatched"
+        labels = {"what": claim["what"], "group": group, "metric": claim["kind"]}
+        printed.append(comparison(labels, claim["printed"], compute(claim)))
     groups = {
         "tool, prefill": [row["error"] for row in tool_rows if row["group"] == "prefill"],
         "tool, decode": [row["error"] for row in tool_rows if row["group"] == "decode"],
@@ -185,12 +189,6 @@ def run() -> Study:
             *document["notes"],
         ],
     )
-
-
-def _claim_row(claim: Mapping[str, Any]) -> dict[str, Any]:
-    group = "paper" if "tolerance" in claim else "paper, unmatched"
-    labels = {"what": claim["what"], "group": group, "metric": claim["kind"]}
-    return comparison(labels, claim["printed"], compute(claim))
 
 
 def _targets(

@@ -272,22 +272,17 @@ def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         groups[row["operator"], row["device"], row["format"]].append(row)
     targets = []
     for column, words in _BESIDE_ROOFLINES.items():
-        judged = [_is_nearer_than_roofline(group, column) for group in groups.values()]
-        known_judged = [is_nearer for is_nearer in judged if is_nearer is not None]
-        if known_judged:
+        # Whether the median size of errors is at most the roofline's, where any is known.
+        judged = []
+        for group in groups.values():
+            known = [row for row in group if row[column] is not None and not np.isnan(row[column])]
+            ours = [abs(row[column]) for row in known]
+            bound = [abs(row["roofline"] / row["reference"] - 1.0) for row in known]
+            judged += [bool(np.median(ours) <= np.median(bound))] if known else []
+        if judged:
             subject = f"kernels by device and formats, {words} at least as near as a bare roofline"
-            targets.append(count_promise(subject, "all", sum(known_judged), len(known_judged)))
+            targets.append(count_promise(subject, "all", sum(judged), len(judged)))
     return targets
-
-
-def _is_nearer_than_roofline(group: Sequence[Mapping[str, Any]], column: str) -> bool | None:
-    """Whether the median size of some errors is at most the roofline's; None if none is known."""
-    known = [row for row in group if row[column] is not None and not np.isnan(row[column])]
-    if not known:
-        return None
-    ours = np.median([abs(row[column]) for row in known])
-    bound = np.median([abs(row["roofline"] / row["reference"] - 1.0) for row in known])
-    return bool(ours <= bound)
 
 
 _BESIDE_ROOFLINES = {

@@ -222,7 +222,17 @@ def _model(name: str) -> LanguageModel:
 def run() -> Study:
     """Every printed forecast beside ours."""
     cells = load_cells()
-    rows = [_row(cell) for cell in cells]
+    rows = []
+    for cell in cells:
+        ours = compute(cell)
+        labels = {"what": cell.label, "table": cell.table, "group": f"Table {cell.table}"}
+        more = {"is_reproduced": cell.is_reproduced_by(ours), "remark": cell.remark}
+        rows.append(comparison(labels, cell.printed, ours, **more))
+    remarks = [
+        f"{cell.label}: printed {cell.printed:g}, ours {row['ours']:.4g}: {cell.remark}."
+        for cell, row in zip(cells, rows, strict=True)
+        if cell.remark
+    ]
     tables = dict.fromkeys(cell.table for cell in cells)
     return Study(
         name="life",
@@ -233,15 +243,8 @@ def run() -> Study:
         rows=rows,
         summary=[_summary(table, rows) for table in tables],
         targets=[_target(table, cells, rows) for table in tables],
-        notes=[*_remarks(cells, rows), *_LIMITS],
+        notes=[*remarks, *_LIMITS],
     )
-
-
-def _row(cell: LifeCell) -> dict[str, Any]:
-    ours = compute(cell)
-    labels = {"what": cell.label, "table": cell.table, "group": f"Table {cell.table}"}
-    is_reproduced = cell.is_reproduced_by(ours)
-    return comparison(labels, cell.printed, ours, is_reproduced=is_reproduced, remark=cell.remark)
 
 
 def _summary(table: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -260,14 +263,6 @@ def _target(
     left_out = sum(cell.table == table and bool(cell.remark) for cell in cells)
     subject = f"Table {table}" + (f", {left_out} with a remark apart" if left_out else "")
     return count_promise(subject, "as printed", equal, len(pairs))
-
-
-def _remarks(cells: Sequence[LifeCell], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [
-        f"{cell.label}: printed {cell.printed:g}, ours {row['ours']:.4g}: {cell.remark}."
-        for cell, row in zip(cells, rows, strict=True)
-        if cell.remark
-    ]
 
 
 _LIMITS = (

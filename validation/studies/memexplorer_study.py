@@ -179,6 +179,7 @@ def run() -> Study:
         for profile, key in (("calibrated", "error"), ("plain", "plain_error"))
     ]
     error = log_error(ratios(), "memexplorer")
+    workload = by_file["hierarchy"][0].workload
     subject = f"all {len(ratios())} ratios, root mean square logarithmic error, in-sample"
     return Study(
         name="memexplorer",
@@ -192,7 +193,17 @@ def run() -> Study:
             *_targets(by_file, rows),
             promise(subject, f"<= {LARGEST_LOG_ERROR}", error, error <= LARGEST_LOG_ERROR),
         ],
-        notes=[*_calibration(by_file, rows), *_unreproducible(by_file)],
+        notes=[
+            _overall_note(),
+            _caption_note(),
+            _hierarchy_note(rows["hierarchy"]),
+            _spread_note(by_file["throughput"]),
+            _power_note(rows["average_power"]),
+            _block_note(workload),
+            _storage_note(workload),
+            _decode_gain_note(by_file),
+            _absolute_note(by_file["hierarchy"][0]),
+        ],
     )
 
 
@@ -219,14 +230,6 @@ def _targets(
             target = f"within {held[0][0].tolerance:.0%}"
             promises.append(count_promise(subject, target, within, len(held)))
     return promises
-
-
-def _calibration(
-    by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[dict[str, Any]]]
-) -> list[str]:
-    """Permitted uses of the calibrated profile, and causes of its residuals."""
-    return [_overall_note(), _caption_note(), _hierarchy_note(rows["hierarchy"]),
-            _spread_note(by_file["throughput"]), _power_note(rows["average_power"])]  # fmt: skip
 
 
 def _overall_note() -> str:
@@ -286,13 +289,6 @@ def _power_note(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _unreproducible(by_file: Mapping[str, list[PublishedCell]]) -> list[str]:
-    """Numbers that cannot come out, with the arithmetic."""
-    workload = by_file["hierarchy"][0].workload
-    return [_block_note(workload), _storage_note(workload), _decode_gain_note(by_file),
-            _absolute_note(by_file["hierarchy"][0])]  # fmt: skip
-
-
 def _block_note(workload: Mapping[str, Any]) -> str:
     model = {"model": workload["model"], "prompt_tokens": _BLOCK_TOKENS, "generated_tokens": 1}
     request = _request(model, "prefill", causal=False)
@@ -300,7 +296,8 @@ def _block_note(workload: Mapping[str, Any]) -> str:
     layers = request.language_model.num_hidden_layers
     in_layer = operators.count == layers
     macs = float((operators.mac_per_request * operators.count)[in_layer].sum()) / layers
-    depth, width = _array("Base")
+    array = np.asarray(_space().designs["Base"]["pe_array"], dtype=np.int64)
+    depth, width = array.tolist()
     ideal_ms = macs / (depth * width * 1e9) * 1e3
     low, ours, emulated = _BLOCK_MS
     return (
@@ -309,11 +306,6 @@ def _block_note(workload: Mapping[str, Any]) -> str:
         f"1 GHz without any waste or mask; it prints {low}, {ours} and {emulated} ms, "
         f"{low / ideal_ms:.0f} to {emulated / ideal_ms:.0f} times that."
     )
-
-
-def _array(design: str) -> tuple[int, int]:
-    depth, width = np.asarray(_space().designs[design]["pe_array"], dtype=np.int64)
-    return int(depth), int(width)
 
 
 def _storage_note(workload: Mapping[str, Any]) -> str:

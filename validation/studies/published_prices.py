@@ -67,7 +67,13 @@ def run() -> Study:
     rows: list[dict[str, Any]] = []
     for name, module in read_records(_FILE, PublishedPrice, "modules").items():
         if module.lost_share is not None:
-            rows.append(_loss_row(name, module))
+            # The share of the dies' price that goes with defects, if none of them is tolerated.
+            ((process, areas),) = module.dies.items()
+            mm2 = np.array(areas)
+            lost = [1.0 - float(die_yield(mm2, constants_at(process, x))[0]) for x in _LEVELS]
+            subject = f"{name}, lost to defects, at least"
+            row = ranged_row(subject, module.lost_share, lost, module.source)
+            rows.append(row | {"is_within": lost[-1] >= module.lost_share})
         if not module.usd:
             continue
         ends = [module.modelled_usd(level) for level in _LEVELS]
@@ -88,13 +94,3 @@ def run() -> Study:
             "low and high have every constant at that end of its range at once, wider than likely",
         ],
     )
-
-
-def _loss_row(name: str, module: PublishedPrice) -> dict[str, Any]:
-    """The share of the dies' price that goes with defects, if none of them is tolerated."""
-    ((process, areas),) = module.dies.items()
-    mm2 = np.array(areas)
-    lost = [1.0 - float(die_yield(mm2, constants_at(process, level))[0]) for level in _LEVELS]
-    assert module.lost_share is not None
-    row = ranged_row(f"{name}, lost to defects, at least", module.lost_share, lost, module.source)
-    return row | {"is_within": lost[-1] >= module.lost_share}

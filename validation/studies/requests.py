@@ -92,7 +92,16 @@ def compare(*paths: Path | str) -> Study:
                 genz=float(genz[i]),
                 genz_error=float(others["genz"][i]),
                 source=case.source,
-                **_of_deployment(case),
+                **(
+                    {
+                        "infersim": case.infersim,
+                        "infersim_error": case.infersim and case.infersim / case.value - 1.0,
+                        "command": command(case),
+                        "settings": case.settings,
+                    }
+                    if is_deployment(case)
+                    else {}
+                ),
             )
             for i, case in enumerate(cases)
         ],
@@ -151,19 +160,6 @@ def command(case: RequestCase) -> str:
     words += [f"--weight-format {weights}"] if weights != activations else []
     words += [f"--kv-format {cache}"] if cache != activations else []
     return " ".join([*words, *(["--option overlap=true"] if case.overlap else [])])
-
-
-def _of_deployment(case: RequestCase) -> dict[str, Any]:
-    """Further columns of a deployment's row: InferSim's prediction, settings, command."""
-    if not is_deployment(case):
-        return {}
-    error = None if case.infersim is None else case.infersim / case.value - 1.0
-    return {
-        "infersim": case.infersim,
-        "infersim_error": error,
-        "command": command(case),
-        "settings": case.settings,
-    }
 
 
 def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:

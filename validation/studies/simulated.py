@@ -9,7 +9,7 @@ by the tiles that the simulation visits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
@@ -82,7 +82,12 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     clock = _Clock()
     transfers: list[dict[str, Any]] = []
-    for setting, share in _settings(n_transfers):
+    every = list(product(_MODELS, _PROMPTS, _PHASES))
+    for position, (model, prompt, phase) in enumerate(every):
+        share = n_transfers // len(every) + (position < n_transfers % len(every))
+        if not share:
+            continue
+        setting = StudySetting(model, phase, prompt)
         evaluator = setting.evaluator()
         n_compared = 0
         while n_compared < share:
@@ -160,28 +165,13 @@ def draw(space: DesignSpace, rng: np.random.Generator, n: int) -> IntArray:
         key = (n_tiers, columns["dataflow"][i], columns["tier1_technology"][i])
         strata.setdefault(key, []).append(i)
     names = [list(strata)[i] for i in rng.permutation(len(strata))]
-    chosen = [strata[names[i % len(names)]].pop() for i in _cycle(names, strata, n)]
-    return np.asarray(pool[np.array(chosen)])
-
-
-def _cycle(names: Sequence[Any], strata: Mapping[Any, list[int]], n: int) -> Iterator[int]:
-    """Positions of strata in turn, exhausted ones left out."""
-    i = n_yielded = 0
-    while n_yielded < n:
-        if strata[names[i % len(names)]]:
-            n_yielded += 1
-            yield i
-        i += 1
-
-
-def _settings(n: int) -> list[tuple[StudySetting, int]]:
-    """Strata of the work, with how many of ``n`` designs each has."""
-    every = [
-        StudySetting(model, phase, prompt)
-        for model, prompt, phase in product(_MODELS, _PROMPTS, _PHASES)
-    ]
-    shares = [n // len(every) + (i < n % len(every)) for i in range(len(every))]
-    return [(setting, share) for setting, share in zip(every, shares, strict=True) if share]
+    picked: list[int] = []
+    turn = 0
+    while len(picked) < n:
+        if members := strata[names[turn % len(names)]]:
+            picked.append(members.pop())
+        turn += 1
+    return np.asarray(pool[np.array(picked)])
 
 
 # Transfers.

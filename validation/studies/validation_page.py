@@ -63,7 +63,7 @@ _MOST_FILED_ROWS = 10_000
 def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
     """A study for the terminal: rows (the largest errors, if there are many), summary, targets."""
     parts: list[RenderableType] = [text_line(study.question)]
-    rows = sorted(study.rows, key=lambda row: -_size_of(row))[:n_rows]
+    rows = sorted(study.rows, key=lambda row: -abs(row.get("error") or 0.0))[:n_rows]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
@@ -73,15 +73,14 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     parts.append(_table("Errors", narrow, study.summary).terminal_table())
     if study.targets:
         parts.append(_table("Promises", _TARGETS, study.targets).terminal_table())
-    parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]
+    for note in study.notes:
+        # Up to the first period after a lower-case word, which no abbreviation ends in.
+        words = " ".join(note.split())
+        first, *_ = re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", words, maxsplit=1)
+        parts.append(text_line(f"Note: {first}"))
     if study.notes:
         parts.append(text_line("The notes in full: --json, or --write FILE."))
     return parts
-
-
-def _first_sentence(text: str) -> str:
-    """Up to the first period after a lower-case word, which no abbreviation ends in."""
-    return re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
 def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[Path]:
@@ -177,11 +176,6 @@ def _cell(name: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:+.1%}" if name.endswith("error") else f"{value:.4g}"
     return str(value)
-
-
-def _size_of(row: Mapping[str, Any]) -> float:
-    error = row.get("error")
-    return abs(error) if isinstance(error, int | float) else 0.0
 
 
 _LONGEST_CELL = 240

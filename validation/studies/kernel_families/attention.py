@@ -134,13 +134,9 @@ def shapes(table: KernelTable) -> Attention:
     )
 
 
-def _law(table: KernelTable) -> Callable[[AttentionConstants], FloatArray]:
-    shape, rates = shapes(table), table.rates
+def cached_law(shape: Attention, rates: DeviceRates) -> Callable[[AttentionConstants], FloatArray]:
+    """Times of attention in a loop, as a function of constants."""
     return lambda constants: attention_time_s(shape, rates, constants, is_cached=True)
-
-
-def _roofline_s(table: KernelTable) -> FloatArray:
-    return shape_roofline_s(shapes(table), table.rates)
 
 
 FAMILY = KernelFamily(
@@ -148,8 +144,8 @@ FAMILY = KernelFamily(
     operators=OPERATORS,
     target=0.12,
     left_out=left_out,
-    law=_law,
-    roofline=_roofline_s,
+    law=lambda table: cached_law(shapes(table), table.rates),
+    roofline=lambda table: shape_roofline_s(shapes(table), table.rates),
     start=START,
     most=MOST,
     usable=usable,

@@ -81,18 +81,14 @@ def _law(table: KernelTable) -> Callable[[ElementwiseConstants], FloatArray]:
     return times_s
 
 
-def _roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) bytes, each once, over the memory's datasheet rate."""
-    return _moved_bytes(table) / table.rates.bandwidth_bytes_per_s
-
-
 FAMILY = KernelFamily(
     file="elementwise",
     operators=OPERATORS,
     target=0.20,
     left_out=left_out,
     law=_law,
-    roofline=_roofline_s,
+    # Bytes, each once, over the memory's datasheet rate.
+    roofline=lambda table: _moved_bytes(table) / table.rates.bandwidth_bytes_per_s,
     start=START,
     most=MOST,
     groups=device_operators,

@@ -106,10 +106,6 @@ def measured_joules(table: KernelTable) -> FloatArray:
     return table["power_watts"] * table["latency_s"]
 
 
-def _no_roofline(table: KernelTable) -> FloatArray:
-    return np.full(len(table), np.nan)
-
-
 def groups(table: KernelTable) -> list[str]:
     """Device, operator and width of the multiplication of each row."""
     names = zip(table.words("device").tolist(), table.words("operator").tolist(), strict=True)
@@ -157,10 +153,6 @@ def _mean_overlap(loop: FloatArray, setup: FloatArray) -> FloatArray:
     constant = np.minimum(loop, 1.0 - setup)
     falling = np.minimum(loop, 1.0) - constant
     return np.asarray((setup * (constant + falling) - falling**2 / 2) / loop)
-
-
-def _law(table: KernelTable) -> Callable[[EnergyConstants], FloatArray]:
-    return energy_joules(table, table["latency_s"])
 
 
 def _gemm(table: KernelTable) -> KernelWork:
@@ -289,8 +281,8 @@ FAMILY = KernelFamily(
     operators=tuple(_COUNTS),
     target=np.nan,
     left_out=left_out,
-    law=_law,
-    roofline=_no_roofline,
+    law=lambda table: energy_joules(table, table["latency_s"]),
+    roofline=lambda table: np.full(len(table), np.nan),
     start=START,
     most=MOST,
     free=FREE,

@@ -70,10 +70,6 @@ def left_out(table: KernelTable) -> Reasons:
     return find_reasons(table, OPERATORS, _SIZES, more=more)
 
 
-def _groups(table: KernelTable) -> NDArray[np.str_]:
-    return np.char.add(np.char.add(table.words("device"), " "), _kernels(table))
-
-
 def _law(table: KernelTable) -> Callable[[ExpertConstants], FloatArray]:
     work, peaks, rates = expert_work(table), _peaks(table), table.rates
     return lambda constants: experts_time_s(work, peaks, rates, constants)
@@ -204,7 +200,7 @@ FAMILY = KernelFamily(
     roofline=_roofline_s,
     start=START,
     most=MOST,
-    groups=_groups,
+    groups=lambda table: np.char.add(np.char.add(table.words("device"), " "), _kernels(table)),
     case=lambda table: experts_case(expert_work(table)),
     geometry=("experts", "top_k", "hidden", "expert_hidden"),
 )

@@ -7,17 +7,15 @@ head of 576 elements, of which 512 are also the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray
 from codesign.models.machines.device.attention import (
     Attention,
     AttentionConstants,
     attention_case,
-    attention_time_s,
 )
 from codesign.models.machines.device.constants import load_constants
 from validation.studies.kernel_families import attention
@@ -84,22 +82,13 @@ def _is_old(table: KernelTable) -> BoolArray:
     return np.isin(table.words("device"), _OLD)
 
 
-def _law(table: KernelTable) -> Callable[[AttentionConstants], FloatArray]:
-    shape, rates = shapes(table), table.rates
-    return lambda constants: attention_time_s(shape, rates, constants, is_cached=True)
-
-
-def _roofline_s(table: KernelTable) -> FloatArray:
-    return attention.shape_roofline_s(shapes(table), table.rates)
-
-
 FAMILY = KernelFamily(
     file="mla",
     operators=OPERATORS,
     target=0.15,
     left_out=left_out,
-    law=_law,
-    roofline=_roofline_s,
+    law=lambda table: attention.cached_law(shapes(table), table.rates),
+    roofline=lambda table: attention.shape_roofline_s(shapes(table), table.rates),
     start=attention.START,
     most=attention.MOST,
     first_guess=lambda _: load_constants("attention", AttentionConstants, "gpu"),

@@ -129,7 +129,11 @@ def constants_text(name: str, data: str, fitted: Record, n_measured: str) -> str
     for device_class in CLASSES:
         lines.append(f"  {device_class}:")
         for field, value in class_constants(fitted, device_class).model_dump().items():
-            lines += _lines(field, value)
+            if isinstance(value, Mapping):
+                lines.append(f"    {field}:")
+                lines += [f"      {key}: {_written(field, x)}" for key, x in value.items()]
+            else:
+                lines.append(f"    {field}: {_written(field, value)}")
     lines += ["sources:", f'  gpu: "fitted to {n_measured}"']
     for device_class in CLASSES[1:]:
         lines.append(
@@ -156,13 +160,6 @@ def class_constants(fitted: Constants, device_class: str) -> Constants:
         elif name in _PER_CORE:
             changes[name] = value * size ** _PER_CORE[name]
     return fitted.model_copy(update=changes)
-
-
-def _lines(field: str, value: float | Mapping[str, float]) -> list[str]:
-    if isinstance(value, Mapping):
-        items = [f"      {key}: {_written(field, number)}" for key, number in value.items()]
-        return [f"    {field}:", *items]
-    return [f"    {field}: {_written(field, value)}"]
 
 
 def _written(field: str, value: float) -> str:

@@ -9,7 +9,7 @@ reader's own device is to us.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -91,7 +91,14 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     targets: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter(omitted)
     predicted = [_of_family(name, table, reasons, has_folds) for name in FAMILIES]
-    for name, limit, own, predictions in (*predicted, *_of_blocks(table, reasons)):
+    # Whole blocks of attention, to which nothing is fitted.
+    for name, operators in attention_blocks.OPERATORS.items():
+        blocks = table.of(operators)
+        refusals = attention_blocks.left_out(blocks)
+        reasons.update(reason for reason in refusals.tolist() if reason)
+        blocks = blocks.take(refusals == "")
+        predicted.append((name, attention_blocks.TARGET, blocks, attention_blocks.predict(blocks)))
+    for name, limit, own, predictions in predicted:
         if len(own):
             rows += _rows(name, own, predictions)
             summary += _summaries(own, predictions)
@@ -132,16 +139,6 @@ def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: 
     else:
         predictions["ours"] = family.corrected_s(own)
     return name, family.target, own, predictions
-
-
-def _of_blocks(table: KernelTable, reasons: Counter[str]) -> Iterator[_Predicted]:
-    """Whole blocks of attention, to which nothing is fitted."""
-    for name, operators in attention_blocks.OPERATORS.items():
-        own_take = table.of(operators)
-        left = attention_blocks.left_out(own_take)
-        reasons.update(reason for reason in left.tolist() if reason)
-        own_take = own_take.take(left == "")
-        yield name, attention_blocks.TARGET, own_take, attention_blocks.predict(own_take)
 
 
 def _without(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
@@ -223,29 +220,21 @@ def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> lis
     for operator in dict.fromkeys(operators.tolist()):
         for device in sorted(set(devices[operators == operator].tolist())):
             chosen = (operators == operator) & (devices == device)
-            row = _summary(f"{operator}, {device}", table, chosen, predictions)
-            summary += [row] if row else []
+            errors = {
+                name: relative_errors(table, seconds)[chosen]
+                for name, seconds in predictions.items()
+            }
+            is_known = ~np.isnan(errors["ours"])
+            if not is_known.any():
+                continue
+            row = summarize(f"{operator}, {device}", errors["ours"][is_known])
+            for name, key in _COLUMNS.items():
+                others = errors.get(name, np.full(len(is_known), np.nan))[is_known]
+                others = others[~np.isnan(others)]
+                median = float(np.median(np.abs(others))) if len(others) else None
+                row[f"{key}_absolute_error"] = median
+            summary.append(row)
     return summary
-
-
-def _summary(
-    group: str,
-    table: KernelTable,
-    chosen: NDArray[np.bool_],
-    predictions: Mapping[str, FloatArray],
-) -> dict[str, Any] | None:
-    errors = {
-        name: relative_errors(table, seconds)[chosen] for name, seconds in predictions.items()
-    }
-    known = ~np.isnan(errors["ours"])
-    if not known.any():
-        return None
-    row = summarize(group, errors["ours"][known])
-    for name, key in _COLUMNS.items():
-        others = errors.get(name, np.full(len(known), np.nan))[known]
-        others = others[~np.isnan(others)]
-        row[f"{key}_absolute_error"] = float(np.median(np.abs(others))) if len(others) else None
-    return row
 
 
 def _targets(

@@ -241,15 +241,18 @@ def run() -> Study:
             "evaluator under the profile life."
         ),
         rows=rows,
-        summary=[_summary(table, rows) for table in tables],
+        summary=[
+            summarize(
+                f"Table {table}",
+                np.array(
+                    [r["error"] for r in rows if r["table"] == table and r["error"] is not None]
+                ),
+            )
+            for table in tables
+        ],
         targets=[_target(table, cells, rows) for table in tables],
         notes=[*remarks, *_LIMITS],
     )
-
-
-def _summary(table: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    errors = [row["error"] for row in rows if row["table"] == table and row["error"] is not None]
-    return summarize(f"Table {table}", np.array(errors))
 
 
 def _target(

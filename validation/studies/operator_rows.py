@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.base.errors import CodesignError
-from codesign.models.workload import LanguageModel, load_model
+from codesign.models.workload import load_model
 from validation.studies.kernel_table import KernelTable
 from validation.studies.measured_rows import read_rows
 from validation.studies.request_cases import (
@@ -129,22 +129,16 @@ def _layer_operator(row: Row) -> _Sizes:
         n, k = products[operator]
         return {"family": "gemm", "operator": "gemm", "weight_dtype": "bf16",
                 "m": tokens, "n": n, "k": k}  # fmt: skip
-    moved = _moved_elements(model, share)
-    if operator not in moved:
-        raise LeftOutError(f"operator {operator!r} is not modeled")
-    return {"family": "elementwise", "operator": operator, "m": tokens, "k": moved[operator]}
-
-
-def _moved_elements(model: LanguageModel, share: float) -> dict[str, float]:
-    """Elements that a token reads and writes in a layer's other kernels."""
-    queries = model.num_attention_heads * model.head_dim
-    keys = model.num_key_value_heads * model.head_dim
-    return {
+    # Elements that a token reads and writes in a layer's other kernels.
+    moved = {
         "add": 3.0 * model.hidden_size,
         "input_layernorm": 2.0 * model.hidden_size,
         "mlp_act": (model.n_up_matrices + 1) * model.intermediate_size / share,
         "attn_rope": 2 * (queries + keys) / share,
     }
+    if operator not in moved:
+        raise LeftOutError(f"operator {operator!r} is not modeled")
+    return {"family": "elementwise", "operator": operator, "m": tokens, "k": moved[operator]}
 
 
 def _collective(row: Row) -> _Sizes:

@@ -15,7 +15,7 @@ Team, Deploying DeepSeek with PD Disaggregation and Large-scale Expert Paralleli
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -141,21 +141,17 @@ def read_requests(path: Path | str) -> list[RequestCase | LeftOut]:
     rows, names = read_rows(path)
     for needed, read in _TABLES:
         if needed <= set(names):
-            return list(_read_all(rows, read))
+            entries: list[RequestCase | LeftOut] = []
+            for line, row in enumerate(rows, start=2):
+                try:
+                    entries += read(row)
+                except UnknownNameError as error:
+                    entries.append(LeftOut(line, f"unknown {error.kind} {error.got!r}"))
+                except (LeftOutError, CodesignError) as error:
+                    entries.append(LeftOut(line, str(error)))
+            return entries
     missing = ", ".join(sorted(_TABLES[0][0] - set(names)))
     raise InputError(f"columns are missing: {missing}", str(path))
-
-
-def _read_all(
-    rows: Iterable[Row], read: Callable[[Row], Iterator[RequestCase]]
-) -> Iterator[RequestCase | LeftOut]:
-    for line, row in enumerate(rows, start=2):
-        try:
-            yield from read(row)
-        except UnknownNameError as error:
-            yield LeftOut(line, f"unknown {error.kind} {error.got!r}")
-        except (LeftOutError, CodesignError) as error:
-            yield LeftOut(line, str(error))
 
 
 def _calibration(row: Row) -> Iterator[RequestCase]:

@@ -268,10 +268,6 @@ def _dense(rows: Rows) -> Rows:
     return [row for row in rows if row["kind"] == "dense"]
 
 
-def _of_equal_requests(rows: Rows) -> Rows:
-    return [row for row in rows if not row["engine"].startswith("MLPerf")]
-
-
 def _by_tensor_parallel(row: Mapping[str, Any]) -> str:
     return str(row["split"]).partition(",")[0]
 
@@ -285,7 +281,10 @@ def _summary(rows: Rows) -> list[dict[str, Any]]:
             [r for r in rows if r["kind"] == "mixtures" and r["engine"] == "TensorRT-LLM 0.17"],
             lambda row: f"mixtures, 0.17, {_by_tensor_parallel(row)}",
         ),
-        (_of_equal_requests(_dense(rows)), lambda row: f"dense, {row['tokens']}"),
+        (
+            [row for row in _dense(rows) if not row["engine"].startswith("MLPerf")],
+            lambda row: f"dense, {row['tokens']}",
+        ),
         (rows, lambda row: f"{row['kind']}, {row['engine']}, {row['device']}"),
     ]
     summary = []

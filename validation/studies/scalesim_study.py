@@ -20,7 +20,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError, JobError
-from codesign.models.hardware.array import DATAFLOWS, Dataflow, Drain, systolic_cycles
+from codesign.models.hardware.array import DATAFLOWS, Drain, systolic_cycles
 from codesign.report.exports.scalesim import CONFIGURATION
 from codesign.report.simulators.environments import install, is_installed, run_with
 from codesign.report.simulators.scalesim import PROGRAM
@@ -138,22 +138,20 @@ def simulate(cases: Sequence[tuple[int, ...]]) -> Simulated:
         places = [i for i, case in enumerate(cases) if case[3:] == array]
         products = [f"{m},{n},{k}" for m, k, n in (cases[i][:3] for i in places)]
         for j, flow in enumerate(DATAFLOWS):
-            answer = _simulated(array, flow, products)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "array.cfg"
+                rows, columns = array
+                configuration = _TEMPLATE.format(rows=rows, columns=columns, dataflow=flow)
+                path.write_text(configuration, encoding="utf-8")
+                answer: Any = run_with(
+                    "scalesim", PROGRAM, path.name, *products, folder=path.parent
+                )
             if any(answer["stalls"]):
                 raise JobError(f"SCALE-Sim stalled on a {array[0]} x {array[1]} array under {flow}")
             # The program counts cycles from 1, the report from 0.
             reported[places, j] = np.array(answer["cycles"]) - 1
             version = answer["version"]
     return Simulated(version, np.array(cases, dtype=np.float64), reported)
-
-
-def _simulated(array: tuple[int, ...], flow: Dataflow, products: Sequence[str]) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "array.cfg"
-        rows, columns = array
-        configuration = _TEMPLATE.format(rows=rows, columns=columns, dataflow=flow)
-        path.write_text(configuration, encoding="utf-8")
-        return run_with("scalesim", PROGRAM, path.name, *products, folder=path.parent)
 
 
 def read_results(path: Path) -> Simulated:

@@ -55,12 +55,6 @@ def left_out(table: KernelTable) -> Reasons:
     return find_reasons(table, EXCHANGE_KINDS, _SIZES, more=more)
 
 
-def _first_guess(_: KernelTable) -> ExchangeConstants:
-    """The start, with the factors on latencies of collectives."""
-    factors = load_constants("collectives", CollectiveConstants, "gpu").latency_factor
-    return START.model_copy(update={"latency_factor": factors})
-
-
 def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
     """The time of rows that are not left out, as a function of the constants."""
     parts = []
@@ -104,7 +98,14 @@ FAMILY = KernelFamily(
     roofline=_roofline_s,
     start=START,
     most=MOST,
-    first_guess=_first_guess,
+    # The start, with the factors on latencies of collectives.
+    first_guess=lambda _: START.model_copy(
+        update={
+            "latency_factor": load_constants(
+                "collectives", CollectiveConstants, "gpu"
+            ).latency_factor
+        }
+    ),
     free=[name for name in ExchangeConstants.model_fields if name != "latency_factor"],
     groups=device_operators,
 )

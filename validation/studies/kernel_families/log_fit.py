@@ -63,7 +63,12 @@ def fit_constants(
         for name in (values if free is None else free)
         for key in (values[name] if isinstance(values[name], dict) else (None,))
     ]
-    weights = _weights(groups, len(measured))
+    # Weights of the rows, 1 in the root of the mean square.
+    weights = np.ones(len(measured))
+    if groups is not None:
+        _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        raw = sizes[number] ** -0.25
+        weights = np.asarray(raw * np.sqrt(len(measured) / np.sum(raw**2)), dtype=np.float64)
 
     def constants_at(point: FloatArray) -> Constants:
         changes = {name: dict(values[name]) for name, key in places if key is not None}
@@ -86,12 +91,3 @@ def fit_constants(
     inside = np.clip(origin, lower + 1e-6, upper - 1e-6)
     solution = least_squares(residuals, inside, bounds=(lower, upper), xtol=1e-6, max_nfev=60)
     return constants_at(np.asarray(solution.x))
-
-
-def _weights(groups: Sequence[str] | NDArray[np.str_] | None, n_rows: int) -> FloatArray:
-    """(q,) weights of the rows, 1 in the root of the mean square."""
-    if groups is None:
-        return np.ones(n_rows)
-    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    weights = sizes[number] ** -0.25
-    return np.asarray(weights * np.sqrt(n_rows / np.sum(weights**2)))

@@ -39,7 +39,10 @@ class Finding:
     def on_page(self) -> str:
         """The page in Markdown, with the command that makes the finding again."""
         head = (f"# {self.title}", f"{self.introduction} Made by `{self.command}`.")
-        body = (part if isinstance(part, str) else part.markdown_table() for part in self.parts)
+        body = (
+            paragraph if isinstance(paragraph, str) else paragraph.markdown_table()
+            for paragraph in self.parts
+        )
         return "\n\n".join([*head, *body]) + "\n"
 
     def store(self, path: Path) -> Path:
@@ -49,10 +52,10 @@ class Finding:
             InputError: The file cannot be written.
         """
         parts = [
-            part
-            if isinstance(part, str)
-            else {"header": list(part.header), "rows": [list(row) for row in part.rows]}
-            for part in self.parts
+            paragraph
+            if isinstance(paragraph, str)
+            else {"header": list(paragraph.header), "rows": [list(row) for row in paragraph.rows]}
+            for paragraph in self.parts
         ]
         document = {**vars(self), "parts": parts, "figures": dict(self.figures)}
         return write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
@@ -62,8 +65,10 @@ def read_finding(path: Path) -> Finding:
     """The finding that :meth:`Finding.store` wrote."""
     document: dict[str, Any] = json.loads(path.read_text("utf-8"))
     parts = [
-        part if isinstance(part, str) else TextTable("", part["header"], part["rows"])
-        for part in document.pop("parts")
+        paragraph
+        if isinstance(paragraph, str)
+        else TextTable("", paragraph["header"], paragraph["rows"])
+        for paragraph in document.pop("parts")
     ]
     return Finding(**document, parts=parts)
 

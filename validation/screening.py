@@ -64,14 +64,14 @@ def variants(path: Path, seeds: int, budget: int | None, folder: Path) -> dict[s
         screened["budget"] = budget
     predicted = {key: value for key, value in screened.items() if key != "screening"}
     optimizers = [
-        {"name": item} if isinstance(item, str) else {**item, "start": "spread"}
-        for item in screened["optimizers"]
+        {"name": optimizer} if isinstance(optimizer, str) else {**optimizer, "start": "spread"}
+        for optimizer in screened["optimizers"]
     ]
     alone = predicted | {"hints": "off", "optimizers": optimizers}
     paths = {}
-    for kind, data in {"screened": screened, "predicted": predicted, "alone": alone}.items():
-        paths[kind] = folder / f"{kind}.yaml"
-        paths[kind].write_text(yaml.safe_dump(data | {"name": kind}), encoding="utf-8")
+    for variant, data in {"screened": screened, "predicted": predicted, "alone": alone}.items():
+        paths[variant] = folder / f"{variant}.yaml"
+        paths[variant].write_text(yaml.safe_dump(data | {"name": variant}), encoding="utf-8")
     return paths
 
 
@@ -82,7 +82,7 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
         screening: What evaluations cost.
         exact: Hypervolume of the exact front.
     """
-    kind, campaign = path.stem, Campaign.load(path, path.parent)
+    variant, campaign = path.stem, Campaign.load(path, path.parent)
     campaign.run(workers=1)
     runs = []
     with open_store(campaign.store_path) as store:
@@ -92,7 +92,7 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
             before = np.searchsorted(screened.n_told, done)
             seconds = done * screening.target_cost_s + before * screening.cost_s
             shares = stored.hypervolume / exact
-            runs.append(ScreenedRun(kind, run.seed, seconds, shares, len(screened.observations)))
+            runs.append(ScreenedRun(variant, run.seed, seconds, shares, len(screened.observations)))
     return runs
 
 
@@ -139,7 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         exact = front.hypervolume(minimized(campaign.problem, point))
         with tempfile.TemporaryDirectory() as folder:
             paths = variants(resolved.path, options.seeds, options.budget, Path(folder))
-            by_kind = {kind: screened_runs(path, screening, exact) for kind, path in paths.items()}
+            by_kind = {
+                variant: screened_runs(path, screening, exact) for variant, path in paths.items()
+            }
         heads = ["", *(f"{share:.0%}" for share in SHARES), "at the end", "worst", "screened"]
         n = len(by_kind["alone"][0].shares)
         print(f"{name}: {options.seeds} seeds, {n} evaluations\n")

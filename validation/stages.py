@@ -38,7 +38,7 @@ _TRAITS: dict[str, tuple[str, ...]] = {
     "array": ("pe_array",),
     "on-chip memory": ("sram_dies", "sram_3d_layers"),
     "off-chip memory": tuple(
-        f"tier{n}_{item}" for n in (1, 2, 3) for item in ("technology", "stacks")
+        f"tier{n}_{quantity}" for n in (1, 2, 3) for quantity in ("technology", "stacks")
     ),
 }
 """Traits in which two pools may be alike, by the parameters that define them."""
@@ -131,8 +131,8 @@ def stage_answer(campaign: str, problem: Problem, front: ExactFront) -> StageAns
     metrics = problem.evaluate(rows).metrics
     watts, rate = metrics["tdp_watts"], metrics["throughput_tokens_per_s"]
     positions = []
-    for part in _PARTS:
-        within = np.flatnonzero(watts <= part * watts.max())
+    for share in _PARTS:
+        within = np.flatnonzero(watts <= share * watts.max())
         if len(within):
             positions.append(int(within[np.argmax(rate[within])]))
     return StageAnswer(
@@ -221,12 +221,17 @@ def study_report(answers: Sequence[StageAnswer]) -> StudyReport:
         for system in answer.systems:
             for position, choice in enumerate(system.pools):
                 head = [f"{system.tokens_per_s:,.4g}", f"{system.tdp_watts:,.0f}"]
-                waits = sorted(choice.waits_for.items(), key=lambda item: -item[1])
+                waits = sorted(choice.waits_for.items(), key=lambda quantity: -quantity[1])
                 causes = ", ".join(
                     f"{bound} {share:.0%}" for bound, share in waits if share >= 0.05
                 )
-                own = [choice.pool, str(choice.machines), choice.words, f"{choice.utilization:.0%}"]
-                rows.append([*(["", ""] if position else head), *own, causes])
+                pool_cells = [
+                    choice.pool,
+                    str(choice.machines),
+                    choice.words,
+                    f"{choice.utilization:.0%}",
+                ]
+                rows.append([*(["", ""] if position else head), *pool_cells, causes])
         read: list[Part] = [
             (
                 TextTable(

@@ -31,12 +31,12 @@ class StudyReport:
 
     def terminal_table(self) -> Iterator[RenderableType]:
         """The answers for people, without the marks of Markdown."""
-        for part in self.terminal:
-            if isinstance(part, str):
-                yield text_line(_plain(part))
+        for section in self.terminal:
+            if isinstance(section, str):
+                yield text_line(_plain(section))
             else:
                 yield replace(
-                    part, rows=[list(map(_plain, row)) for row in part.rows]
+                    section, rows=[list(map(_plain, row)) for row in section.rows]
                 ).terminal_table()
 
     def finding(self, command: str) -> Finding:

@@ -87,11 +87,11 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
             {
                 "phase": phase,
                 "against": name,
-                "its_time_s": taken,
-                "ratio": taken * best,
+                "its_time_s": duration_s,
+                "ratio": duration_s * best,
                 "source": OTHERS[name][1] if name in OTHERS else "this run, numpy",
             }
-            for name, taken in seconds.items()
+            for name, duration_s in seconds.items()
         ]
     return {
         "about": surroundings(),

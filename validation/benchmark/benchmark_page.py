@@ -50,8 +50,8 @@ def benchmark_finding(measured: Mapping[str, Any]) -> Finding:
     about = "\n".join(
         f"- {name}: {value}" for name, value in measured["about"].items() if value is not None
     )
-    parts: list[Part] = [about, *_TEXT.strip().split("\n\n")]
+    sections: list[Part] = [about, *_TEXT.strip().split("\n\n")]
     for table in benchmark_tables(measured):
-        parts += [f"## {table.title}", table, *([table.note] if table.note else [])]
+        sections += [f"## {table.title}", table, *([table.note] if table.note else [])]
     introduction = "How fast codesign is, and why."
-    return Finding("Performance", introduction, "python -m validation bench", parts)
+    return Finding("Performance", introduction, "python -m validation bench", sections)

@@ -217,8 +217,10 @@ class Ordeal:
             if process.poll() is not None:
                 break
         code = process.wait()
-        if left := self._survivors(process.pid):
-            self._tally.findings.append(f"{self.folder}: {', '.join(left)} outlived the main one")
+        if survivors := self._survivors(process.pid):
+            self._tally.findings.append(
+                f"{self.folder}: {', '.join(survivors)} outlived the main one"
+            )
         if code not in (0, 1, -signal.SIGKILL):
             self._tally.findings.append(f"{self.folder}: the command ended with code {code}")
         return code not in (1, -signal.SIGKILL)
@@ -229,7 +231,9 @@ class Ordeal:
             # Often early, when processes start; sometimes late, when they end.
             process.wait(self._chance.random() ** 3 * self._longest_wait_s)
         while process.poll() is None:
-            pids = [pid for pid, kind in family(process.pid).items() if kind == victim]
+            pids = [
+                pid for pid, process_kind in family(process.pid).items() if process_kind == victim
+            ]
             if pids:
                 pid = self._chance.choice(pids)
                 with suppress(ProcessLookupError):
@@ -292,9 +296,13 @@ def differences(campaign: Campaign, undisturbed: Results, is_repeatable: bool) -
             for name in ("run_index", "batch", "rows", "objectives", "hypervolume")
         )
     else:
-        known = dict(zip(map(bytes, undisturbed.rows), undisturbed.objectives, strict=True))
+        objectives_by_row = dict(
+            zip(map(bytes, undisturbed.rows), undisturbed.objectives, strict=True)
+        )
         pairs = zip(map(bytes, results.rows), results.objectives, strict=True)
-        same = all(np.array_equal(known.get(key, values), values) for key, values in pairs)
+        same = all(
+            np.array_equal(objectives_by_row.get(key, values), values) for key, values in pairs
+        )
     return lines if same else [*lines, "other results than undisturbed"]
 
 
@@ -440,10 +448,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     tallies = {name: torment.tally for name, torment in torments.items()}
-    left, names = flags.kills, cycle(torments)
-    while left > 0 and time.monotonic() < deadline:
-        torments[next(names)].do_campaign(left)
-        left = flags.kills - sum(tally.kills.total() for tally in tallies.values())
+    n_kills, names = flags.kills, cycle(torments)
+    while n_kills > 0 and time.monotonic() < deadline:
+        torments[next(names)].do_campaign(n_kills)
+        n_kills = flags.kills - sum(tally.kills.total() for tally in tallies.values())
     findings = [line for tally in tallies.values() for line in tally.findings]
     print(table_of(tallies), *findings, sep="\n")
     if not findings:

@@ -128,9 +128,9 @@ class _ClaimInSetting:
             profile=base.profile,
             losses={cap: loss for cap in CAPS_WATTS if (loss := self._loss(base, cap)) is not None},
             beside={
-                item.name: loss
-                for item in claim.beside
-                if (loss := self._loss(base, CAP_WATTS, item)) is not None
+                other_choice.name: loss
+                for other_choice in claim.beside
+                if (loss := self._loss(base, CAP_WATTS, other_choice)) is not None
             },
             points=self._points(),
             designs=self._designs(),
@@ -151,7 +151,7 @@ class _ClaimInSetting:
                 for part in fronts
             )
             return Loss(cap, (float("nan"), float("nan")), (best[0], best[1]))
-        everything, without = (Curve.of(part) for part in fronts)
+        everything, without = (Curve.of(front) for front in fronts)
         loss = Loss.between(everything, without, cap)
         return loss if loss.rate[0] > 0 else None
 
@@ -159,8 +159,10 @@ class _ClaimInSetting:
         self, setting: Setting, phase: Phase, choice: ClaimedChoice
     ) -> tuple[list[ExactFront | None], list[ExactFront | None]]:
         """Fronts of all designs, and of designs without the choice, in slices."""
-        parts = [self._store.front(setting, phase, variation) for variation in choice.without]
-        return [self._store.front(setting, phase)], parts
+        fronts_without = [
+            self._store.front(setting, phase, variation) for variation in choice.without
+        ]
+        return [self._store.front(setting, phase)], fronts_without
 
     def _points(self) -> tuple[int, int] | None:
         claim = self._claim
@@ -190,17 +192,17 @@ class _ClaimInSetting:
         sharing = self._sharing(setting)
         measured = []
         for measure in self._claim.measures:
-            own = 0.0
+            total = 0.0
             for phase in _PHASES:
                 best = Curve.of([self._store.front(setting, phase)]).best(measure, cap)
-                own += self._tokens(setting, phase) / best if best > 0 else float("inf")
-            if not np.isfinite(own):
+                total += self._tokens(setting, phase) / best if best > 0 else float("inf")
+            if not np.isfinite(total):
                 return None
             try:
                 shared = sharing.best(measure, cap).cost
             except InfeasibleError:
                 shared = float("inf")
-            measured.append((1.0 / own, 1.0 / shared))
+            measured.append((1.0 / total, 1.0 / shared))
         return Loss(cap, measured[0], measured[1])
 
     # Designs that show what the answer means

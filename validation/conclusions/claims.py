@@ -46,7 +46,11 @@ def _memory(name: str, technologies: Sequence[str]) -> ClaimedChoice:
 
 
 def _value(name: str, parameter: str, value: str, values: Sequence[str]) -> ClaimedChoice:
-    others = (Variation(fixed=((parameter, item),)) for item in values if item != value)
+    others = (
+        Variation(fixed=((parameter, other_value),))
+        for other_value in values
+        if other_value != value
+    )
     return ClaimedChoice(name, f"{parameter} == {value}", tuple(others))
 
 

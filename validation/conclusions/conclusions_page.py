@@ -175,7 +175,8 @@ def _answer_table(answer: Answer) -> TextTable:
     for cap, loss in answer.losses.items():
         losses[f"TDP up to {cap:,.0f} W{left_out if cap == CAP_WATTS else ''}"] = loss
     losses |= {
-        f"{CAP_WATTS:,.0f} W, only {item} left out": loss for item, loss in answer.beside.items()
+        f"{CAP_WATTS:,.0f} W, only {choice} left out": loss
+        for choice, loss in answer.beside.items()
     }
     losses |= {f"{CAP_WATTS:,.0f} W, {label}": loss for label, loss in answer.shifts.items()}
     rows = [_row(answer.claim, condition, loss) for condition, loss in losses.items()]

@@ -170,7 +170,7 @@ def varied(base: Setting, name: str) -> Setting:
         label, beginnings = _PUBLISHED[name]
         space = api.load_space(base.space or "memexplorer")
         design = space.designs[name]
-        taken_names = [item for item in space.names if item.startswith(beginnings)]
+        taken_names = [name for name in space.names if name.startswith(beginnings)]
         fixed = tuple((taken_name, design.get(taken_name)) for taken_name in taken_names)
         return replace(base, label=label, fixed=(*base.fixed, *fixed))
     if name == "average power":

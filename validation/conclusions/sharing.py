@@ -98,7 +98,9 @@ class Sharing:
             exact: dict[Phase, FloatArray] = dict(least)
             rows: dict[Phase, IntArray] = {}
             for phase, designs in self._phases.items():
-                others = np.sum([exact[item] for item in exact if item != phase], axis=0)
+                others = np.sum(
+                    [exact[other_phase] for other_phase in exact if other_phase != phase], axis=0
+                )
                 may_win = bounds[phase] + others[self._memory] < best.cost
                 roots = np.flatnonzero(np.isin(self._memory, chosen_order) & may_win)
                 exact[phase], rows[phase] = designs.cheapest(
@@ -138,8 +140,8 @@ class _PhaseDesigns:
             raise InputError(f"evaluator {problem.evaluator_name!r} has no bounds")
         self._problem, self._evaluator, self._n_tokens = problem, problem.evaluator, n_tokens
         self._decomposition = Decomposition(problem)
-        parts = [self._best_case(piece) for piece in self._pieces()]
-        self._most_tokens_per_s, self._least_tdp = np.concatenate(parts, axis=1)
+        best_cases = [self._best_case(piece) for piece in self._pieces()]
+        self._most_tokens_per_s, self._least_tdp = np.concatenate(best_cases, axis=1)
 
     def bounds(self, measure: Measure, cap_watts: float) -> FloatArray:
         """(r,) what every design of a partial one costs at least."""
@@ -149,8 +151,10 @@ class _PhaseDesigns:
     def memories(self) -> IntArray:
         """(r,) the memory system of each partial design, numbered from 0."""
         space = self._problem.space
-        parts = [self._decomposition.roots(piece.start, piece.stop) for piece in self._pieces()]
-        rows = np.concatenate([part.rows for part in parts])
+        root_slices = [
+            self._decomposition.roots(piece.start, piece.stop) for piece in self._pieces()
+        ]
+        rows = np.concatenate([piece_rows.rows for piece_rows in root_slices])
         rows[:, space.names.index(OWN)] = 0
         _, memory = np.unique(rows, axis=0, return_inverse=True)
         return np.asarray(memory.ravel(), dtype=np.int64)
@@ -186,8 +190,8 @@ class _PhaseDesigns:
         return [slice(i, min(i + _AT_ONCE, n)) for i in range(0, n, _AT_ONCE)]
 
     def _best_case(self, piece: slice) -> FloatArray:
-        part = self._decomposition.roots(piece.start, piece.stop)
-        columns, undecided = self._decomposition.columns(part, 0)
+        piece_rows = self._decomposition.roots(piece.start, piece.stop)
+        columns, undecided = self._decomposition.columns(piece_rows, 0)
         best = self._evaluator.best_case(columns, undecided, _METRICS)
         return np.stack([best[name] for name in _METRICS])
 
@@ -196,11 +200,11 @@ class _PhaseDesigns:
         walk = self._decomposition
         designs, owners = [], []
         for root in roots.tolist():
-            part = walk.roots(root, root + 1)
+            piece_rows = walk.roots(root, root + 1)
             for level in range(len(walk.undecided)):
-                part = walk.decide(part, level)
-            designs.append(part.rows)
-            owners.append(np.full(len(part), memory[root]))
+                piece_rows = walk.decide(piece_rows, level)
+            designs.append(piece_rows.rows)
+            owners.append(np.full(len(piece_rows), memory[root]))
         if not designs:
             d = len(self._problem.space.parameters)
             return np.empty((0, d), dtype=np.int64), np.empty(0, dtype=np.int64)

@@ -125,11 +125,11 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     n = DESIGNS if size is None else size
     designs = space.columns(space.sample(np.random.default_rng([seed, 11]), n))
     products = [
-        item
+        bounded
         for model, phase in product(list_models(), _PHASES)
-        for item in products_of(model, phase, designs)
+        for bounded in products_of(model, phase, designs)
     ]
-    rows = [item.row() for item in products]
+    rows = [bounded.row() for bounded in products]
     smallest = min(row["smallest_ratio"] for row in rows)
     unexplained = sum(_is_far(row) and not row["reason"] for row in rows)
     return Study(
@@ -141,9 +141,13 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         ),
         rows=rows,
         summary=[
-            summarize(f"{phase}, {kind}", np.concatenate(excess))
-            for phase, kind in product(_PHASES, dict.fromkeys(x.kind for x in products))
-            if (excess := [x.ratio - 1.0 for x in products if (x.phase, x.kind) == (phase, kind)])
+            summarize(f"{phase}, {operator_kind}", np.concatenate(excess))
+            for phase, operator_kind in product(_PHASES, dict.fromkeys(x.kind for x in products))
+            if (
+                excess := [
+                    x.ratio - 1.0 for x in products if (x.phase, x.kind) == (phase, operator_kind)
+                ]
+            )
         ],
         targets=(
             [

@@ -92,8 +92,8 @@ class _Block:
     def language_model(self) -> LanguageModel:
         """The model with one layer and the device's heads."""
         heads = {"num_attention_heads": self.heads, "num_key_value_heads": self.heads}
-        own = {"num_hidden_layers": 1, "first_k_dense_replace": 0, "parameters": None}
-        return load_model(_MODELS[self.model]).model_copy(update=heads | own)
+        single_layer = {"num_hidden_layers": 1, "first_k_dense_replace": 0, "parameters": None}
+        return load_model(_MODELS[self.model]).model_copy(update=heads | single_layer)
 
     def stream(self, requests: FloatArray) -> Stream:
         """The operators of the block for a batch."""
@@ -102,9 +102,15 @@ class _Block:
             table = lower(model, "prefill", self.new_tokens, 1, past_tokens=past)
         else:
             table = lower(model, "decode", 1, 1, context=past + 1.0)
-        own = np.flatnonzero([group == "attention" for group in table.groups])
+        attention_rows = np.flatnonzero([group == "attention" for group in table.groups])
         return Stream(
-            "", table.take(own), float(past), requests, requests, requests, self.is_prefill
+            "",
+            table.take(attention_rows),
+            float(past),
+            requests,
+            requests,
+            requests,
+            self.is_prefill,
         )
 
     def seconds(self, table: KernelTable) -> Mapping[str, FloatArray]:

@@ -76,9 +76,9 @@ def fastest_batch(metrics: Mapping[str, FloatArray], longest_step_s: float) -> i
     Raises:
         ValueError: No batch does.
     """
-    kept = (metrics["fits"] > 0) & (metrics["time_per_output_token_s"] <= longest_step_s)
-    rates = np.where(kept, metrics["throughput_tokens_per_s"], -np.inf)
-    if not kept.any():
+    is_within = (metrics["fits"] > 0) & (metrics["time_per_output_token_s"] <= longest_step_s)
+    rates = np.where(is_within, metrics["throughput_tokens_per_s"], -np.inf)
+    if not is_within.any():
         raise ValueError("no batch fits and keeps the time per token")
     return int(np.argmax(rates))
 

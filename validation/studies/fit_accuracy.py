@@ -99,8 +99,8 @@ def usable_scores() -> list[FittedScore]:
         assert score.ratio is not None
         sign = -1.0 if score.measure == "accuracy" else 1.0
         formats = score.formats
-        kind = kinds[formats.algorithm]
-        shared = FormatChoice(formats.weights, formats.activations, formats.kv_cache, kind)
+        shared_kind = kinds[formats.algorithm]
+        shared = FormatChoice(formats.weights, formats.activations, formats.kv_cache, shared_kind)
         scores.append(FittedScore(score, shared, max(sign * float(np.log(score.ratio)), 0.0)))
     return scores
 
@@ -114,20 +114,20 @@ class LossFit:
 
     def __init__(self, scores: Sequence[FittedScore]) -> None:
         self.scores = scores
-        self._is_fitted = np.array([item.is_fitted for item in scores])
-        parts = [loss_rule.noise_parts(score.formats) for score in scores]
-        self.factors = sorted({key for of_score in parts for key, _ in of_score})
-        self.models = sorted({(item.score.measure, item.model) for item in scores})
+        self._is_fitted = np.array([score.is_fitted for score in scores])
+        noise_parts = [loss_rule.noise_parts(score.formats) for score in scores]
+        self.factors = sorted({key for of_score in noise_parts for key, _ in of_score})
+        self.models = sorted({(score.score.measure, score.model) for score in scores})
         self._noise = np.zeros((len(scores), len(self.factors)))
-        for row, of_score in enumerate(parts):
+        for row, of_score in enumerate(noise_parts):
             for key, value in of_score:
                 self._noise[row, self.factors.index(key)] += value
-        measures = [item.score.measure for item in scores]
+        measures = [score.score.measure for score in scores]
         self.measure = np.array([MEASURES.index(name) for name in measures])
         self._model = np.array([self.models.index((i.score.measure, i.model)) for i in scores])
-        sizes = [n_parameters_of(item.score.model) for item in scores]
+        sizes = [n_parameters_of(score.score.model) for score in scores]
         self._size = np.log(np.array(sizes) / REFERENCE_PARAMETERS)
-        self.loss = np.array([item.loss for item in scores])
+        self.loss = np.array([score.loss for score in scores])
         self.floor = np.array([FLOORS[name] for name in measures])
         self._worst = np.array([WORST[name] for name in measures])
 
@@ -164,15 +164,15 @@ class LossFit:
         predicted = self.predicted(constants) + self.floor
         return np.asarray(np.log(predicted / (self.loss + self.floor)))
 
-    def fit(self, kept: Any, start: FloatArray | None = None) -> FloatArray:
+    def fit(self, is_fitted: Any, start: FloatArray | None = None) -> FloatArray:
         """The constants for the scores that are kept."""
         from scipy.optimize import least_squares
 
         mean, deviation = self.priors
-        kept = np.asarray(kept) & self._is_fitted
+        is_fitted = np.asarray(is_fitted) & self._is_fitted
 
         def residuals(constants: FloatArray) -> FloatArray:
-            errors = self.errors(constants)[kept] / _SCATTER
+            errors = self.errors(constants)[is_fitted] / _SCATTER
             robust = np.sign(errors) * np.sqrt(2.0 * (np.sqrt(1.0 + errors**2) - 1.0))
             return np.concatenate([robust, (constants - mean) / deviation])
 
@@ -184,7 +184,7 @@ class LossFit:
         errors = np.empty(len(groups))
         everything = self.fit(np.ones(len(groups), dtype=bool))
         for group in dict.fromkeys(groups):
-            is_out = np.array([item == group for item in groups])
+            is_out = np.array([score == group for score in groups])
             errors[is_out] = self.errors(self.fit(~is_out, everything))[is_out]
         return errors
 
@@ -226,13 +226,13 @@ class LossFit:
         for place, measure in enumerate(MEASURES):
             level, size_power, noise_power = rest[:, place].tolist()
             errors = {
-                kind: self.stated_error(values, self.measure == place)
-                for kind, values in tables.items()
+                error_kind: self.stated_error(values, self.measure == place)
+                for error_kind, values in tables.items()
             }
             of_models = {
                 name: float(value)
-                for (kind, name), value in zip(self.models, models, strict=True)
-                if kind == measure
+                for (error_kind, name), value in zip(self.models, models, strict=True)
+                if error_kind == measure
             }
             document[measure] = _rounded(
                 {"level": level, "size_power": size_power, "noise_power": np.exp(noise_power)}
@@ -243,7 +243,7 @@ class LossFit:
                 "errors": _rounded(errors),
             }
         fitted = [score for score in self.scores if score.is_fitted]
-        combinations = {loss_rule.combination(item.formats) for item in fitted}
+        combinations = {loss_rule.combination(score.formats) for score in fitted}
         document["fitted_formats"] = sorted(combinations)
         document["source"] = (
             f"[fit] to {len(fitted)} rows of published_scores.csv by "
@@ -274,8 +274,8 @@ class ConcentrationFit:
     def error(self, score: PublishedScore, concentration: float) -> float:
         """Error of the logarithm of a loss, the noise of benchmarks added to both."""
         assert score.ratio is not None
-        parts = loss_rule.noise_parts(score.formats, concentration)
-        noise = sum(np.exp(self._factors[key]) * of_format for key, of_format in parts)
+        noise_parts = loss_rule.noise_parts(score.formats, concentration)
+        noise = sum(np.exp(self._factors[key]) * of_format for key, of_format in noise_parts)
         constants = self._constants
         logarithm = (
             constants["level"]

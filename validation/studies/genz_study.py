@@ -203,7 +203,7 @@ def _targets(
     held = [
         (claim, row) for claim, row in zip(stated, printed, strict=True) if "tolerance" in claim
     ]
-    kept = sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held)
+    n_kept = sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held)
     return [
         count_promise(
             f"numbers of the tool's {len(answered)} answers", "within 1e-6", within, len(tool_rows)
@@ -217,7 +217,7 @@ def _targets(
         count_promise(
             "numbers of the paper's text that the tool's conventions explain",
             "within 1 to 7 %, each as stated",
-            kept,
+            n_kept,
             len(held),
         ),
     ]

@@ -51,8 +51,10 @@ def run() -> Study:
     shipped = load_constants("energy", EnergyConstants, "gpu")
     of_device, of_geometry = _fits_without(rows, devices), _fits_without(rows, geometries)
     seconds = np.full(len(rows), np.nan)
-    for family, chosen in _by_family(rows):
-        seconds[chosen] = _corrected_s_of(family, rows.take(chosen), table.of(family.operators))
+    for family, is_selected in _by_family(rows):
+        seconds[is_selected] = _corrected_s_of(
+            family, rows.take(is_selected), table.of(family.operators)
+        )
     corrected_s, held_out_s = seconds, _held_out_s(rows, table, devices)
     errors = {
         "measured_time": _errors(rows, rows["latency_s"], shipped),
@@ -111,10 +113,10 @@ def _corrected_s_of(family: KernelFamily[Any], rows: KernelTable, table: KernelT
     if family.case is None:
         return family.predict(rows)
     seconds = np.full(len(rows), np.nan)
-    own, others = (folds(part, family.geometry) for part in (rows, table))
-    for fold in sorted(set(own.tolist())):
+    own_folds, others = (folds(kernels, family.geometry) for kernels in (rows, table))
+    for fold in sorted(set(own_folds.tolist())):
         corrections = fitted_groups(family, table.take(others != fold))
-        seconds[own == fold] = family.corrected_s(rows.take(own == fold), corrections)
+        seconds[own_folds == fold] = family.corrected_s(rows.take(own_folds == fold), corrections)
     return seconds
 
 
@@ -124,9 +126,9 @@ def _held_out_s(rows: KernelTable, table: KernelTable, devices: NDArray[Any]) ->
     for device in sorted(set(devices.tolist())):
         others = table.take(device_keys(table) != device)
         for family, is_of_family in _by_family(rows):
-            chosen = is_of_family & (devices == device)
+            is_selected = is_of_family & (devices == device)
             constants = family.fit(others.of(family.operators))
-            seconds[chosen] = family.predict(rows.take(chosen), constants)
+            seconds[is_selected] = family.predict(rows.take(is_selected), constants)
     return seconds
 
 
@@ -166,12 +168,12 @@ def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[dict[str,
             groups[f"{operator}, {device}"] = (operators == operator) & (devices == device)
     columns = {"held_out": "held_out", "measured_time_geometry": "measured_time"}
     return [
-        summarize(group, errors["error"][chosen])
+        summarize(group, errors["error"][is_selected])
         | {
-            f"{column}_absolute_error": float(np.median(np.abs(errors[name][chosen])))
+            f"{column}_absolute_error": float(np.median(np.abs(errors[name][is_selected])))
             for name, column in columns.items()
         }
-        for group, chosen in groups.items()
+        for group, is_selected in groups.items()
     ]
 
 

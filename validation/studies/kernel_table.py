@@ -47,10 +47,10 @@ class KernelTable:
         """A column as text; empty where the file has no such column."""
         return self.text.get(column, np.full(len(self), ""))
 
-    def take(self, chosen: BoolArray | NDArray[np.int64]) -> KernelTable:
+    def take(self, selection: BoolArray | NDArray[np.int64]) -> KernelTable:
         """The rows at these positions, or where a mask is true."""
-        columns = {name: values[chosen] for name, values in self.text.items()}
-        return KernelTable(columns, self.lines[chosen])
+        columns = {name: values[selection] for name, values in self.text.items()}
+        return KernelTable(columns, self.lines[selection])
 
     def of(self, operators: Sequence[str]) -> KernelTable:
         """The rows of these operators."""
@@ -70,7 +70,7 @@ class KernelTable:
 
         def lookup(number: Callable[[Device], float]) -> FloatArray:
             by_key = {device.key: number(device) for device in self.devices if device}
-            return np.array([by_key[item.key] if item else np.nan for item in self.devices])
+            return np.array([by_key[device.key] if device else np.nan for device in self.devices])
 
         return device_rates(lookup)
 

@@ -98,18 +98,20 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
         reasons.update(reason for reason in refusals.tolist() if reason)
         blocks = blocks.take(refusals == "")
         predicted.append((name, attention_blocks.TARGET, blocks, attention_blocks.predict(blocks)))
-    for name, limit, own, predictions in predicted:
-        if len(own):
-            rows += _rows(name, own, predictions)
-            summary += _summaries(own, predictions)
-            targets += _targets(name, limit, own, predictions)
+    for name, limit, family_rows, predictions in predicted:
+        if len(family_rows):
+            rows += _rows(name, family_rows, predictions)
+            summary += _summaries(family_rows, predictions)
+            targets += _targets(name, limit, family_rows, predictions)
     targets += _roofline_targets(rows)
     covered = [family_of(name).operators for name in FAMILIES]
     known_chain = set(chain(*covered, *attention_blocks.OPERATORS.values()))
     for operator in sorted({*table.words("operator").tolist()} - known_chain):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
-    left = [f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()]
+    omitted_rows = [
+        f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()
+    ]
     notes = (*_NOTES, _FOLDS) if has_folds else _NOTES
     return Study(
         name="kernels",
@@ -117,7 +119,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
         rows=rows,
         summary=summary,
         targets=targets,
-        notes=(*left, *notes),
+        notes=(*omitted_rows, *notes),
     )
 
 
@@ -127,18 +129,18 @@ _Predicted: TypeAlias = tuple[str, float, KernelTable, Mapping[str, FloatArray]]
 
 def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: bool) -> _Predicted:
     family = family_of(name)
-    own = table.of(family.operators)
-    if not len(own):
-        return name, family.target, own, {}
-    reasons.update(reason for reason in family.left_out(own).tolist() if reason)
-    predictions = {"law": family.predict(own), "roofline": family.roofline_s(own)}
+    family_rows = table.of(family.operators)
+    if not len(family_rows):
+        return name, family.target, family_rows, {}
+    reasons.update(reason for reason in family.left_out(family_rows).tolist() if reason)
+    predictions = {"law": family.predict(family_rows), "roofline": family.roofline_s(family_rows)}
     if has_folds:
-        predictions["ours"] = cross_validated_s(family, own)
-        predictions["device held out"] = _without(family, own, device_keys(own))
-        predictions["chip held out"] = _without(family, own, chip_names(own))
+        predictions["ours"] = cross_validated_s(family, family_rows)
+        predictions["device held out"] = _without(family, family_rows, device_keys(family_rows))
+        predictions["chip held out"] = _without(family, family_rows, chip_names(family_rows))
     else:
-        predictions["ours"] = family.corrected_s(own)
-    return name, family.target, own, predictions
+        predictions["ours"] = family.corrected_s(family_rows)
+    return name, family.target, family_rows, predictions
 
 
 def _without(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
@@ -219,9 +221,9 @@ def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> lis
     operators, devices = table.words("operator"), device_keys(table)
     for operator in dict.fromkeys(operators.tolist()):
         for device in sorted(set(devices[operators == operator].tolist())):
-            chosen = (operators == operator) & (devices == device)
+            is_selected = (operators == operator) & (devices == device)
             errors = {
-                name: relative_errors(table, seconds)[chosen]
+                name: relative_errors(table, seconds)[is_selected]
                 for name, seconds in predictions.items()
             }
             is_known = ~np.isnan(errors["ours"])
@@ -264,10 +266,12 @@ def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         # Whether the median size of errors is at most the roofline's, where any is known.
         judged = []
         for group in groups.values():
-            known = [row for row in group if row[column] is not None and not np.isnan(row[column])]
-            ours = [abs(row[column]) for row in known]
-            bound = [abs(row["roofline"] / row["reference"] - 1.0) for row in known]
-            judged += [bool(np.median(ours) <= np.median(bound))] if known else []
+            known_rows = [
+                row for row in group if row[column] is not None and not np.isnan(row[column])
+            ]
+            ours = [abs(row[column]) for row in known_rows]
+            bound = [abs(row["roofline"] / row["reference"] - 1.0) for row in known_rows]
+            judged += [bool(np.median(ours) <= np.median(bound))] if known_rows else []
         if judged:
             subject = f"kernels by device and formats, {words} at least as near as a bare roofline"
             targets.append(count_promise(subject, "all", sum(judged), len(judged)))

@@ -167,11 +167,11 @@ def run() -> Study:
     by_file = load_cells()
     rows = {name: [_row(cell) for cell in cells] for name, cells in by_file.items()}
     summary = [
-        summarize(f"{name}, {profile}", np.array([row[key] for row in part]))
-        for name, part in rows.items()
+        summarize(f"{name}, {profile}", np.array([row[key] for row in file_rows]))
+        for name, file_rows in rows.items()
         for profile, key in (("calibrated", "error"), ("plain", "plain_error"))
     ]
-    ratio_rows = [row for part in rows.values() for row in part if row["is_ratio"]]
+    ratio_rows = [row for file_rows in rows.values() for row in file_rows if row["is_ratio"]]
     summary += [
         summarize(
             f"all {len(ratio_rows)} ratios, {profile}", np.array([row[key] for row in ratio_rows])
@@ -187,7 +187,7 @@ def run() -> Study:
             "Every power, batch and ratio that MemExplorer prints in Tables 4 to 6, beside the npu "
             "evaluator under the calibrated profile (ours) and under plain physics (plain)."
         ),
-        rows=[row for part in rows.values() for row in part],
+        rows=[row for file_rows in rows.values() for row in file_rows],
         summary=summary,
         targets=[
             *_targets(by_file, rows),
@@ -247,11 +247,11 @@ def _overall_note() -> str:
 
 
 def _caption_note() -> str:
-    own = [replace(cell, base=("Base", {})) if cell.table == 5 else cell for cell in ratios()]
+    cells = [replace(cell, base=("Base", {})) if cell.table == 5 else cell for cell in ratios()]
     return (
         "Table 5's caption fixes the software to P1's, so Base runs it too. Against Base with its "
-        f"own strategy (Table 6) the error would be {log_error(own, 'memexplorer'):.3f} instead of "
-        f"{log_error(ratios(), 'memexplorer'):.3f}: the ratios hardly tell the two apart."
+        f"own strategy (Table 6) the error would be {log_error(cells, 'memexplorer'):.3f} instead "
+        f"of {log_error(ratios(), 'memexplorer'):.3f}: the ratios hardly tell the two apart."
     )
 
 

@@ -42,24 +42,24 @@ class PublishedPrice(Record):
 
     def modelled_usd(self, level: Level) -> dict[str, float]:
         """The same parts by our account, with every constant at one end of its range."""
-        parts = {"logic": 0.0}
+        prices = {"logic": 0.0}
         for process, areas in self.dies.items():
             constants = constants_at(process, level)
             mm2 = np.array(areas)
-            parts["logic"] += float((die_usd(mm2, constants) / die_yield(mm2, constants)).sum())
+            prices["logic"] += float((die_usd(mm2, constants) / die_yield(mm2, constants)).sum())
         memory = load_library()[self.memory]
         assert memory.price is not None and memory.package_area is not None
         price = memory.price.value_at(level) * constants.memory_price_factor
-        parts["memory"] = self.capacity_gigabytes * 1e9 * price
+        prices["memory"] = self.capacity_gigabytes * 1e9 * price
         areas_mm2 = [area for areas in self.dies.values() for area in areas]
         footprint = self.footprint_mm2 or sum(areas_mm2)
         beside = self.stacks * memory.package_area.value_at(level) * 1e6
         per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
-        parts["package"] = (footprint + beside) * per_mm2
-        parts["assembly"] = constants.assembly_usd
+        prices["package"] = (footprint + beside) * per_mm2
+        prices["assembly"] = constants.assembly_usd
         good = (1.0 - constants.attach_loss) ** (len(areas_mm2) + self.stacks)
         good *= 1.0 - constants.interposer_loss
-        return parts | {"total": sum(parts.values()) / good}
+        return prices | {"total": sum(prices.values()) / good}
 
 
 def run() -> Study:
@@ -78,8 +78,10 @@ def run() -> Study:
             continue
         ends = [module.modelled_usd(level) for level in _LEVELS]
         rows += [
-            ranged_row(f"{name}, {part}, USD", usd, [end[part] for end in ends], module.source)
-            for part, usd in module.usd.items()
+            ranged_row(
+                f"{name}, {component}, USD", usd, [end[component] for end in ends], module.source
+            )
+            for component, usd in module.usd.items()
         ]
     errors = np.array([row["error"] for row in rows if row["what"].endswith("total, USD")])
     return Study(

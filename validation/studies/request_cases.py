@@ -324,14 +324,14 @@ def find_model(name: str) -> str:
     if name.endswith((".json", ".yaml", ".yml")):
         return name
     folded = re.sub(r"[\s_]+", "-", name.strip().lower().rpartition("/")[2])
-    own = _MODELS / f"{folded}.yaml"
-    if folded in list_models() or own.is_file():
-        return str(own) if own.is_file() else folded
+    own_file = _MODELS / f"{folded}.yaml"
+    if folded in list_models() or own_file.is_file():
+        return str(own_file) if own_file.is_file() else folded
     folded = re.sub(r"-(hf|chat|instruct|base|\d{4}|v\d+(\.\d+)?)(?=-|$)", "", folded)
     folded = re.sub(r"^(llama|qwen(?!3))(\d)", r"\1-\2", folded.removeprefix("meta-"))
     folded = _SAME_SHAPE.get(folded, folded)
-    own = _MODELS / f"{folded}.yaml"
-    if own.is_file():
-        return str(own)
+    own_file = _MODELS / f"{folded}.yaml"
+    if own_file.is_file():
+        return str(own_file)
     load_model(folded)
     return folded

@@ -214,8 +214,8 @@ def _evaluator(
     model: str, prompt: int, output: int, profile: str, engine: str, overlap: bool
 ) -> PlatformEvaluator:
     request = PlatformRequest(model=model, prompt_tokens=prompt, generated_tokens=output)
-    chosen = _GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
-    options = PlatformOptions.model_validate({"profile": profile, **chosen})
+    stated_options = _GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
+    options = PlatformOptions.model_validate({"profile": profile, **stated_options})
     return PlatformEvaluator(request, options)
 
 
@@ -227,13 +227,13 @@ def _summary(
     for position in range(2):
         names = [label[position] for label in labels]
         for name in sorted(set(names)):
-            chosen = np.array([label == name for label in names])
-            row = summarize(name, errors[chosen])
+            is_selected = np.array([label == name for label in names])
+            row = summarize(name, errors[is_selected])
             for key, their_errors in others.items():
-                row[f"{key}_absolute_error"] = float(np.median(np.abs(their_errors[chosen])))
+                row[f"{key}_absolute_error"] = float(np.median(np.abs(their_errors[is_selected])))
             infersim = [
                 abs(case.infersim / case.value - 1.0)
-                for case, is_chosen in zip(cases, chosen, strict=True)
+                for case, is_chosen in zip(cases, is_selected, strict=True)
                 if is_chosen and case.infersim is not None
             ]
             if infersim:
@@ -251,9 +251,9 @@ def _group(case: RequestCase) -> str:
 def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str, Any]]:
     targets = []
     for quantity, limit in TARGETS.items():
-        chosen = np.array([case.quantity == quantity for case in cases])
-        if chosen.any():
-            targets.append(median_promise(quantity, limit, errors[chosen]))
+        is_selected = np.array([case.quantity == quantity for case in cases])
+        if is_selected.any():
+            targets.append(median_promise(quantity, limit, errors[is_selected]))
     return targets
 
 

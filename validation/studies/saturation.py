@@ -222,12 +222,12 @@ def read_case(row: Row) -> SaturatedCase:
         raise LeftOutError(row["left_out"])
     if row["format"] not in _FORMATS:
         raise LeftOutError(f"format {row['format']!r} is not one of {', '.join(_FORMATS)}")
-    own = DATA / "devices" / f"{row['device']}.yaml"
+    own_file = DATA / "devices" / f"{row['device']}.yaml"
     requests = number_of(row, "requests", 0.0)
     return SaturatedCase(
         engine=row["engine"],
         model=find_model(row["model"]),
-        device=load_device(str(own) if own.is_file() else row["device"]),
+        device=load_device(str(own_file) if own_file.is_file() else row["device"]),
         formats=_FORMATS[row["format"]],
         degrees={flag: int(number_of(row, name)) for name, flag in _DEGREES.items()},
         prompt=int(number_of(row, "prompt_tokens")),
@@ -288,9 +288,9 @@ def _summary(rows: Rows) -> list[dict[str, Any]]:
         (rows, lambda row: f"{row['kind']}, {row['engine']}, {row['device']}"),
     ]
     summary = []
-    for chosen, name_of in kinds:
-        for name in dict.fromkeys(map(name_of, chosen)):
-            members = [row for row in chosen if name_of(row) == name]
+    for selected_rows, name_of in kinds:
+        for name in dict.fromkeys(map(name_of, selected_rows)):
+            members = [row for row in selected_rows if name_of(row) == name]
             line = summarize(name, _errors(members))
             bounds = np.array([row["roofline"] / row["reference"] - 1.0 for row in members])
             line["roofline_absolute_error"] = float(np.median(np.abs(bounds)))

@@ -100,7 +100,7 @@ def cases(seed: int, n_products: int) -> list[tuple[int, ...]]:
     Returns:
         (m, k, n, rows, columns) each.
     """
-    chosen: list[tuple[int, ...]] = []
+    cases: list[tuple[int, ...]] = []
     products: set[tuple[int, ...]] = set()
     for product in _products(seed):
         most = np.inf if product in _EDGES else MOST_CYCLES
@@ -112,10 +112,10 @@ def cases(seed: int, n_products: int) -> list[tuple[int, ...]]:
         ]
         if fitting and product not in products:
             products.add(product)
-            chosen += fitting
+            cases += fitting
         if len(products) == n_products:
             break
-    return chosen
+    return cases
 
 
 def _products(seed: int) -> Iterator[tuple[int, ...]]:

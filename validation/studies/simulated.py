@@ -289,9 +289,9 @@ def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[s
     designs = draw(space, rng, n)
     rows = []
     for i in range(n):
-        turn, kind = divmod(i, len(kinds))
-        phase, organization = kinds[kind]
-        model, prompt = works[orders[kind][turn % len(works)]]
+        turn, case = divmod(i, len(kinds))
+        phase, organization = kinds[case]
+        model, prompt = works[orders[case][turn % len(works)]]
         setting = StudySetting(model, phase, prompt, organization)
         rows += _compare_array(space, designs[i : i + 1], setting)
     return rows
@@ -324,8 +324,8 @@ def _compare_array(
 def _array_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     groups = [summarize("array", _errors(rows))]
     for organization in sorted({row["array"] for row in rows}):
-        part = [row for row in rows if row["array"] == organization]
-        groups.append(summarize(f"array, {organization}", _errors(part)))
+        members = [row for row in rows if row["array"] == organization]
+        groups.append(summarize(f"array, {organization}", _errors(members)))
     return groups
 
 
@@ -362,8 +362,8 @@ def _summary(kind: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     groups = [summarize(kind, _errors(rows))]
     for key in ("phase", "dataflow", "tiers", "technology"):
         for value in sorted({row[key] for row in rows}, key=str):
-            part = [row for row in rows if row[key] == value]
-            groups.append(summarize(f"{kind}, {key} {value}", _errors(part)))
+            members = [row for row in rows if row[key] == value]
+            groups.append(summarize(f"{kind}, {key} {value}", _errors(members)))
     return groups
 
 
@@ -400,11 +400,11 @@ def _rank_correlation(blocks: Sequence[Mapping[str, Any]]) -> float:
     """Spearman's, the lowest over the phases; 1 if no stratum has three designs."""
     lowest = 1.0
     for phase in _PHASES:
-        part = [row for row in blocks if row["phase"] == phase]
-        if len(part) < 3:
+        members = [row for row in blocks if row["phase"] == phase]
+        if len(members) < 3:
             continue
         ranks = [
-            np.argsort(np.argsort([row[key] for row in part])) for key in ("reference", "ours")
+            np.argsort(np.argsort([row[key] for row in members])) for key in ("reference", "ours")
         ]
         lowest = min(lowest, float(np.asarray(np.corrcoef(ranks))[0, 1]))
     return lowest

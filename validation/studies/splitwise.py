@@ -55,11 +55,13 @@ def power_rows() -> Iterator[dict[str, Any]]:
             degree, batch, prompt, output = (int(row[name]) for name in names)
             design = {"device": "a100-sxm-80gb", "tensor_parallel": degree}
             model = model_file("llama-2-70b")
-            parts = [
+            phases = [
                 group_metrics("prefill", model, (prompt, 0), design, [batch], EAGER),
                 group_metrics("decode", model, (prompt, output), design, [batch], EAGER),
             ]
-            prefill, decode = ({name: float(x[0]) for name, x in part.items()} for part in parts)
+            prefill, decode = (
+                {name: float(x[0]) for name, x in phase_metrics.items()} for phase_metrics in phases
+            )
             # The first token is the prefill's, each of the others takes a step.
             times = (
                 prefill["time_to_first_token_s"],
@@ -86,7 +88,7 @@ def budget_rows() -> Iterator[dict[str, Any]]:
     """Numbers of A100 machines with the power limits, and the rent, of 40 H100 machines."""
     stated = claims()["splitwise"]
     keys = stated["machines"]
-    old, new = (load_device(keys[kind]).power for kind in ("A", "H"))
+    old, new = (load_device(keys[machine]).power for machine in ("A", "H"))
     assert old is not None and new is not None  # both files state it
     rents = list_rents()
     yield claim_row(
@@ -208,7 +210,7 @@ def requests_per_s(
         [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
         [LinkDescription("link", "prefill", "decode")],
     )
-    devices = [stated["machines"][kind] for kind in design]
+    devices = [stated["machines"][machine] for machine in design]
     batches = (stated["prompt_batch"], _token_batch(devices[1], trace, slowdown))
     bandwidth = min(load_device(device).network_bandwidth or np.inf for device in devices)
     fixed: dict[str, Any] = {
@@ -244,7 +246,7 @@ def handover_rows() -> Iterator[dict[str, Any]]:
     """Exposed time of the hand-over of one prompt, layer by layer."""
     stated = claims()["splitwise"]["handover"]
     model, prompt = model_file(stated["model"]), stated["prompt_tokens"]
-    for kind, link in stated["machines"].items():
+    for machine, link in stated["machines"].items():
         workload = SystemWorkload(model=model, prompt_tokens=prompt, generated_tokens=1)
         evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).with_pools(
             [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
@@ -257,7 +259,7 @@ def handover_rows() -> Iterator[dict[str, Any]]:
         }
         for name in ("prefill", "decode"):
             values |= {
-                f"{name}_device": claims()["splitwise"]["machines"][kind],
+                f"{name}_device": claims()["splitwise"]["machines"][machine],
                 f"{name}_tensor_parallel": claims()["splitwise"]["tensor_parallel"],
                 f"{name}_batch_size": 1,
                 f"{name}_machines": 1,
@@ -265,7 +267,7 @@ def handover_rows() -> Iterator[dict[str, Any]]:
         columns = {name: column_of([value]) for name, value in values.items()}
         exposed = evaluator.evaluate(columns, ["handover_exposed_s"]).metrics["handover_exposed_s"]
         yield claim_row(
-            f"exposed hand-over of {prompt} tokens between {'A100' if kind == 'A' else 'H100'}, s",
+            f"exposed hand-over of {prompt} tokens between {machine}100, s",
             "Splitwise, exposed hand-over",
             parse_quantity(link["exposed"], "s"),
             float(exposed[0]),

@@ -62,25 +62,25 @@ _MOST_FILED_ROWS = 10_000
 
 def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
     """A study for the terminal: rows (the largest errors, if there are many), summary, targets."""
-    parts: list[RenderableType] = [text_line(study.question)]
+    sections: list[RenderableType] = [text_line(study.question)]
     rows = sorted(study.rows, key=lambda row: -abs(row.get("error") or 0.0))[:n_rows]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
-    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).terminal_table())
+    sections.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).terminal_table())
     columns = _stated(_SUMMARY, study.summary)
     narrow = {name: text for name, text in columns.items() if name not in _WIDE}
-    parts.append(_table("Errors", narrow, study.summary).terminal_table())
+    sections.append(_table("Errors", narrow, study.summary).terminal_table())
     if study.targets:
-        parts.append(_table("Promises", _TARGETS, study.targets).terminal_table())
+        sections.append(_table("Promises", _TARGETS, study.targets).terminal_table())
     for note in study.notes:
         # Up to the first period after a lower-case word, which no abbreviation ends in.
         words = " ".join(note.split())
         first, *_ = re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", words, maxsplit=1)
-        parts.append(text_line(f"Note: {first}"))
+        sections.append(text_line(f"Note: {first}"))
     if study.notes:
-        parts.append(text_line("The notes in full: --json, or --write FILE."))
-    return parts
+        sections.append(text_line("The notes in full: --json, or --write FILE."))
+    return sections
 
 
 def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[Path]:
@@ -122,29 +122,29 @@ def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[P
         else:
             figure = folder / f"{study.name}.png"
             written.append(save_predictions(study.rows, study.question, figure))
-    parts = [part for study in studies for part in _parts(study, folder.name)]
+    sections = [section for study in studies for section in _parts(study, folder.name)]
     finding = Finding(
         "Validation",
         "Our numbers beside others', residuals as they are.",
         command,
-        parts,
+        sections,
         {study.name: study.question for study in studies},
     )
     return [*written, finding.store(path)]
 
 
 def _parts(study: Study, folder: str) -> list[Part]:
-    parts: list[Part] = [f"## {study.name}", study.question]
+    sections: list[Part] = [f"## {study.name}", study.question]
     if study.targets:
-        parts.append(_table("Promises", _TARGETS, study.targets))
-    parts.append(_table("Errors", _stated(_SUMMARY, study.summary), study.summary))
-    parts.append(f"![{study.name}]({folder}/{study.name}.png)")
+        sections.append(_table("Promises", _TARGETS, study.targets))
+    sections.append(_table("Errors", _stated(_SUMMARY, study.summary), study.summary))
+    sections.append(f"![{study.name}]({folder}/{study.name}.png)")
     rows = study.rows
     if len(rows) > _MOST_ROWS:
         rows = [row for row in rows if row.get(_EXPLAINED)]
     if rows:
-        parts.append(_table(study.name, _columns(rows), rows))
-    return [*parts, "\n".join(f"- {note}" for note in study.notes)] if study.notes else parts
+        sections.append(_table(study.name, _columns(rows), rows))
+    return [*sections, "\n".join(f"- {note}" for note in study.notes)] if study.notes else sections
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -67,7 +67,11 @@ def left_out(table: KernelTable) -> Reasons:
 def _first_guess(table: KernelTable) -> CollectiveConstants:
     """The start, with a factor for each kind of link that was measured."""
     present = set(np.asarray(links_of_rows(table).kind).tolist())
-    factors = {kind: value for kind, value in START.latency_factor.items() if kind in present}
+    factors = {
+        link_kind: value
+        for link_kind, value in START.latency_factor.items()
+        if link_kind in present
+    }
     return START.model_copy(update={"latency_factor": factors})
 
 
@@ -77,7 +81,7 @@ def _centered(fitted: CollectiveConstants) -> CollectiveConstants:
     So a kind that is not listed has the typical latency.
     """
     mean = float(np.exp(np.mean(np.log([*fitted.latency_factor.values()] or [1.0]))))
-    centered = {kind: value / mean for kind, value in fitted.latency_factor.items()}
+    centered = {link_kind: value / mean for link_kind, value in fitted.latency_factor.items()}
     # Without rows of devices behind a host, their latency is no part of the fit.
     fitted_names = [n for n in _LATENCIES if n != "hosted_peer" or HOSTED in fitted.latency_factor]
     latencies = {name: getattr(fitted, name) * mean for name in fitted_names}
@@ -86,8 +90,8 @@ def _centered(fitted: CollectiveConstants) -> CollectiveConstants:
 
 def links_of_rows(table: KernelTable) -> LinkRates:
     """The links of every row's device, (q,) each."""
-    kind = device_texts(table, lambda device: device.link_kind or "")
-    return link_rates(lambda number: device_numbers(table, number), kind)
+    link_kind = device_texts(table, lambda device: device.link_kind or "")
+    return link_rates(lambda number: device_numbers(table, number), link_kind)
 
 
 def nodes_of_rows(table: KernelTable) -> FloatArray:
@@ -97,18 +101,24 @@ def nodes_of_rows(table: KernelTable) -> FloatArray:
 
 def _law(table: KernelTable) -> Callable[[CollectiveConstants], FloatArray]:
     """The time of rows that are not left out, as a function of the constants."""
-    parts = []
-    for kind in COLLECTIVE_KINDS:
-        chosen = table.words("operator") == kind
-        if chosen.any():
-            rows = table.take(chosen)
-            parts.append((chosen, kind, rows, nodes_of_rows(rows), links_of_rows(rows)))
-    sizes = [(rows["message_bytes"], rows["devices"]) for _, _, rows, _, _ in parts]
+    selections = []
+    for link_kind in COLLECTIVE_KINDS:
+        is_selected = table.words("operator") == link_kind
+        if is_selected.any():
+            rows = table.take(is_selected)
+            selections.append(
+                (is_selected, link_kind, rows, nodes_of_rows(rows), links_of_rows(rows))
+            )
+    sizes = [(rows["message_bytes"], rows["devices"]) for _, _, rows, _, _ in selections]
 
     def times_s(constants: CollectiveConstants) -> FloatArray:
         times = np.full(len(table), np.nan)
-        for (chosen, kind, _, nodes, links), (size, devices) in zip(parts, sizes, strict=True):
-            times[chosen] = collective_time_s(kind, size, devices, nodes, links, constants)
+        for (is_selected, link_kind, _, nodes, links), (size, devices) in zip(
+            selections, sizes, strict=True
+        ):
+            times[is_selected] = collective_time_s(
+                link_kind, size, devices, nodes, links, constants
+            )
         return times
 
     return times_s
@@ -116,12 +126,14 @@ def _law(table: KernelTable) -> Callable[[CollectiveConstants], FloatArray]:
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     links, times = links_of_rows(table), np.full(len(table), np.nan)
-    for kind in COLLECTIVE_KINDS:
+    for link_kind in COLLECTIVE_KINDS:
         sizes = table["message_bytes"], table["devices"], nodes_of_rows(table)
-        inner, outer = wire_bytes("all_reduce" if kind == "custom_all_reduce" else kind, *sizes)
+        inner, outer = wire_bytes(
+            "all_reduce" if link_kind == "custom_all_reduce" else link_kind, *sizes
+        )
         crossing = np.where(sizes[2] > 1, outer / links.network_bytes_per_s, 0.0)
         bound = np.maximum(inner / links.bandwidth_bytes_per_s, crossing)
-        times = np.where(table.words("operator") == kind, bound, times)
+        times = np.where(table.words("operator") == link_kind, bound, times)
     return times
 
 

@@ -46,17 +46,17 @@ def fitted_groups(
     logs = np.clip(logs, -_MOST_LOG, _MOST_LOG)
     groups = {}
     for i, name in enumerate(names):
-        own, measured = points[number == i], logs[number == i]
-        noise = _NOISE_RATIO * np.eye(len(own))
-        weights = np.linalg.solve(similarity(own, own) + noise, measured)
-        groups[name] = MeasuredGroup(own, weights)
+        group_points, measured = points[number == i], logs[number == i]
+        noise = _NOISE_RATIO * np.eye(len(group_points))
+        weights = np.linalg.solve(similarity(group_points, group_points) + noise, measured)
+        groups[name] = MeasuredGroup(group_points, weights)
     return dict(sorted(groups.items()))
 
 
 def cross_validated_s(
     family: KernelFamily[Any],
     table: KernelTable,
-    known: BoolArray | None = None,
+    is_known: BoolArray | None = None,
     constants: Record | None = None,
 ) -> FloatArray:
     """(q,) corrected seconds of rows, by corrections fitted without all rows of their geometry.
@@ -71,12 +71,12 @@ def cross_validated_s(
     """
     if family.case is None:
         return family.predict(table, constants)
-    known = np.ones(len(table), dtype=np.bool_) if known is None else known
+    is_known = np.ones(len(table), dtype=np.bool_) if is_known is None else is_known
     seconds, number = np.full(len(table), np.nan), folds(table, family.geometry)
     for fold in range(FOLDS):
         is_tested = number == fold
         if is_tested.any():
-            groups = fitted_groups(family, table.take(~is_tested & known), constants)
+            groups = fitted_groups(family, table.take(~is_tested & is_known), constants)
             seconds[is_tested] = family.corrected_s(table.take(is_tested), groups, constants)
     return seconds
 

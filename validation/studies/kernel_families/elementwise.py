@@ -72,9 +72,9 @@ def _law(table: KernelTable) -> Callable[[ElementwiseConstants], FloatArray]:
         with np.errstate(invalid="ignore"):
             by_row = row_time_s(rows, moved / rows, rates, constants)
             times = [
-                hyper_connection_time_s(kind, *sizes, rates, constants) for kind in MIXING_KINDS
+                hyper_connection_time_s(mixing, *sizes, rates, constants) for mixing in MIXING_KINDS
             ]
-        kinds = [operator == kind for kind in MIXING_KINDS]
+        kinds = [operator == mixing for mixing in MIXING_KINDS]
         streams = stream_time_s(moved, rates, constants)
         return np.select([*kinds, np.isin(operator, ROW_KERNELS)], [*times, by_row], streams)
 

@@ -84,8 +84,8 @@ def fit(requests: Sequence[RequestCase]) -> EngineConstants:
 
 def hosted_law(requests: Sequence[RequestCase]) -> Callable[[EngineConstants], FloatArray]:
     """(n,) seconds of requests whose host starts kernels one by one, by the constants of hosts."""
-    parts = np.array([_parts(case) for case in requests]).T
-    layers_s, ends_s, kernels, bandwidth, message_bytes, sent_bytes = parts
+    times_by_part = np.array([_parts(case) for case in requests]).T
+    layers_s, ends_s, kernels, bandwidth, message_bytes, sent_bytes = times_by_part
     has_prompts = np.array([case.quantity == "TTFT" for case in requests])
     n_decoding = np.where(has_prompts, 0.0, [case.batch for case in requests])
     ranks = np.array([case.tensor_parallel for case in requests])
@@ -120,13 +120,13 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]
     timed = serving.decode_pass if case.quantity == "TPOT" else serving.prefill_passes[0][1]
     in_layers = [operator for operator in timed.operators if operator.is_in_layers]
     layers_s = sum(float(layer.time_s[0]) for layer in in_layers)
-    kernels = sum(float(item.count[0]) for item in in_layers)
+    kernels = sum(float(operator.count[0]) for operator in in_layers)
     bandwidth = float(np.ravel(serving.platform.rates.host_bandwidth_bytes_per_s)[0])
     messages = [
         in_layer for in_layer in in_layers if in_layer.part == "collective" and in_layer.count[0]
     ]
     message_bytes = max(float(message.bytes[0] / message.count[0]) for message in messages)
-    held = sum(float(item.bytes[0]) for item in messages)
+    held = sum(float(operator.bytes[0]) for operator in messages)
     sent, _ = wire_bytes("all_reduce", held, float(case.tensor_parallel), 1.0)
     ends_s = float(timed.total_s[0]) - layers_s
     return layers_s, ends_s, kernels, bandwidth, message_bytes, float(sent)

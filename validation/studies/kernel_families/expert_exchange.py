@@ -57,18 +57,27 @@ def left_out(table: KernelTable) -> Reasons:
 
 def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
     """The time of rows that are not left out, as a function of the constants."""
-    parts = []
-    for kind in EXCHANGE_KINDS:
-        chosen = table.words("operator") == kind
-        if chosen.any():
-            rows = table.take(chosen)
-            parts.append((chosen, kind, [rows[name] for name in _SIZES], links_of_rows(rows)))
+    selections = []
+    for exchange in EXCHANGE_KINDS:
+        is_selected = table.words("operator") == exchange
+        if is_selected.any():
+            rows = table.take(is_selected)
+            selections.append(
+                (is_selected, exchange, [rows[name] for name in _SIZES], links_of_rows(rows))
+            )
 
     def times_s(constants: ExchangeConstants) -> FloatArray:
         times = np.full(len(table), np.nan)
-        for chosen, kind, (tokens, experts, top_k, hidden, devices, nodes), links in parts:
-            times[chosen] = expert_exchange_time_s(
-                kind, tokens, experts, top_k, hidden, devices, nodes, links, constants
+        for is_selected, exchange, (
+            tokens,
+            experts,
+            top_k,
+            hidden,
+            devices,
+            nodes,
+        ), links in selections:
+            times[is_selected] = expert_exchange_time_s(
+                exchange, tokens, experts, top_k, hidden, devices, nodes, links, constants
             )
         return times
 

@@ -87,7 +87,7 @@ def _roofline_s(table: KernelTable) -> FloatArray:
 def expert_work(table: KernelTable) -> ExpertWork:
     """Work of the measured device, (q,) each."""
     pairs, active, reached = _loads(table)
-    formats = [item for item in _formats(table) if item is not None]
+    formats = [product_format for product_format in _formats(table) if product_format is not None]
     kernels = table.words("kernel").tolist()
     keeps = np.array([_KEEPS_REMOTE.search(kernel) is not None for kernel in kernels], dtype=bool)
     is_local, multiplies = _has_local_tokens(table), _multiplies_remote(table)
@@ -102,7 +102,7 @@ def expert_work(table: KernelTable) -> ExpertWork:
         hidden=table["hidden"],
         expert_hidden=table["expert_hidden"] / table["tp"],
         matrices=table["matrices"],
-        weight_bytes=np.array([item.weight_bits / 8 for item in formats]),
+        weight_bytes=np.array([product_format.weight_bits / 8 for product_format in formats]),
         core_limit=_kernels(table),
         keeps_remote=keeps,
         is_repeated=np.ones(len(table), dtype=bool),
@@ -172,21 +172,26 @@ def _format(weights: str, inputs: str) -> ProductFormat | None:
 
 def _kernels(table: KernelTable) -> NDArray[np.str_]:
     """(q,) name of the limit of every row's kernels."""
-    names = ["" if item is None else expert_kernel(item) for item in _formats(table)]
+    names = [
+        "" if product_format is None else expert_kernel(product_format)
+        for product_format in _formats(table)
+    ]
     return np.array(names, dtype=np.str_)
 
 
 def _peaks(table: KernelTable) -> FloatArray:
     """(q,) dense peak of each row's precision; NaN where device or format are unknown."""
     pairs = zip(table.devices, _formats(table), strict=True)
-    return np.array([_peak(device, item) for device, item in pairs], dtype=np.float64)
+    return np.array(
+        [_peak(device, product_format) for device, product_format in pairs], dtype=np.float64
+    )
 
 
-def _peak(device: Device | None, item: ProductFormat | None) -> float:
-    if device is None or item is None:
+def _peak(device: Device | None, product_format: ProductFormat | None) -> float:
+    if device is None or product_format is None:
         return np.nan
     try:
-        return device.peak_flop_per_s(item.multiply)
+        return device.peak_flop_per_s(product_format.multiply)
     except UnknownNameError:
         return np.nan
 

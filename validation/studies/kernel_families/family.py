@@ -86,12 +86,12 @@ class KernelFamily(Generic[Constants]):
             table: (q,) rows.
             constants: For all rows; None: those shipped for the class of each row's device.
         """
-        values, kept = np.full(len(table), np.nan), self.left_out(table) == ""
+        values, is_predicted = np.full(len(table), np.nan), self.left_out(table) == ""
         classes = device_texts(table, lambda device: device.device_class)
-        for name in sorted(set(classes[kept].tolist())):
-            chosen = kept & (classes == name)
+        for name in sorted(set(classes[is_predicted].tolist())):
+            is_selected = is_predicted & (classes == name)
             shipped = constants or load_constants(self.file, type(self.start), name)
-            values[chosen] = self.law(table.take(chosen))(shipped)
+            values[is_selected] = self.law(table.take(is_selected))(shipped)
         return values
 
     def corrected_s(
@@ -107,21 +107,21 @@ class KernelFamily(Generic[Constants]):
             groups: Corrections; None: those that are shipped.
             constants: Of the law; None: those that are shipped.
         """
-        seconds, kept = self.predict(table, constants), self.left_out(table) == ""
-        if self.case is None or not kept.any():
+        seconds, is_predicted = self.predict(table, constants), self.left_out(table) == ""
+        if self.case is None or not is_predicted.any():
             return seconds
-        rows = table.take(kept)
+        rows = table.take(is_predicted)
         chips = column_of(device_texts(rows, lambda device: device.measured_name).tolist())
         factors = correction(self.file, chips, self.case(rows), groups)
-        floor = np.minimum(seconds[kept], self.roofline_s(rows))
-        seconds[kept] = np.maximum(seconds[kept] * factors, floor)
+        floor = np.minimum(seconds[is_predicted], self.roofline_s(rows))
+        seconds[is_predicted] = np.maximum(seconds[is_predicted] * factors, floor)
         return seconds
 
     def roofline_s(self, table: KernelTable) -> FloatArray:
         """(q,) seconds of a bare roofline of the datasheet; NaN where a row is left out."""
-        kept, values = self.left_out(table) == "", np.full(len(table), np.nan)
-        if kept.any():
-            values[kept] = self.roofline(table.take(kept))
+        is_predicted, values = self.left_out(table) == "", np.full(len(table), np.nan)
+        if is_predicted.any():
+            values[is_predicted] = self.roofline(table.take(is_predicted))
         return values
 
     def fitted_rows(self, table: KernelTable) -> KernelTable:

@@ -58,9 +58,11 @@ def _balanced(tokens: int, experts: int, top_k: int, local: int) -> tuple[float,
     rounds, rest = divmod(tokens, experts) if tokens >= stride else (0, tokens)
     step = 1.0 if tokens >= stride else stride / tokens
     first = np.arange(max(rest, experts if rounds else 0))[:, None] * step
-    chosen = np.floor(first + np.arange(top_k) * stride).astype(np.int64) % experts
-    has_local = (chosen < local).any(axis=1)
-    counts = np.bincount(chosen[:rest].ravel(), minlength=experts)[:local] + rounds * top_k
+    experts_of_tokens = np.floor(first + np.arange(top_k) * stride).astype(np.int64) % experts
+    has_local = (experts_of_tokens < local).any(axis=1)
+    counts = (
+        np.bincount(experts_of_tokens[:rest].ravel(), minlength=experts)[:local] + rounds * top_k
+    )
     reached = has_local[:rest].sum() + rounds * has_local.sum()
     return float(counts.sum()), float(np.count_nonzero(counts)), float(reached)
 
@@ -90,11 +92,11 @@ def _busiest(counts: FloatArray, tokens: int, ep: int) -> tuple[float, float, fl
     order = np.argsort(-counts, kind="stable")
     is_own = (rank[order] == busiest) & (counts[order] > 0)
     ends = np.cumsum(counts[order])[is_own].astype(np.int64)
-    own = counts[order][is_own].astype(np.int64)
+    own_counts = counts[order][is_own].astype(np.int64)
     # An expert's tokens follow each other and begin anew at the first after the last.
-    starts = (ends - own) % tokens
+    starts = (ends - own_counts) % tokens
     changes = np.zeros(2 * tokens + 1, dtype=np.int64)
     np.add.at(changes, starts, 1)
-    np.add.at(changes, starts + own, -1)
+    np.add.at(changes, starts + own_counts, -1)
     is_reached = np.cumsum(changes)[: 2 * tokens].reshape(2, tokens).any(axis=0)
-    return float(own.sum()), float(len(own)), float(np.count_nonzero(is_reached))
+    return float(own_counts.sum()), float(len(own_counts)), float(np.count_nonzero(is_reached))

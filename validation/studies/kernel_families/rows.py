@@ -65,8 +65,8 @@ def find_reasons(
         has_size = numbers >= 0 if name in may_be_0 else numbers > 0
         reasons[f"{name} is not stated"] = np.isnan(numbers)
         reasons[f"{name} is too small"] = ~has_size
-    for column, known in (formats or {}).items():
-        reasons[f"{column} is not known"] = ~np.isin(table.words(column), known)
+    for column, allowed in (formats or {}).items():
+        reasons[f"{column} is not known"] = ~np.isin(table.words(column), allowed)
     reasons |= more or {}
     masks = [np.asarray(mask, dtype=np.bool_) for mask in reasons.values()]
     return np.select(masks, list(reasons), default="").astype(np.str_)

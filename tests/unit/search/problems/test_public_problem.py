@@ -7,10 +7,11 @@ import pytest
 
 from codesign import problems
 from codesign.base.errors import InputError, JobError, UnknownNameError
-from codesign.insight.comparison.published_problems import KINDS, differences
+from codesign.insight.comparison.published_problems import differences
 from codesign.search.pareto import hypervolume
 from codesign.search.problems import problem_records
 from codesign.search.problems.problem_records import published, read_front, read_record
+from tests.gate.publish_problems import KINDS
 
 RECORDS = published()
 SMALL = ("zdt1-30", "dtlz2-5", "re22", "re24", "failing-re37", "forecast-edge")

@@ -1,4 +1,4 @@
-"""Prove the published fronts of the public set of problems again: ``codesign problems --verify``."""
+"""Prove published fronts of the public set of problems again (``codesign problems --verify``)."""
 
 from __future__ import annotations
 

@@ -187,16 +187,16 @@ class AcceleratorBatch:
 class _Gathered:
     """A property of levels that is gathered when it is first asked for."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+    def __init__(self, place: int, name: str) -> None:
+        self._place, self._name = place, name
 
     def __get__(self, levels: _GatheredLevels, owner: type) -> FloatArray:
-        own_vars = vars(levels)
+        properties = vars(levels)
         # Kinds are within the table; "clip" spares NumPy a copy.
         values: FloatArray = np.take(
-            own_vars["_table"][_PROPERTIES.index(self._name)], own_vars["_kinds"], mode="clip"
+            properties["_table"][self._place], properties["_kinds"], mode="clip"
         )
-        own_vars[self._name] = values  # found before this object from now on
+        properties[self._name] = values  # found before this object from now on
         return values
 
 
@@ -207,27 +207,6 @@ class _GatheredLevels(MemoryLevels):
         table: (p, u) properties of every kind of every level.
         kinds: (l, n) which of them each level of each design is.
     """
-
-    capacity_bytes = _Gathered()
-    bandwidth_bytes_per_s = _Gathered()
-    latency_s = _Gathered()
-    background_watts = _Gathered()
-    read_energy_joules_per_byte = _Gathered()
-    write_energy_joules_per_byte = _Gathered()
-    peak_read_watts = _Gathered()
-    write_energy_ratio = _Gathered()
-    shoreline_m = _Gathered()
-    uncharged_shoreline_m = _Gathered()
-    price_usd = _Gathered()
-    interface_area_mm2 = _Gathered()
-    package_area_mm2 = _Gathered()
-    packaged_units = _Gathered()
-    n_stacks = _Gathered()
-    wear_per_byte = _Gathered()
-    embodied_kgco2e = _Gathered()
-    paged_slowdown = _Gathered()
-    gathered_slowdown = _Gathered()
-    written_slowdown = _Gathered()
 
     def __init__(self, table: FloatArray, kinds: IntArray) -> None:
         vars(self).update(_table=table, _kinds=kinds)
@@ -261,6 +240,11 @@ class _GatheredLevels(MemoryLevels):
         kinds: IntArray = vars(self)["_kinds"]
         tiers = np.take_along_axis(kinds[1:], order, axis=0)
         return _GatheredLevels(vars(self)["_table"], np.concatenate([kinds[:1], tiers]))
+
+
+_PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
+for _place, _name in enumerate(_PROPERTIES):
+    setattr(_GatheredLevels, _name, _Gathered(_place, _name))
 
 
 def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatch:
@@ -407,8 +391,7 @@ def build_accelerators(
     n_macs = designs["pe_array"].lookup(lambda dims: dims[0] * dims[1])
     buffer_bytes = np.where(score_path == _LOCAL, SCORE_BUFFER_BYTES_PER_MAC * n_macs, 0.0)
     buffer_watts = buffer_bytes * units.value("sram", "background_power") if n else buffer_bytes
-    banks = _on_chip_banks(designs, units, n)
-    on_chip = [quantity for bank in banks for quantity in (bank.technology, bank.count)]
+    on_chip = [quantity for bank in (planar, layer) for quantity in (bank.technology, bank.count)]
     tables = [
         _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
             [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
@@ -483,9 +466,6 @@ def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, 
         _Bank(planar, designs["sram_dies"], units),
         _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units),
     )
-
-
-_PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
 
 
 def _by_kind(

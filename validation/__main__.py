@@ -10,7 +10,6 @@ import typer
 from codesign.cli.app import main as run
 from validation.commands.bench import bench
 from validation.commands.conclusions import conclusions
-from validation.commands.stages import stages
 from validation.commands.studies import studies
 
 app = typer.Typer(
@@ -21,7 +20,6 @@ app = typer.Typer(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "studies": studies,
     "conclusions": conclusions,
-    "stages": stages,
     "bench": bench,
 }
 

@@ -1,4 +1,4 @@
-"""The figure of a comparison: ours against the reference, and how the errors are distributed."""
+"""The figure of a comparison: ours against the reference."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import numpy as np
 from codesign.report import palette
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points, log_padded
 from codesign.report.paper import save_svg, titled, width_of
-
-_FARTHEST = 1.0
-_BINS = np.linspace(-_FARTHEST, _FARTHEST, 81)
 
 
 def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
@@ -37,24 +34,16 @@ def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) 
         is_small = len(largest) > n and name not in largest[: n - 1]
         merged.setdefault("others" if is_small else name, []).extend(pairs)
     predictions: list[Mark] = []
-    errors: list[Mark] = []
     for (name, pairs), hue in zip(merged.items(), palette.SERIES, strict=False):
         reference, ours = np.array(pairs).T
         label = (name or "case") if len(merged) > 1 else ""
         predictions.append(Points(reference, ours, hue, size=4.0, opacity=0.6, name=label))
-        counts, _ = np.histogram(np.clip(ours / reference - 1.0, -_FARTHEST, _FARTHEST), _BINS)
-        errors.append(Line(_BINS[:-1], counts, hue, 1.5, step="hv"))
     values = [value for pairs in merged.values() for pair in pairs for value in pair] or [1.0]
-    ends, most = log_padded(values, 1.3), max([1.0, *(float(np.max(line.y)) for line in errors
-                                                      if isinstance(line, Line))])  # fmt: skip
+    ends = log_padded(values, 1.3)
     predictions.insert(0, Line(list(ends), list(ends), width=0.8))
-    panels = [
-        Panel(Axis(ends, "Reference", is_log=True), Axis(ends, "Ours", is_log=True), predictions),
-        Panel(Axis((-1.0, 1.0), "Relative error (beyond ±1 drawn at ±1)"),
-              Axis((0.0, 1.05 * most), "Cases"), errors),
-    ]  # fmt: skip
+    axes = Axis(ends, "Reference", is_log=True), Axis(ends, "Ours", is_log=True)
     width, _ = width_of(None)
-    drawing = titled(Chart(panels, title, columns=2), width, [title])
+    drawing = titled(Chart([Panel(*axes, predictions)], title), width, [title])
     return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from validation.benchmark.benchmark_host import surroundings
-from validation.benchmark.cost_of_accounts import account_shares
 from validation.benchmark.evaluation_rates import Row, evaluator_rates
 from validation.benchmark.front_time import enumeration_time
-from validation.benchmark.growth import growth
 from validation.benchmark.search import hypervolume_times, store_rate
 from validation.benchmark.startup import startup_time
 from validation.benchmark.timing import Effort
@@ -21,7 +19,6 @@ _EIGHT_BITS: dict[str, object] = {
 FULL = Effort(
     n_designs=65_536,
     repeats=3,
-    largest_batch=1_000_000,
     largest_front=1_000_000,
     n_stored=50_000,
     model_names=("llama-3.3-70b", "qwen3-32b", "mixtral-8x7b"),
@@ -31,7 +28,6 @@ FULL = Effort(
 QUICK = Effort(
     n_designs=2_048,
     repeats=1,
-    largest_batch=1_000,
     largest_front=1_000,
     n_stored=2_000,
     model_names=("llama-3.3-70b",),
@@ -63,7 +59,7 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
     """Rates of the ``npu`` evaluator over the ``memexplorer`` space and of what is around it.
 
     Returns:
-        ``about``: versions, commit, machine. ``rates``, ``growth``, ``accounts``, ``hypervolume``,
+        ``about``: versions, commit, machine. ``rates``, ``hypervolume``,
         ``store``, ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the
         names.
     """
@@ -97,8 +93,6 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
         "about": surroundings(),
         "rates": rates,
         "ratios": ratios,
-        "growth": growth(effort),
-        "accounts": account_shares(effort),
         "hypervolume": list(hypervolume_times(effort)),
         "store": [store_rate(effort)],
         "enumeration": [enumeration_time(effort)],

@@ -49,23 +49,6 @@ def benchmark_tables(measured: Mapping[str, Any]) -> list[TextTable]:
             ),
         ),
         _side_by_side(
-            "Growth: microseconds per design",
-            measured["growth"],
-            ("against", "size"),
-            lambda row: str(row["way"]),
-            lambda row: f"{row['microseconds_per_design']:,.2f}",
-            "Decode of the first model; flat where the time is proportional to the designs.",
-        ),
-        _side_by_side(
-            "What accounts add to the time of an evaluation",
-            measured["accounts"],
-            ("added", "to"),
-            lambda row: f"{row['phase']}, {row['way']}",
-            lambda row: f"{100.0 * row['share']:.0f} %",
-            "Accounts are price, area, heat, wear, carbon and ownership; objectives throughput and "
-            "TDP. Medians of comparisons in turn, by processor time.",
-        ),
-        _side_by_side(
             "Hypervolume after one point more",
             measured["hypervolume"],
             ("points",),

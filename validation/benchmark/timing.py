@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from statistics import median
 
 from codesign.evaluators.npu import compiled
 
@@ -19,7 +18,6 @@ class Effort:
     Attributes:
         repeats: Times each measurement is repeated; the fastest counts, for on a shared machine
             timings err only upwards.
-        largest_batch: The end of the growth over designs.
         largest_front: The end of the growth over points of a front.
         n_stored: Observations that are written to a store.
         model_names: Language models that the evaluator is measured with.
@@ -28,7 +26,6 @@ class Effort:
 
     n_designs: int
     repeats: int
-    largest_batch: int
     largest_front: int
     n_stored: int
     model_names: tuple[str, ...]
@@ -54,24 +51,6 @@ def best_seconds(call: Callable[[], object], repeats: int) -> float:
     for _ in range(repeats):
         best = min(best, _timed(call))
     return best
-
-
-def added_share(
-    call: Callable[[], object], longer_call: Callable[[], object], repeats: int
-) -> float:
-    """Relative time that one call takes beyond another: the median of comparisons.
-
-    Each comparison is of processor time, with the mean of a call before and one after.
-    """
-    call()
-    longer_call()
-    shares = []
-    before = _timed(call)
-    for _ in range(repeats):
-        longer, after = _timed(longer_call), _timed(call)
-        shares.append(2.0 * longer / (before + after) - 1.0)
-        before = after
-    return median(shares)
 
 
 def _timed(call: Callable[[], object]) -> float:

@@ -1,8 +1,7 @@
-"""Gain in time and cost in quality of several designs in flight, against one after the other.
+"""Cost in quality of several designs in flight, against one after the other.
 
-Quality: the hypervolume of the same runs after the same number of evaluations. Evaluations end in
-the order of made-up durations, spread as those of a simulator, without waiting for them. Time: a
-simulator that sleeps, so that any machine has enough cores. Run as
+It is the hypervolume of the same runs after the same number of evaluations. Evaluations end in the
+order of made-up durations, spread as those of a simulator, without waiting for them. Run as
 ``python -m validation.chaos.in_flight CAMPAIGN ... --help``.
 """
 
@@ -12,9 +11,8 @@ import argparse
 import heapq
 import statistics
 import tempfile
-import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import IntArray
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import (
@@ -35,8 +32,6 @@ from codesign.search.campaign.farm import Farm
 from codesign.search.campaign.loop import Plan
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.store_file import create_store, open_store
-from codesign.search.observations import Observations
-from codesign.search.problem import Problem
 
 SPREAD = 0.3
 """Deviation of the logarithm of the made-up durations. [ours]"""
@@ -101,26 +96,6 @@ def quality(resolved: ResolvedDefinition, in_flight: int) -> list[RunQuality]:
     return [RunQuality(name, run.optimizer, run.seed, a, b) for run, a, b in rows]
 
 
-def wall_seconds(resolved: ResolvedDefinition, in_flight: int, delay_s: float) -> float:
-    """Time of all runs of a campaign on a simulator that sleeps, without that of its start."""
-    with tempfile.TemporaryDirectory() as folder:
-        first = Campaign(shortened(resolved, 1), Path(folder, "first"), "first")
-        first.run(workers=1)
-        with open_store(first.store_path) as store:
-            meta = store.meta
-        task = partial(_slow, resolved.problem, delay_s)
-        with ThreadPoolExecutor(in_flight) as executor:
-            start = time.perf_counter()
-            farm = Farm(executor, task, in_flight, 1, 0)
-            _hypervolumes(resolved, meta, Path(folder, "timed.sqlite"), farm)
-            return time.perf_counter() - start
-
-
-def _slow(problem: Problem, delay_s: float, rows: IntArray) -> Observations:
-    time.sleep(delay_s)
-    return problem.evaluate(rows)
-
-
 def _hypervolumes(
     resolved: ResolvedDefinition, meta: dict[str, Any], path: Path, farm: Farm
 ) -> list[float]:
@@ -152,43 +127,17 @@ def chosen(
     return replace(resolved, definition=definition, optimizers=kept_optimizers)
 
 
-def shortened(resolved: ResolvedDefinition, budget: int) -> ResolvedDefinition:
-    """The same campaign with as small a budget as this."""
-    update = {"budget": budget, "initial": min(resolved.definition.initial, budget)}
-    return replace(resolved, definition=resolved.definition.model_copy(update=update))
-
-
 def main() -> None:
-    """Print both studies of some campaigns."""
+    """Print the study of some campaigns."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("campaigns", nargs="+", help="campaigns in runs/, or paths of files")
     parser.add_argument("--optimizers", default="random,nsga2,tpe,gp-ehvi")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--in-flight", type=int, default=8)
-    parser.add_argument("--delay-s", type=float, default=2.0, help="of the sleeping simulator")
-    parser.add_argument("--time-only", action="store_true")
-    parser.add_argument("--quality-only", action="store_true")
     inputs = parser.parse_args()
     optimizers = inputs.optimizers.split(",")
     problems = [load_definition(name) for name in inputs.campaigns]
-    if not inputs.time_only:
-        _print_quality(problems, optimizers, inputs)
-    if not inputs.quality_only:
-        for optimizer in optimizers:
-            resolved = chosen(problems[0], [optimizer], 1, inputs.budget)
-            alone = wall_seconds(resolved, 1, inputs.delay_s)
-            beside = wall_seconds(resolved, inputs.in_flight, inputs.delay_s)
-            print(
-                f"{optimizer}: {inputs.budget} designs of {inputs.delay_s:g} s: {alone:.1f} s one "
-                f"by one, {beside:.1f} s with {inputs.in_flight}: {alone / beside:.2f} times",
-                flush=True,
-            )
-
-
-def _print_quality(
-    problems: Sequence[ResolvedDefinition], optimizers: Sequence[str], inputs: argparse.Namespace
-) -> None:
     for optimizer in optimizers:
         print(f"{optimizer}: hypervolume with {inputs.in_flight} in flight over that of one by one")
         for problem in problems:

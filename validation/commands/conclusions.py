@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import check_known
-from codesign.cli.campaigns import Folder, Workers
-from validation.commands.study_page import Output, check_output, report_study
+from codesign.cli.campaigns import Folder, Workers, shown_path
+from codesign.cli.output import print_tables, say
+from validation.commands.study_page import Output, check_output
 
 
 def conclusions(
@@ -41,6 +42,8 @@ def conclusions(
         check_known("claim", name, claims)
     store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
     answers = answer_claims(store, [claims[name] for name in names or claims])
-    words = ["conclusions", *(names or [])]
-    study = conclusions_page.study_report(answers, with_details=bool(names))
-    report_study(study, words, output)
+    if output is not None:
+        words = ["python -m validation conclusions", *(names or [])]
+        finding = conclusions_page.conclusions_finding(answers, " ".join(words))
+        say(f"wrote {shown_path(finding.store(output))}")
+    print_tables(conclusions_page.terminal_tables(answers, with_details=bool(names)))

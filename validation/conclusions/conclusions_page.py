@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from codesign.report.labels import format_value
+from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
 from validation.conclusions.answer import Answer
 from validation.conclusions.claims import Claim, Measure
 from validation.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from validation.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
-from validation.findings import Part
-from validation.study_report import StudyReport
+from validation.findings import Finding, Part
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _NAMES = {"plain": "plain", "memexplorer": "calibrated (`memexplorer`)"}
 _NEAR = f" (of those within {NOTICEABLE:.0%}, the one of least TDP)"
@@ -21,29 +26,36 @@ _MOST_NAMED = 4
 """Things that an answer depends on, named in the summary."""
 
 
-def study_report(answers: Sequence[Answer], with_details: bool) -> StudyReport:
-    """The answers for people.
+def conclusions_finding(answers: Sequence[Answer], command: str) -> Finding:
+    """The answers of every claim, one profile after the other, as they are stored.
 
     Args:
-        answers: Of every claim, one profile after the other.
-        with_details: Whether a terminal shows how they were measured, as the page does.
+        command: Command that makes the finding again.
     """
     claims = dict.fromkeys(answer.claim for answer in answers)
     sections = (_section(claim, [a for a in answers if a.claim == claim]) for claim in claims)
-    details = chain.from_iterable(map(_details, answers if with_details else ()))
-    return StudyReport(
-        title="Which of MemExplorer's conclusions hold",
-        introduction=(
-            "Each conclusion of the paper as a statement that exact fronts answer: the front of "
-            "all designs beside that of the designs without what the paper recommends. Nothing "
-            "is sampled. Model, trace, formats and objectives are those of the campaigns "
-            "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, "
-            "8,000 generated, 8 bits, throughput against TDP), under `plain` physics and under "
-            "the profile that is fitted to the paper's tables."
-        ),
-        page=[_summary(answers), _RULE, _READING, *chain.from_iterable(sections)],
-        terminal=[_summary(answers), _RULE, *details],
+    return Finding(
+        "Which of MemExplorer's conclusions hold",
+        "Each conclusion of the paper as a statement that exact fronts answer: the front of "
+        "all designs beside that of the designs without what the paper recommends. Nothing "
+        "is sampled. Model, trace, formats and objectives are those of the campaigns "
+        "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, "
+        "8,000 generated, 8 bits, throughput against TDP), under `plain` physics and under "
+        "the profile that is fitted to the paper's tables.",
+        command,
+        [_summary(answers), _RULE, _READING, *chain.from_iterable(sections)],
     )
+
+
+def terminal_tables(answers: Sequence[Answer], with_details: bool) -> Iterator[RenderableType]:
+    """The answers for a terminal, with how they were measured if that is asked for."""
+    details = chain.from_iterable(map(_details, answers if with_details else ()))
+    for part in (_summary(answers), _RULE, *details):
+        if isinstance(part, str):
+            yield text_line(part.replace("`", ""))
+        else:
+            rows = [[cell.replace("`", "") for cell in row] for row in part.rows]
+            yield replace(part, rows=rows).terminal_table()
 
 
 _RULE = (

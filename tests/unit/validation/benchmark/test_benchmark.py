@@ -74,45 +74,6 @@ def test_ratios_are_of_the_fastest_batch_to_the_time_of_others(measured: dict) -
             assert (row["its_time_s"], row["source"]) == OTHERS[row["against"]]
 
 
-def test_growth_is_shown_against_designs_operators_tiers_and_objectives(measured: dict) -> None:
-    sizes: dict[str, list[int]] = {}
-    for row in measured["growth"]:
-        if row["way"] == "numpy":
-            sizes.setdefault(row["against"], []).append(row["size"])
-    assert list(sizes) == [
-        "designs",
-        "operators",
-        "off-chip tiers",
-        "objectives",
-    ]
-    assert sizes["designs"] == [1, 10, 100, 1000]
-    assert sizes["off-chip tiers"] == [1, 2, 3]
-    assert sizes["objectives"] == [1, 2, 3, 4]
-    assert all(values == sorted(set(values)) and len(values) > 2 for values in sizes.values())
-
-
-def test_what_accounts_add_is_measured_for_every_phase_and_way(measured: dict) -> None:
-    rows = measured["accounts"]
-    found = {(row["added"], row["to"], row["phase"], row["way"]) for row in rows}
-    assert len(found) == len(rows) == 3 * 2 * len(ways())
-    assert {row["added"] for row in rows} == {"unit cost", "all accounts"}
-    (table,) = (item for item in benchmark_tables(measured) if item.title.startswith("What acc"))
-    assert len(table.rows) == 3
-    assert all(re.fullmatch(r"-?\d+ %", cell) for row in table.rows for cell in row[1:])
-
-
-def test_an_added_share_is_of_the_median_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = {"s": 0.0}
-    takes = iter([5.0, 5.0, 1.0, 2.0, 1.0, 90.0, 3.0, 3.0, 3.0])
-
-    def call() -> None:
-        clock["s"] += next(takes)
-
-    monkeypatch.setattr(timing, "_seconds", lambda: clock["s"])
-    # Of 1, 2, 1, 90, 3, 3, 3: the second, fourth and sixth are the longer call's.
-    assert timing.added_share(call, call, 3) == pytest.approx(1.0)
-
-
 def test_the_enumeration_counts_the_designs_of_its_space(measured: dict) -> None:
     (row,) = measured["enumeration"]
     assert row["designs"] == benchmark_space().fix(QUICK.fixed).size
@@ -134,8 +95,6 @@ def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
     shown = {row[0] for table in benchmark_tables(measured) for row in table.rows}
     for row in measured["rates"]:
         assert f"{row['phase']}, {row['what']}" in shown
-    for row in measured["growth"]:
-        assert f"{row['against']}, {row['size']:,}" in shown
     assert {row["against"] for row in measured["ratios"]} < shown
 
 

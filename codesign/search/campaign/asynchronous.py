@@ -157,10 +157,10 @@ class _Flight:
 
     def begin(self) -> None:
         """Replay what is stored, then fill the places."""
-        history = self._recorder.history(self._index)
-        stored = self._recorder.proposals(self._index)
+        history = self._recorder.stored.read(self._index)
+        stored = self._recorder.stored.proposals(self._index)
         self._search = Search(self._plan, self._index, history)
-        self._search.tell_screened(self._recorder.screened(self._index))
+        self._search.tell_screened(self._recorder.stored.screened(self._index))
         self._n_proposed = len(stored)
         last_batches = [history.batch.max(initial=-1), *(proposal.batch for proposal in stored)]
         self._n_batches = int(max(last_batches)) + 1
@@ -200,7 +200,7 @@ class _Flight:
                 screened = next(screenings, None)
             if screened is None:
                 break
-            self._recorder.record_screened(screened)
+            self._recorder.stored.append_screened(screened)
         start = time.perf_counter()
         with self._writer.at_work():
             if self._n_batches == 0 or self._farm.in_flight == 1:
@@ -212,7 +212,7 @@ class _Flight:
         batch, n_told = self._n_batches, self._search.n_told
         numbered = enumerate(rows, self._n_proposed)
         proposals = [PendingDesign(self._index, i, batch, n_told, row) for i, row in numbered]
-        self._recorder.propose(proposals)
+        self._recorder.stored.propose(proposals)
         self._ask_seconds[batch] = time.perf_counter() - start
         self._n_proposed += len(rows)
         self._n_batches += 1

@@ -411,25 +411,20 @@ def configured_optimizers(
         yield ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
 
 
-def _evaluator(document: Document, definition: Definition) -> Evaluator:
-    choice = definition.evaluator
-    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
-    workload = to_record(document, factory.Workload, definition.workload, ("workload",))
-    options = to_record(document, factory.Options, choice.options, ("evaluator",))
-    with mistakes_at(document.where("workload")):
-        evaluator: Evaluator = plugins.build(factory, workload, options)
-    return evaluator
-
-
 def _problem(document: Document, definition: Definition) -> Problem:
     catalogs = {name: plugins.load("catalogs", name)() for name in plugins.names("catalogs")}
     space = load_space(definition.space, catalogs, document.where("space"))
     if definition.fixed:
         space = space.fix(definition.fixed, document.where("fixed"))
-    evaluator = _evaluator(document, definition)
+    choice = definition.evaluator
+    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
+    workload = to_record(document, factory.Workload, definition.workload, ("workload",))
+    settings = to_record(document, factory.Options, choice.options, ("evaluator",))
+    with mistakes_at(document.where("workload")):
+        evaluator: Evaluator = plugins.build(factory, workload, settings)
     listed = {"objectives": definition.objectives, "constraints": definition.constraints}
     places = {key: document.where(key) for key in ("space", *listed)}
-    options = [f"evaluator.{key}" for key in definition.evaluator.options]
+    options = [f"evaluator.{key}" for key in choice.options]
     places |= {option: document.where(*option.split(".", 1)) for option in options}
     for key, texts in listed.items():
         places |= {f"{key}.{i}": document.where(key, i) for i in range(len(texts))}

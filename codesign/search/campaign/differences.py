@@ -39,21 +39,15 @@ def differences(stored: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[D
         for key in dict.fromkeys([*stored, *now]):
             yield from differences(stored.get(key), now.get(key), (*path, str(key)))
     elif isinstance(stored, list) and isinstance(now, list):
-        yield from _list_differences(stored, now, path)
+        if len(stored) == len(now):
+            for i, (before, after) in enumerate(zip(stored, now, strict=True)):
+                yield from differences(before, after, (*path, str(i)))
+        else:
+            gone = [element for element in stored if element not in now] or None
+            new = [element for element in now if element not in stored] or None
+            yield Difference(path, gone, new, (len(stored), len(now)))
     elif stored != now or type(stored) is not type(now):
         yield Difference(path, stored, now)
-
-
-def _list_differences(
-    stored: list[Any], now: list[Any], path: tuple[str, ...]
-) -> Iterator[Difference]:
-    if len(stored) == len(now):
-        for i, (before, after) in enumerate(zip(stored, now, strict=True)):
-            yield from differences(before, after, (*path, str(i)))
-        return
-    gone = [element for element in stored if element not in now] or None
-    new = [element for element in now if element not in stored] or None
-    yield Difference(path, gone, new, (len(stored), len(now)))
 
 
 def _short(value: Any, most: int = 120) -> str:

@@ -93,7 +93,7 @@ class Job:
         """
         # What was in flight when the campaign stopped is evaluated first, whatever is set now.
         execution, workers = self._execution, self._workers
-        was_in_flight = any(recorder.proposals(run) for run in pending)
+        was_in_flight = any(recorder.stored.proposals(run) for run in pending)
         is_slow = self._is_slow or self.resolved.screening is not None
         if execution.in_flight > 1 or was_in_flight or is_slow:
             with screening_evaluation(self.resolved, self.folder) as screen:

@@ -24,9 +24,7 @@ from codesign.search.campaign.loop import Plan, run_batches
 from codesign.search.campaign.observations import (
     Layout,
     ObservationBatch,
-    PendingDesign,
     Run,
-    ScreenedBatch,
     StoredObservations,
 )
 from codesign.search.campaign.store import Store
@@ -106,35 +104,15 @@ class Recorder:
     """The parent's side of all runs: stores, reports progress, collects failures.
 
     Args:
-        store: Open for writing.
+        store: Open for writing; ``stored`` then.
         budget: Observations of a complete run.
         progress: Told of every durable batch.
     """
 
     def __init__(self, store: Store, budget: int, progress: Progress) -> None:
-        self._store, self._budget, self._progress = store, budget, progress
+        self.stored, self._budget, self._progress = store, budget, progress
         self._done = [count.done for count in store.counts()]
         self.failures: list[str] = []
-
-    def history(self, run: int) -> StoredObservations:
-        """Stored observations of a run."""
-        return self._store.read(run)
-
-    def propose(self, proposals: Sequence[PendingDesign]) -> None:
-        """Make proposals durable."""
-        self._store.propose(proposals)
-
-    def proposals(self, run: int) -> list[PendingDesign]:
-        """All that a run proposed to be evaluated beside others, in order."""
-        return self._store.proposals(run)
-
-    def record_screened(self, batch: ScreenedBatch) -> None:
-        """Make what a cheaper evaluator said durable."""
-        self._store.append_screened(batch)
-
-    def screened(self, run: int) -> ScreenedBatch:
-        """All that a cheaper evaluator said of designs of a run."""
-        return self._store.screened(run)
 
     def record(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable, and report them."""
@@ -144,13 +122,13 @@ class Recorder:
     def store(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable; by another thread too, while this one does not use the store."""
         if batches:
-            self._store.append(batches)
+            self.stored.append(batches)
 
     def note(self, batches: Sequence[ObservationBatch]) -> None:
         """Report durable batches."""
         for batch in batches:
             self._done[batch.run] += len(batch)
-            run = self._store.runs[batch.run]
+            run = self.stored.runs[batch.run]
             self._progress.advance(run, len(batch), float(batch.hypervolume[-1]))
 
     def end(self, ended: Ended) -> None:
@@ -161,7 +139,7 @@ class Recorder:
         """
         if ended.error is None:
             is_complete = self._done[ended.run] >= self._budget
-            self._store.end_run(ended.run, "complete" if is_complete else "exhausted")
+            self.stored.end_run(ended.run, "complete" if is_complete else "exhausted")
         elif ended.error.is_input:
             raise ended.error.error()
         else:
@@ -185,7 +163,7 @@ def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None
     """
     for run in pending:
         try:
-            for batch in run_batches(plan, run, recorder.history(run)):
+            for batch in run_batches(plan, run, recorder.stored.read(run)):
                 recorder.record([batch])
         except JobError as error:
             recorder.end(Ended(run, Refusal.of(error)))
@@ -253,7 +231,7 @@ class _Worker(WorkerProcess):
     def assign(self, run: int, recorder: Recorder) -> None:
         """Give the worker a run."""
         self.run = run
-        self.send(Assignment(run, recorder.history(run)))
+        self.send(Assignment(run, recorder.stored.read(run)))
 
     def next_message(self, runs: Sequence[Run]) -> ObservationBatch | Ended:
         """The next message; the worker's death is the failure of its run."""

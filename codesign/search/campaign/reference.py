@@ -88,7 +88,15 @@ def find_reference(
         FailedSampleError: No design of the sample could be evaluated.
     """
     evaluate = evaluate or problem.evaluate
-    observations = evaluate(rows) if stated_point is None else _trial(rows, evaluate)
+    if stated_point is None:
+        observations = evaluate(rows)
+    else:  # designs up to the first that can be evaluated
+        batches: list[Observations] = []
+        for row in rows:
+            batches.append(evaluate(row[None, :]))
+            if not batches[-1].failed.any():
+                break
+        observations = Observations.joined(batches)
     if observations.failed.all():
         reason = next(iter(observations.failures.values()))
         raise FailedSampleError(
@@ -164,29 +172,15 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
         if not missing:
             break
     if missing == n:
-        raise InfeasibleError(_no_design(problem, rng))
+        violations = problem.known_violations(problem.space.sample(rng, DRAWS))
+        shares = {name: float((~(values <= 0)).mean()) for name, values in violations.items()}
+        worst = sorted(shares.items(), key=lambda pair: -pair[1])[:3]
+        blame = ", ".join(f"{name!r} excludes {share:.0%}" for name, share in worst if share > 0)
+        raise InfeasibleError(
+            f"no design of space {problem.space.name!r} meets every limit that is known before "
+            f"evaluation ({MOST_ROUNDS * DRAWS:,} were drawn): {blame or 'the limits contradict'}"
+        )
     return np.concatenate(admitted_rows)
-
-
-def _no_design(problem: Problem, rng: np.random.Generator) -> str:
-    violations = problem.known_violations(problem.space.sample(rng, DRAWS))
-    shares = {name: float((~(values <= 0)).mean()) for name, values in violations.items()}
-    worst = sorted(shares.items(), key=lambda item: -item[1])[:3]
-    blame = ", ".join(f"{name!r} excludes {share:.0%}" for name, share in worst if share > 0)
-    return (
-        f"no design of space {problem.space.name!r} meets every limit that is known before "
-        f"evaluation ({MOST_ROUNDS * DRAWS:,} were drawn): {blame or 'the limits contradict'}"
-    )
-
-
-def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
-    """Designs up to the first that can be evaluated."""
-    sources: list[Observations] = []
-    for row in rows:
-        sources.append(evaluate(row[None, :]))
-        if not sources[-1].failed.any():
-            break
-    return Observations.joined(sources)
 
 
 def _bounds(problem: Problem) -> dict[str, float]:

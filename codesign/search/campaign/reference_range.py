@@ -80,8 +80,11 @@ def far_words(results: Results, best: float) -> str | None:
     reference = minimized(results.problem, results.reference_point)
     worst = feasible.max(axis=0)
     is_beyond = reference > worst
-    shares = [_first_share(results, run, best) for run in range(len(results.runs))]
-    first_shares = [share for share in shares if share is not None]
+    # Share of the best hypervolume at the first feasible design of each run.
+    first_shares = []
+    for run in range(len(results.runs)):
+        first = np.flatnonzero((results.run_index == run) & results.feasible)[:1]
+        first_shares += (results.hypervolume[first] / best).tolist()
     if not is_beyond.any() or not first_shares:
         return None
     share = float(np.median(first_shares))
@@ -93,12 +96,6 @@ def far_words(results: Results, best: float) -> str | None:
         f"reference_point {_point_words(results, reference, is_beyond)} is worse than any of the "
         f"{len(feasible):,} feasible designs; nearest: {_point_words(results, worst, is_beyond)}"
     )
-
-
-def _first_share(results: Results, run: int, best: float) -> float | None:
-    """Share of the best hypervolume at the first feasible design of a run; None without one."""
-    first = np.flatnonzero((results.run_index == run) & results.feasible)[:1]
-    return float(results.hypervolume[first[0]]) / best if len(first) else None
 
 
 def _point_words(results: Results, point: FloatArray, is_bounding: BoolArray) -> str:

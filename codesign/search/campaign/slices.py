@@ -43,7 +43,7 @@ def execute_slices(
     while waiting or slices:
         while waiting and len(slices) < places:
             run = waiting.popleft()
-            run_slice = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
+            run_slice = RunSlice(run, recorder.stored.read(run), layout, reference, SLICE_S)
             try:
                 future = executor.submit(carry_on, site, run_slice)
             except Exception as refusal:  # a stranger's executor may fail in any way

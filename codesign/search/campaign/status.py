@@ -15,7 +15,7 @@ from codesign.base.locks import is_held
 from codesign.search.campaign.campaign_definition import Definition, read_definition
 from codesign.search.campaign.observations import Run
 from codesign.search.campaign.reference import settled
-from codesign.search.campaign.store import RunCounts, Store
+from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_file import STORE, open_store
 
 State: TypeAlias = Literal["not started", "running", "stopped", "complete", "exhausted"]
@@ -131,7 +131,25 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
         counts = [
             replace(count, hypervolume=float(v)) for count, v in zip(counts, lasts, strict=True)
         ]
-    runs = tuple(_run_status(count, is_running) for count in counts)
+    runs = []
+    for count in counts:
+        run_state: State = "running" if is_running else "stopped"
+        if count.ended is not None:
+            run_state = "complete" if count.ended == "complete" else "exhausted"
+        elif not count.done:
+            run_state = "not started"
+        runs.append(
+            RunStatus(
+                run=count.run,
+                state=run_state,
+                done=count.done,
+                feasible=count.feasible,
+                failed=sum(count.failures.values()),
+                hypervolume=count.hypervolume,
+                seconds=count.seconds,
+                failures=count.failures,
+            )
+        )
     notices = [f"accepted: {line}" for epoch in store.epochs for line in epoch.changes]
     notices += [store.notice] if store.notice else []
     notices += _screening_notices(store, sum(count.done for count in counts))
@@ -139,7 +157,7 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
     state: State = "running" if is_running else "stopped"
     if states <= {"complete", "exhausted"}:
         state = "exhausted" if states == {"exhausted"} else "complete"
-    return CampaignStatus(name, folder, state, budget, runs, notices=tuple(notices))
+    return CampaignStatus(name, folder, state, budget, tuple(runs), notices=tuple(notices))
 
 
 def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
@@ -155,21 +173,3 @@ def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
         f"{screening.name} screened {n:,} designs in {seconds:,.1f} s; declared are "
         f"{declared_s:,.6g} s for these and {target_s:,.6g} s for the {n_evaluated:,} evaluated"
     ]
-
-
-def _run_status(count: RunCounts, is_running: bool) -> RunStatus:
-    state: State = "not started"
-    if count.ended is not None:
-        state = "complete" if count.ended == "complete" else "exhausted"
-    elif count.done:
-        state = "running" if is_running else "stopped"
-    return RunStatus(
-        run=count.run,
-        state=state,
-        done=count.done,
-        feasible=count.feasible,
-        failed=sum(count.failures.values()),
-        hypervolume=count.hypervolume,
-        seconds=count.seconds,
-        failures=count.failures,
-    )

@@ -196,11 +196,8 @@ class Store:
         with explained(self.path), transaction(self._connection):
             for proposal in proposals:
                 design = np.ascontiguousarray(proposal.row, dtype="<i4").tobytes()
-                row = (proposal.run, proposal.number, proposal.batch, proposal.n_told, design)
-                self._connection.execute(
-                    "INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?)",
-                    (*row, row_checksum(row)),
-                )
+                place = proposal.run, proposal.number, proposal.batch, proposal.n_told
+                self._insert("proposals", (*place, design))
 
     def proposals(self, run: int) -> list[PendingDesign]:
         """The stored proposals of a run, in their order.
@@ -244,10 +241,7 @@ class Store:
                     failure and failure.reason,
                     seconds,
                 )
-                self._connection.execute(
-                    "INSERT INTO screenings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*row, row_checksum(row)),
-                )
+                self._insert("screenings", row)
 
     def screened(self, run: int) -> ScreenedBatch:
         """All that a cheaper evaluator said of designs of a run.
@@ -282,6 +276,12 @@ class Store:
         n_told = np.array([row[2] for row in rows], dtype=np.int64)
         return ScreenedBatch(run, 0, n_told, observations, sum(row[6] for row in rows))
 
+    def _insert(self, table: str, row: tuple[Any, ...]) -> None:
+        places = ", ".join("?" * (len(row) + 1))
+        self._connection.execute(
+            f"INSERT INTO {table} VALUES ({places})", (*row, row_checksum(row))
+        )
+
     def end_run(self, run: int, ended: str) -> None:
         """Record that a run needs no further batch."""
         with explained(self.path), transaction(self._connection):
@@ -306,9 +306,7 @@ class Store:
         first_steps = [count.done for count in self.counts()]
         row = (len(self.epochs) + 1, *map(to_json, (first_steps, list(changes), dict(inputs))))
         with explained(self.path), transaction(self._connection):
-            self._connection.execute(
-                "INSERT INTO epochs VALUES (?, ?, ?, ?, ?)", (*row, row_checksum(row))
-            )
+            self._insert("epochs", row)
             for index, run in enumerate(self.runs):
                 described = (index, run.optimizer, run.seed, None)
                 self._connection.execute(

@@ -52,7 +52,13 @@ def stored_problem(store: Store, current: Problem | None) -> Problem:
             it knows derived quantities and named designs too.
     """
     described = store.inputs["identity"]["problem"]
-    by_name = _metrics(store, current)
+    stated = {metric["name"]: Metric(**metric) for metric in store.meta.get("metrics", ())}
+    today = {} if current is None else {metric.name: metric for metric in current.metrics}
+    described_metrics = ALL_METRICS | today | stated
+    by_name = {
+        name: described_metrics.get(name, Metric(name, "minimize", "", ""))
+        for name in store.layout.metrics
+    }
     objectives = []
     for text in described["objectives"]:
         sense, name = text.split()
@@ -66,19 +72,6 @@ def stored_problem(store: Store, current: Problem | None) -> Problem:
         (),
         name,
     )
-
-
-def _metrics(store: Store, current: Problem | None) -> dict[str, Metric]:
-    stated = {
-        metric_record["name"]: Metric(**metric_record)
-        for metric_record in store.meta.get("metrics", ())
-    }
-    today = {} if current is None else {metric.name: metric for metric in current.metrics}
-    metrics_by_name = ALL_METRICS | today | stated
-    return {
-        name: metrics_by_name.get(name, Metric(name, "minimize", "", ""))
-        for name in store.layout.metrics
-    }
 
 
 def _space(described: Mapping[str, Any], current: Problem | None) -> DesignSpace:

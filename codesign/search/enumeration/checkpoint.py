@@ -83,7 +83,15 @@ def load_state(path: Path | None, n_objectives: int) -> State | None:
     """The state in a file; None if there is no usable one."""
     try:
         data = read_arrays(path) if path is not None else None
-        return _state_of(data, n_objectives) if data else None
+        if not data:
+            return None
+        archive = Archive(n_objectives)
+        archive.points, archive.counts = data["points"], data["counts"]
+        ends: IntArray = np.cumsum(data["lengths"])[:-1]
+        archive.members = list(np.split(data["members"], ends)) if len(data["lengths"]) else []
+        n_roots, block = data["sizes"].tolist()
+        tally = Tally(*data["tally"].tolist())
+        return State(data["incumbents"], n_roots, block, data["done"], archive, tally)
     except (StoreError, ValueError, KeyError) as error:
         _logger.warning("%s: the enumeration begins anew: %s", path, error)
         return None
@@ -111,14 +119,3 @@ def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Any]
 def damaged(path: Path) -> StoreError:
     """A stored front that is not what was written."""
     return StoreError("is damaged; move it away, and 'codesign enumerate' finds it anew", str(path))
-
-
-def _state_of(data: dict[str, Any], n_objectives: int) -> State:
-    archive = Archive(n_objectives)
-    archive.points = data["points"]
-    archive.counts = data["counts"]
-    ends: IntArray = np.cumsum(data["lengths"])[:-1]
-    archive.members = list(np.split(data["members"], ends)) if len(data["lengths"]) else []
-    n_roots, block = data["sizes"].tolist()
-    tally = Tally(*data["tally"].tolist())
-    return State(data["incumbents"], n_roots, block, data["done"], archive, tally)

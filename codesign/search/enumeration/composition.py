@@ -209,9 +209,9 @@ def _pool_front(
     try:
         front = front_of_pool(of_pool, rebuild)
     except InfeasibleError as error:
-        raise UnattainableError(
-            f"pool {name}: {error}", _place_of_limit(problem, of_pool)
-        ) from None
+        limited = {limit for x in of_pool.constraints for limit in x.expression.names}
+        places = [x.where for x in problem.constraints if x.expression.names & limited]
+        raise UnattainableError(f"pool {name}: {error}", places[0] if places else None) from None
     pool = problem.space.pools[name]
     columns = [
         problem.space.names.index(pool.full_name(parameter)) for parameter in pool.space.names
@@ -220,17 +220,6 @@ def _pool_front(
     return PoolFront(
         name, metrics, np.array(columns), front.objectives, front.counts, front.representatives()
     ).ordered()
-
-
-def _place_of_limit(problem: Problem, of_pool: Problem) -> str | None:
-    """Place of the first limit that a pool has from the system."""
-    limited = {name for constraint in of_pool.constraints for name in constraint.expression.names}
-    places = [
-        constraint.where
-        for constraint in problem.constraints
-        if constraint.expression.names & limited
-    ]
-    return places[0] if places else None
 
 
 # --- what is shared --------------------------------------------------------------------------
@@ -428,7 +417,16 @@ class SystemSearch:
             [rows_of_pool[survivors] for rows_of_pool in rows_of_pools],
         )
         if depth < self._depth:
-            self._split(depth, shared, rows_of_pools)
+            for pool_number, pool in enumerate(self._pools):
+                if depth >= pool.depth:
+                    continue
+                halves = 2 * rows_of_pools[pool_number][:, None] + np.array([0, 1])
+                exists = np.isfinite(self._ideals[depth + 1][pool_number][:, 0])[halves]
+                which = np.repeat(np.arange(len(shared)), 2)[exists.ravel()]
+                shared = shared[which]
+                rows_of_pools = [rows_of_pool[which] for rows_of_pool in rows_of_pools]
+                rows_of_pools[pool_number] = halves[exists]
+            self._descend(depth + 1, shared, rows_of_pools)
             return
         self._n_evaluated += len(survivors)
         starts_of_pools = [
@@ -440,18 +438,6 @@ class SystemSearch:
             numbers = numbers * len(pool.values) + place
             weights = weights * pool.counts[place]
         self._archive.add(objectives[survivors], numbers, weights)
-
-    def _split(self, depth: int, shared: IntArray, rows_of_pools: list[IntArray]) -> None:
-        for pool_number, pool in enumerate(self._pools):
-            if depth >= pool.depth:
-                continue
-            halves = 2 * rows_of_pools[pool_number][:, None] + np.array([0, 1])
-            exists = np.isfinite(self._ideals[depth + 1][pool_number][:, 0])[halves]
-            which = np.repeat(np.arange(len(shared)), 2)[exists.ravel()]
-            shared = shared[which]
-            rows_of_pools = [rows_of_pool[which] for rows_of_pool in rows_of_pools]
-            rows_of_pools[pool_number] = halves[exists]
-        self._descend(depth + 1, shared, rows_of_pools)
 
 
 def _front_of(

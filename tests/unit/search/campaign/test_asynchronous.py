@@ -62,6 +62,8 @@ class Mortal(Recorder):
     def __init__(self, store, budget, life):
         super().__init__(store, budget, Quiet())
         self.life = life
+        for name in ("propose", "append"):
+            setattr(store, name, partial(self.write, getattr(store, name)))
 
     def write(self, method, items):
         self.life -= 1
@@ -71,13 +73,6 @@ class Mortal(Recorder):
         self.life -= 1
         if self.life == 0:
             raise Killed
-
-    def propose(self, proposals):
-        self.write(super().propose, proposals)
-
-    def store(self, batches):
-        if batches:
-            self.write(super().store, batches)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import importlib
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pytest
@@ -75,6 +76,8 @@ class Mortal(Recorder):
     def __init__(self, store, budget, life):
         super().__init__(store, budget, Quiet())
         self.life = life
+        for name in ("propose", "append", "append_screened"):
+            setattr(store, name, partial(self.write, getattr(store, name)))
 
     def write(self, method, items):
         for step in (lambda: None, lambda: method(items)):
@@ -82,16 +85,6 @@ class Mortal(Recorder):
             if self.life == 0:
                 raise Killed
             step()
-
-    def propose(self, proposals):
-        self.write(super().propose, proposals)
-
-    def store(self, batches):
-        if batches:
-            self.write(super().store, batches)
-
-    def record_screened(self, batch):
-        self.write(super().record_screened, batch)
 
 
 @pytest.fixture

@@ -21,9 +21,6 @@ from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
 from codesign.base.schema import Document, to_record
-from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.compiled import load_now
-from codesign.evaluators.system import SystemEvaluator
 from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.models.memtech import load_library
 from codesign.models.workload import load_model
@@ -143,6 +140,10 @@ def prepare(
 
 def with_compiled_loop(prepared: PreparedEvaluator) -> PreparedEvaluator:
     """The evaluator, ready for many designs: the compiled loop is loaded if it has one."""
+    from codesign.evaluators.npu import NpuEvaluator
+    from codesign.evaluators.npu.compiled import load_now
+    from codesign.evaluators.system import SystemEvaluator
+
     if isinstance(prepared.problem.evaluator, NpuEvaluator | SystemEvaluator):
         load_now()
     return prepared

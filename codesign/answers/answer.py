@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
@@ -14,8 +15,10 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from codesign.base.schema import Record, meanings
 
-Numbers: TypeAlias = dict[str, float | None]
-"""Numbers by name; null where a number is undefined or infinite."""
+Design: TypeAlias = Mapping[str, Any]
+"""Values by parameter of the design space; absent parameters are left out."""
+Numbers: TypeAlias = Mapping[str, float | None]
+"""Numbers by name, which ends in the unit; null where undefined or infinite."""
 
 
 class Entry(Record):

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
-from codesign.answers.answer import Answer, Entry
-from codesign.answers.campaigns import Numbers, Reading
+from codesign.answers.answer import Answer, Entry, Numbers
+from codesign.answers.campaigns import Reading
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
 from codesign.insight.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import SkipValidation
 
-from codesign.answers.answer import Answer, Entry
-from codesign.answers.campaigns import Design, Numbers, Uncertainty
+from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.uncertainty import Uncertainty
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.insight.evaluated_design import EvaluatedDesign
 

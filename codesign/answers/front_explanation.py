@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from codesign.answers.answer import Answer, Entry
-from codesign.answers.campaigns import Design, Numbers, Reading
+from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.campaigns import Reading
 from codesign.base.columns import FloatArray, IntArray
 from codesign.insight.explanation.absence import Absence, Broken, Miss
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from codesign.answers.answer import Answer, Entry
-from codesign.answers.campaigns import Numbers
+from codesign.answers.answer import Answer, Entry, Numbers
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 

@@ -7,8 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from codesign.answers.answer import Answer, Entry
-from codesign.answers.campaigns import Design, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.service_levels import ServiceLevel

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
-from codesign.answers.answer import Answer, Entry
-from codesign.answers.campaigns import Design, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.economics import PriceFrontier
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow

@@ -199,7 +199,7 @@ def _report_results(
     paths = [shown_path(path) for path in written]
 
     def answer() -> Answer:
-        from codesign.answers.campaigns import FrontUncertainty
+        from codesign.answers.uncertainty import FrontUncertainty
 
         more: dict[str, Any] = {"files": paths} if paths else {}
         if robust:

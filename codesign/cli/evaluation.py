@@ -202,8 +202,8 @@ def _report(
         intervals = design_uncertainty(result, **draws)
 
     def answer() -> EvaluateAnswer:
-        from codesign.answers.campaigns import Uncertainty
         from codesign.answers.designs import EvaluateAnswer
+        from codesign.answers.uncertainty import Uncertainty
 
         more = {"uncertainty": Uncertainty.describe(intervals)} if intervals else {}
         return EvaluateAnswer.describe(result, **more)

@@ -119,7 +119,7 @@ def test_the_command_of_a_deployment_is_what_a_user_types() -> None:
     )
     case = deployment("SGLang Team (2025), 96 H100", "decode tokens/s", 2000)
     folder = "validation/studies/data/models"
-    assert f"--model {folder}/deepseek-v3-288-slots.yaml --device h100-sxm --ep 72" in command(case)
+    assert f"{folder}/deepseek-v3-288-slots.yaml --on h100-sxm --ep 72" in command(case)
 
 
 @pytest.mark.parametrize(

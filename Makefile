@@ -68,16 +68,16 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 	folder=$$(mktemp -d) && cd $$folder \
 		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
 		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
-		&& $(CURDIR)/$(BIN)/codesign figure osworld-prefill --format png --output $(CURDIR)/docs/images \
+		&& $(CURDIR)/$(BIN)/codesign report figure osworld-prefill --format png --output $(CURDIR)/docs/images \
 		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
 			--output $(CURDIR)/docs/images/recommended.png \
 		&& for kind in roofline breakdown hierarchy; do \
-			$(CURDIR)/$(BIN)/codesign figure $$kind osworld-prefill --design P1 --format png \
+			$(CURDIR)/$(BIN)/codesign report figure $$kind osworld-prefill --design P1 --format png \
 				--output $(CURDIR)/docs/images/$$kind.png || exit 1; done \
 		&& sed 's/^optimizers: .*/optimizers: [random]/' $(CURDIR)/runs/system-osworld.yaml \
 			> runs/system-osworld.yaml \
 		&& $(CURDIR)/$(BIN)/codesign run system-osworld \
-		&& $(CURDIR)/$(BIN)/codesign figure system system-osworld --design P1-D1 --format png \
+		&& $(CURDIR)/$(BIN)/codesign report figure system system-osworld --design P1-D1 --format png \
 			--output $(CURDIR)/docs/images/system.png \
 		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
 			--output $(CURDIR)/docs/gallery/osworld-prefill.html \
@@ -88,7 +88,7 @@ contact-sheet: $(READY) ## Draw every figure at both widths on one sheet, to loo
 	folder=$$(mktemp -d) && cd $$folder \
 		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
 		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
-		&& $(CURDIR)/$(BIN)/codesign figure all osworld-prefill --design P1 \
+		&& $(CURDIR)/$(BIN)/codesign report figure all osworld-prefill --design P1 \
 			--output $(CURDIR)/contact-sheet.png && rm -r $$folder
 
 interop: $(READY) ## Load every export in its consumer, each in a new environment (10 minutes)

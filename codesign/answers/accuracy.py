@@ -123,7 +123,7 @@ class AccuracyAnswer(Answer):
     published: Sequence[PublishedEntry]
     estimates: Sequence[EstimateEntry]
     measured: Sequence[MeasuredEntry] | None = None
-    """Rows of a table of ``codesign quantize``; with --table."""
+    """Rows of a table of ``codesign accuracy quantize``; with --table."""
     errors_of_rule: RuleErrors
 
     @classmethod

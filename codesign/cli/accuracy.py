@@ -18,7 +18,7 @@ def accuracy(
     kv_cache: Annotated[str, typer.Option(help="Format of keys and values.")] = "bf16",
     algorithm: Annotated[str, typer.Option(help="How the formats were reached.")] = "rtn",
     table: Annotated[
-        Path | None, typer.Option(help="A table of codesign quantize, shown beside them.")
+        Path | None, typer.Option(help="A table of codesign accuracy quantize, shown beside them.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
 from typing import Annotated, Any
@@ -84,17 +84,37 @@ def _root(
         print(context.get_help(), file=report_stream())
 
 
-_COMMANDS = (
-    campaigns.run, campaigns.status, campaigns.verify, campaigns.pareto, watch.watch,
-    export.export, figure.figure, report.report_page, serve.serve, enumeration.enumerate_,
-    front.explain_front,
-    compare.compare, problems.problems, evaluation.evaluate, forecast.forecast, size.size,
-    serve_model.serve_model, catalogue.list_, catalogue.show, result_cache.cache,
-    accuracy.accuracy, quantization.quantize, quantization.mix_formats, timeline.timeline,
-    simulators.simulators, schema.schema,
-)  # fmt: skip
-for _command in _COMMANDS:
-    app.command()(_command)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "run": campaigns.run,
+    "status": campaigns.status,
+    "status front": campaigns.pareto,
+    "status watch": watch.watch,
+    "status verify": campaigns.verify,
+    "status cache": result_cache.cache,
+    "enumerate": enumeration.enumerate_,
+    "explain": front.explain_front,
+    "evaluate": evaluation.evaluate,
+    "evaluate timeline": timeline.timeline,
+    "size": size.size,
+    "serve-model": serve_model.serve_model,
+    "forecast": forecast.forecast,
+    "report": report.report_page,
+    "report figure": figure.figure,
+    "export": export.export,
+    "serve": serve.serve,
+    "compare": compare.compare,
+    "compare problems": problems.problems,
+    "accuracy": accuracy.accuracy,
+    "accuracy quantize": quantization.quantize,
+    "accuracy mix-formats": quantization.mix_formats,
+    "list": catalogue.list_,
+    "list NAME": catalogue.show,
+    "list schema": schema.schema,
+    "list simulators": simulators.simulators,
+}
+"""Commands by their one or two words; those of two are in the help of the first."""
+for _name, _command in COMMANDS.items():
+    app.command(name=_name)(_command)
 
 
 @cache
@@ -114,16 +134,29 @@ def command_tree(
     """
     commands = application.registered_commands
     named = [info for info in commands if command_name(info) == word]
+    if word is not None and not named:
+        commands = [info for info in commands if " " not in command_name(info)]
     tree = copy(application)
     tree.registered_commands = [copy(info) for info in named or commands]
     for info in tree.registered_commands:
         assert info.callback is not None
         if named or word is None:
+            info.epilog = _further_commands(command_name(info))
             info.callback = reports_only(spread(info.callback, has_help))
         else:
             info.name, info.help = command_name(info), info.callback.__doc__
             info.callback = _listed
     return typer.main.get_command(tree)
+
+
+def _further_commands(word: str) -> str | None:
+    """The commands of two words that begin with a word, for its help."""
+    lines = [
+        f"codesign {name}: {(command.__doc__ or '').partition(chr(10))[0]}"
+        for name, command in COMMANDS.items()
+        if name.startswith(f"{word} ")
+    ]
+    return "See also:\n\n" + "\n\n".join(lines) if lines else None
 
 
 def _listed() -> None:
@@ -225,9 +258,13 @@ RENAMED = {
     "models": "list models", "devices": "list devices", "workloads": "list workloads",
     "spaces": "list spaces", "space": "list spaces", "metrics": "list metrics",
     "optimizers": "list optimizers", "evaluators": "list evaluators", "runs": "list campaigns",
-    "campaigns": "list campaigns",
+    "campaigns": "list campaigns", "show": "list", "schema": "list schema",
+    "simulators": "list simulators", "pareto": "status front", "watch": "status watch",
+    "verify": "status verify", "cache": "status cache", "explain-front": "explain",
+    "timeline": "evaluate timeline", "problems": "compare problems", "figure": "report figure",
+    "quantize": "accuracy quantize", "mix-formats": "accuracy mix-formats",
 }  # fmt: skip
-"""Commands by words that people type, and by names of earlier releases."""
+"""Commands by words that people type, and by names of the last release; their flags are as then."""
 REPLACED = {
     "economics": "size", "requirements": "size", "platform": "size", "scaling": "size --vary",
     "arrivals": "serve-model",
@@ -241,24 +278,57 @@ def _check_renamed(arguments: list[str]) -> None:
     Raises:
         InputError: The first word names such a command.
     """
-    if arguments and arguments[0] in REPLACED:
-        new = REPLACED[arguments[0]]
+    first = arguments[0] if arguments else ""
+    if first in REPLACED:
+        new = REPLACED[first]
         raise InputError(
-            f"'{arguments[0]}' is now 'codesign {new}' (see: codesign {new.split()[0]} --help)"
+            f"'{first}' is now 'codesign {new}' (see: codesign {new.split()[0]} --help)"
         )
-    if not arguments or arguments[0] not in RENAMED:
-        return
-    flags = [word for word in arguments[1:] if word.startswith("-")]
-    names = [word for word in arguments[1:] if not word.startswith("-")]
-    words = [*(["show", *names] if names else [RENAMED[arguments[0]]]), *flags]
-    raise InputError(f"'{arguments[0]}' is now 'codesign {' '.join(words)}'")
+    if first in RENAMED:
+        flags = [word for word in arguments[1:] if word.startswith("-")]
+        names = [word for word in arguments[1:] if not word.startswith("-")]
+        new = RENAMED[first]
+        if names and new.removeprefix("list ") in catalogue.KINDS:
+            new = "list"
+        words = new, *([*names, *flags] if new == "list" else arguments[1:])
+        raise InputError(f"'{first}' is now 'codesign {' '.join(words)}'")
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """The words, with those of a command of two words as one.
+
+    ``list`` before anything else than a kind, or before a kind and a name, shows what has the name.
+    """
+    if f"{' '.join(arguments[:2])}" in COMMANDS:
+        return [" ".join(arguments[:2]), *arguments[2:]]
+    names = [word for word in arguments[1:3] if not word.startswith("-")]
+    is_named = len(names) > 1 or (names and names[0] not in catalogue.LISTED)
+    if arguments[:1] == ["list"] and arguments[1:2] == names[:1] and is_named:
+        return ["list NAME", *arguments[1:]]
+    return arguments
+
+
+def _completed_words() -> list[str]:
+    """The words that a shell completes, two words of a command made one, for the library too."""
+    words: list[str] = []
+    for variable in ("_TYPER_COMPLETE_ARGS", "COMP_WORDS"):
+        if text := os.environ.get(variable):
+            given = text.split()
+            words = [*given[:1], *_joined(given[1:])]
+            if len(words) < len(given) and words[1] in COMMANDS:
+                os.environ[variable] = text.replace(f"{given[1]} {given[2]}", f"'{words[1]}'", 1)
+                if variable == "COMP_WORDS":
+                    position = int(os.environ.get("COMP_CWORD", "1"))
+                    os.environ["COMP_CWORD"] = str(max(position - 1, 1))
+    return words
 
 
 def _run(arguments: list[str], application: typer.Typer) -> int:
     if _COMPLETION in os.environ:  # a shell asks; it answers and exits
-        words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+        words = _completed_words()
         command_tree(words[1] if len(words) > 2 else "", False).main(prog_name="codesign")
     _check_renamed(arguments)
+    arguments = _joined(arguments)
     command = command_tree(arguments[0] if arguments else "", "--help" in arguments, application)
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.

@@ -1,4 +1,4 @@
-"""``codesign list`` and ``codesign show``: models, devices, memories and all that has a name."""
+"""``codesign list`` and ``codesign list``: models, devices, memories and all that has a name."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def list_(
         typer.Argument(
             metavar="[KIND]",
             help="devices, models, memories, spaces, workloads, metrics, optimizers, evaluators, "
-            "problems or campaigns.",
+            "problems or campaigns; or a name, which is shown in full.",
             autocompletion=lambda incomplete: [
-                k for k in [*KINDS, _CAMPAIGNS] if k.startswith(incomplete)
+                *(k for k in LISTED if k.startswith(incomplete)),
+                *completion.catalogue_names(incomplete),
             ],
         ),
     ] = None,
@@ -75,10 +76,9 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns."""
-    listed_kinds = [*KINDS, _CAMPAIGNS]
     if group is None:
-        raise InputError(f"expected one of {', '.join(listed_kinds)}", "list")
-    check_known("kind", group, listed_kinds, "list")
+        raise InputError(f"expected one of {', '.join(LISTED)}, or a name", "list")
+    check_known("kind", group, LISTED, "list")
     if group != "memories" and (status or year is not None):
         raise InputError(f"expected no --status and no --year: {group} have none", f"list {group}")
     if group == _CAMPAIGNS:
@@ -110,9 +110,9 @@ def show(
     """Show one device, model, memory, space, workload, metric, optimizer or problem in full."""
     *kinds, name = words
     if len(kinds) > 1:
-        raise InputError(f"expected [KIND] NAME, got {len(words)} words", "show")
+        raise InputError(f"expected [KIND] NAME, got {len(words)} words", "list")
     for group in kinds:
-        check_known("kind", group, KINDS, "show")
+        check_known("kind", group, KINDS, "list")
     answer, tables = KINDS[kinds[0] if kinds else _kind_of(name)](name)
     report(as_json, answer, tables)
 
@@ -165,7 +165,7 @@ def _kind_of(name: str) -> str:
         load_device(name)
     except UnknownNameError:
         every_name = [each for group_names in names.values() for each in group_names()]
-        raise UnknownNameError("name", name, every_name, "show") from None
+        raise UnknownNameError("name", name, every_name, "list") from None
     return "devices"
 
 
@@ -342,3 +342,7 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
 def _named(name: str | None, names: Iterable[str]) -> list[str]:
     """All names, or the one that is shown."""
     return list(names) if name is None else [name]
+
+
+LISTED = (*KINDS, _CAMPAIGNS)
+"""Kinds that ``codesign list`` lists."""

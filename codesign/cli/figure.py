@@ -1,4 +1,4 @@
-"""``codesign figure``: one figure of a campaign or of one of its designs, for a paper."""
+"""``codesign report figure``: one figure of a campaign or of one of its designs, for a paper."""
 
 from __future__ import annotations
 

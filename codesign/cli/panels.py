@@ -7,17 +7,11 @@ from typing import Any
 import typer
 
 PANELS = {
-    "Search": ("run", "status", "verify", "watch", "enumerate", "cache", "simulators"),
-    "Understand": ("pareto", "evaluate", "explain-front", "timeline", "serve"),
-    "Share": ("report", "figure", "export"),
-    "Deployments": ("size", "serve-model", "forecast"),
-    "Research": (
-        "compare", "problems", "accuracy", "quantize", "mix-formats",
-    ),
-    "Catalogue": (
-        "list", "show", "schema",
-    ),
-}  # fmt: skip
+    "Search": ("run", "status", "enumerate", "explain"),
+    "Evaluate": ("evaluate", "size", "serve-model", "forecast", "accuracy"),
+    "Share": ("report", "export", "serve"),
+    "Research": ("compare", "list"),
+}
 """Commands by panel, in the order in which both are listed."""
 _REST = "More"
 

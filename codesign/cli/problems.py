@@ -84,7 +84,7 @@ def problems(
         _score(name, score, as_json)
     else:
         expected = "expected --evaluate, --score or --verify"
-        raise InputError(f"{expected}; 'codesign show problems {name}' shows it", "problems")
+        raise InputError(f"{expected}; 'codesign list problems {name}' shows it", "problems")
 
 
 def _score(name: str, file: str, as_json: bool) -> None:

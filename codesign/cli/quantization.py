@@ -107,7 +107,7 @@ def mix_formats(
     divergence: Annotated[
         float | None, typer.Option(help="Or: the largest divergence, nats per token.")
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="As of codesign quantize.")] = "rtn",
+    algorithm: Annotated[str, typer.Option(help="As of codesign accuracy quantize.")] = "rtn",
     context: Context = 256,
     sequences: Annotated[int, typer.Option(min=2, help="Sequences to choose on.")] = 16,
     calibration: Calibration = 16,

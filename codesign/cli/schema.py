@@ -1,4 +1,4 @@
-"""``codesign schema``: the JSON Schemas of the documents of ``--json``."""
+"""``codesign list schema``: the JSON Schemas of the documents of ``--json``."""
 
 from __future__ import annotations
 

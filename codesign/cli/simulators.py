@@ -1,4 +1,4 @@
-"""``codesign simulators``: simulators of others that shipped campaigns run."""
+"""``codesign list simulators``: simulators of others that shipped campaigns run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``codesign watch``: a live view of a campaign that another process runs."""
+"""``codesign status watch``: a live view of a campaign that another process runs."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 The formats of the phase hold for the whole model: weights, inputs of products with weights, KV
 cache. The recovery of accuracy is a published score where one is known for exactly these formats,
 algorithm and model, and estimated by the rule of ``codesign.models.quantization.loss_rule``
-elsewhere. The divergence is that of a table of ``codesign quantize``, or the sum of its parts
-there.
+elsewhere. The divergence is that of a table of ``codesign accuracy quantize``, or the sum of its
+parts there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AccuracyOptions(Record):
     accuracy_table: Annotated[str, AfterValidator(_checked_table)] | None = Field(
         None, exclude=True
     )
-    """A table of ``codesign quantize``, from the folder in which codesign runs; adds the metrics
+    """A table of ``codesign accuracy quantize``, from the folder where codesign runs; adds the metrics
     ``divergence_nats``, ``divergence_nats_low`` and ``_high``. Results depend on what the table
     says, not on its path."""
 
@@ -180,7 +180,7 @@ class FormatAccuracy:
             return describe_unknown("quantization algorithm", formats.algorithm, algorithms())
         return (
             f"the accuracy table of {self._table.model} has neither {formats} nor "
-            f"{self._table.missing(formats)[0]}; codesign quantize measures them"
+            f"{self._table.missing(formats)[0]}; codesign accuracy quantize measures them"
         )
 
     def superseded(

@@ -10,16 +10,16 @@ _EVALUATE = ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--worklo
 _WORKS = [
     [*_EVALUATE, "--phase", "prefill"],
     ["run", "smoke", "--workers", "1"],
-    ["pareto", "smoke"],
+    ["status", "front", "smoke"],
     ["export", "smoke", "--output", "front.csv"],
 ]
 _NEEDS = {
-    "report": ["figure", "smoke"],
+    "report": ["report", "figure", "smoke"],
     "page": ["report", "smoke"],
     "tables": ["export", "smoke", "--output", "front.xlsx"],
     "tpe": ["export", "smoke", "--output", "front.log"],
     "gp": ["run", "needs-gp"],
-    "accuracy": ["quantize", "--model", ".", "--text", "a.txt"],
+    "accuracy": ["accuracy", "quantize", "--model", ".", "--text", "a.txt"],
 }
 
 

@@ -61,7 +61,7 @@ def test_importing_codesign_is_light(module):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list", "metrics"], ["list", "memories"], ["show", "memexplorer"], EVALUATE],
+    [["list", "metrics"], ["list", "memories"], ["list", "memexplorer"], EVALUATE],
 )
 def test_no_command_loads_what_it_does_not_need(arguments):
     code = f"import sys; from codesign.cli import main; main({arguments!r}); print(*sys.modules)"
@@ -69,7 +69,7 @@ def test_no_command_loads_what_it_does_not_need(arguments):
     assert not (loaded & {"torch", "matplotlib", "pandas", "pymoo", "optuna", "scipy.stats"})
 
 
-@pytest.mark.parametrize("command", ["run", "status", "pareto", "enumerate"])
+@pytest.mark.parametrize("command", ["run", "status", "status front", "enumerate"])
 def test_a_definition_is_refused_before_what_evaluates_designs_is_loaded(command, tmp_path):
     (tmp_path / "bad.yaml").write_text("space: memexplorer\nbudgt: 3\n")
     arguments = [command, "bad.yaml"]
@@ -107,7 +107,7 @@ def test_the_help_lists_every_command_in_a_panel(capsys):
         ("evaluate --design kn", "knee"),
         ("size --on h100-s", "h100-sxm"),
         ("compare compare-sm", "compare-small"),
-        ("show hb", "hbf"),
+        ("list hb", "hbf"),
         ("list mem", "memories"),
     ],
 )
@@ -133,13 +133,13 @@ def test_every_command_has_help_that_fits_the_list(capsys):
 
 REPORTS = {
     "memories": ["list", "memories"],
-    "one technology": ["show", "hbf"],
+    "one technology": ["list", "hbf"],
     "spaces": ["list", "spaces"],
-    "space": ["show", "memexplorer"],
+    "space": ["list", "memexplorer"],
     "models": ["list", "models"],
     "devices": ["list", "devices"],
-    "one device": ["show", "h100-sxm"],
-    "one model": ["show", "deepseek-v3"],
+    "one device": ["list", "h100-sxm"],
+    "one model": ["list", "deepseek-v3"],
     "workloads": ["list", "workloads"],
     "metrics": ["list", "metrics"],
     "optimizers": ["list", "optimizers"],
@@ -170,19 +170,19 @@ def test_all_technologies_are_listed_and_one_is_shown_with_its_sources(capsys):
     out = capsys.readouterr().out
     for name in load_library():
         assert name in out
-    one = _json(capsys, "show", "hbf")
+    one = _json(capsys, "list", "hbf")
     assert one["capacity"]["typical"] == 384e9
     assert set(one["sources"]) >= {"bandwidth", "capacity", "latency"}
 
 
 def test_a_space_is_shown_with_its_exact_size(capsys):
-    shown = _json(capsys, "show", "memexplorer")
+    shown = _json(capsys, "list", "memexplorer")
     product = 1
     for component in shown["components"]:
         product *= component["size"]
     assert shown["size"] == product
     assert set(shown["designs"]) == {"Base", "H1", "H2", "H3", "P1", "P2", "D1", "D2"}
-    assert main(["show", "memexplorer"]) == 0
+    assert main(["list", "memexplorer"]) == 0
     assert f"{shown['size']:,}" in capsys.readouterr().out
 
 
@@ -257,7 +257,7 @@ def test_a_design_file_gives_the_same_metrics_as_the_named_design(text, capsys, 
 
 
 def test_a_closed_pipe_ends_quietly():
-    report = f"{sys.executable} -m codesign show memexplorer --json"
+    report = f"{sys.executable} -m codesign list memexplorer --json"
     command = f"{report} | head -c 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
@@ -333,12 +333,12 @@ def test_a_defect_is_raised_on_request(monkeypatch):
     ("words", "said"),
     [
         ("devices", "'devices' is now 'codesign list devices'"),
-        ("memtech hbm3e_8h --json", "'memtech' is now 'codesign show hbm3e_8h --json'"),
+        ("memtech hbm3e_8h --json", "'memtech' is now 'codesign list hbm3e_8h --json'"),
         ("list model", "Did you mean 'models'?"),
-        ("show hbm4", "Did you mean 'hbm4_16h'?"),
-        ("show models sram", "unknown language model 'sram'"),
+        ("list hbm4", "Did you mean 'hbm4_16h'?"),
+        ("list models sram", "unknown language model 'sram'"),
         ("evaluate D1 --design P1", "expected one design, got 'D1' and --design P1"),
-        ("problems re21", "'codesign show problems re21' shows it"),
+        ("compare problems re21", "'codesign list problems re21' shows it"),
         ("list models --all", "expected no --all"),
     ],
 )
@@ -350,7 +350,7 @@ def test_what_people_type_is_answered_with_the_right_line(words, said, capsys):
 
 @pytest.mark.parametrize("name", ["sram", "deepseek-v3", "H100 SXM", "h100-sxm", "osworld", "npu"])
 def test_a_name_is_shown_whatever_it_names(name, capsys):
-    assert main(["show", name]) == 0
+    assert main(["list", name]) == 0
     assert capsys.readouterr().out
 
 
@@ -358,7 +358,7 @@ def test_a_file_is_shown_as_its_keys_say(tmp_path: Path, capsys):
     for folder, name in (("memtech", "sram"), ("spaces", "h100")):
         text = (Path(__file__).parents[2] / folder / f"{name}.yaml").read_text("utf-8")
         (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
-        assert main(["show", str(tmp_path / f"{name}.yaml")]) == 0
+        assert main(["list", str(tmp_path / f"{name}.yaml")]) == 0
     out = capsys.readouterr().out
     assert "read energy" in out and "that keep every constraint" in out
 

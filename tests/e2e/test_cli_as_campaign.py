@@ -70,8 +70,8 @@ def _json(capsys, *arguments: str):
 
 _HEADERS = {
     "status": ["status", "NAME"],
-    "pareto": ["pareto", "NAME"],
-    "watch": ["watch", "NAME", "--once"],
+    "pareto": ["status", "front", "NAME"],
+    "watch": ["status", "watch", "NAME", "--once"],
     "evaluate": ["evaluate", "--campaign", "NAME", "--design", "1"],
 }
 
@@ -91,7 +91,7 @@ def test_every_header_names_evaluator_and_profile(command, name, capsys, monkeyp
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "enumerate", pytest.param("explain-front", marks=pytest.mark.slow)]
+    "command", ["run", "enumerate", pytest.param("explain", marks=pytest.mark.slow)]
 )
 def test_run_and_exact_front_name_them_too(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
@@ -141,13 +141,22 @@ def test_the_page_and_the_spec_sheet_name_them(capsys, tmp_path):
 @pytest.mark.parametrize("kind", ["convergence", "front", "roofline", "breakdown", "hierarchy"])
 def test_figure_titles_name_them(kind, capsys, tmp_path):
     of_design = [] if kind in ("convergence", "front") else ["--design", "1"]
-    arguments = ["figure", kind, "usual", *of_design, "--output", str(tmp_path / "x.svg")]
+    arguments = ["report", "figure", kind, "usual", *of_design, "--output", str(tmp_path / "x.svg")]
     assert main(arguments) == 0
     assert ">npu, profile plain<" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 def test_the_timeline_names_them(capsys, tmp_path):
-    arguments = ["timeline", "--design", "Base", "--model", "qwen3-32b", "--phase", "decode"]
+    arguments = [
+        "evaluate",
+        "timeline",
+        "--design",
+        "Base",
+        "--model",
+        "qwen3-32b",
+        "--phase",
+        "decode",
+    ]
     words = "simulation, profile plain, most steps 16"
     out = _printed(capsys, *arguments, "--option", "most_steps=16", "--output", str(tmp_path))
     assert words in out

@@ -75,13 +75,13 @@ class Case:
 def _technology(old: str, new: str, *said: str) -> Case:
     assert old in _TECHNOLOGY
     return Case(
-        ["show", "memories", "a.yaml"], list(said), {"a.yaml": _TECHNOLOGY.replace(old, new)}
+        ["list", "memories", "a.yaml"], list(said), {"a.yaml": _TECHNOLOGY.replace(old, new)}
     )
 
 
 def _space(old: str, new: str, *said: str) -> Case:
     assert old in _SPACE
-    return Case(["show", "spaces", "a.yaml"], list(said), {"a.yaml": _SPACE.replace(old, new)})
+    return Case(["list", "spaces", "a.yaml"], list(said), {"a.yaml": _SPACE.replace(old, new)})
 
 
 def _campaign(old: str, new: str, *said: str) -> Case:
@@ -99,7 +99,7 @@ CASES = {
     ),
     "a table of something else": Case(
         ["accuracy", "llama-3-8b", "--table", "a.yaml"],
-        ["a.yaml: expected a table that codesign quantize wrote"],
+        ["a.yaml: expected a table that codesign accuracy quantize wrote"],
         {"a.yaml": "name: a\n"},
     ),
     "a campaign with a missing table": _campaign(
@@ -115,18 +115,18 @@ CASES = {
         "Did you mean 'gptq'",
     ),
     "a folder without a model": Case(
-        ["quantize", "--model", ".", "--text", "a.txt"],
+        ["accuracy", "quantize", "--model", ".", "--text", "a.txt"],
         ["expected a folder with config.json"],
         {"a.txt": "text"},
     ),
     "a folder without weights": Case(
-        ["mix-formats", "--model", ".", "--text", "a.txt", "--average-bits", "5"],
+        ["accuracy", "mix-formats", "--model", ".", "--text", "a.txt", "--average-bits", "5"],
         ["config.json:1: model_type", "'bert'", "llama"],
         {"a.txt": "text", "config.json": '{"model_type": "bert"}'},
     ),
     "an unknown command": Case(["evalaute"], ["no such command 'evalaute'", "'evaluate'"]),
     "an unknown option": Case([*_EVALUATE, "--wokload", "x"], ["--wokload", "--workload"]),
-    "a missing argument": Case(["show"], ["missing argument", "codesign show --help"]),
+    "a missing argument": Case(["evaluate", "timeline"], ["--model"]),
     "an option without its value": Case(["evaluate", "--space"], ["'--space'", "argument"]),
     "a superfluous argument": Case(
         ["list", "metrics", "more"], ["unexpected extra argument", "more"]
@@ -134,10 +134,10 @@ CASES = {
     "a word for a number": Case(["run", "a", "--workers", "two"], ["'--workers'", "whole number"]),
     "no worker": Case(["run", "a", "--workers", "0"], ["'--workers'", "at least 1"]),
     "an unknown technology": Case(
-        ["show", "hbm3e"], ["unknown name 'hbm3e'", "Did you mean 'hbm3e_8h'?"]
+        ["list", "hbm3e"], ["unknown name 'hbm3e'", "Did you mean 'hbm3e_8h'?"]
     ),
     "a technology file that is not there": Case(
-        ["show", "memories", "b.yaml"], ["no such file: b.yaml"]
+        ["list", "memories", "b.yaml"], ["no such file: b.yaml"]
     ),
     "a number without its unit": _technology(
         "100 ns", "100", "a.yaml:4: latency", "quantity in ns", "100 (no unit)"
@@ -159,20 +159,20 @@ CASES = {
     "a number without a source": _technology("latency: x, ", "", "source", "latency"),
     "a file that is not YAML": _technology("off-chip", "[off", "a.yaml", "not valid YAML"),
     "an empty file": Case(
-        ["show", "memories", "a.yaml"], ["a.yaml", "an empty file"], {"a.yaml": ""}
+        ["list", "memories", "a.yaml"], ["a.yaml", "an empty file"], {"a.yaml": ""}
     ),
-    "a list for a mapping": Case(["show", "memories", "a.yaml"], ["got list"], {"a.yaml": "- 1"}),
+    "a list for a mapping": Case(["list", "memories", "a.yaml"], ["got list"], {"a.yaml": "- 1"}),
     "bytes that are not text": Case(
-        ["show", "spaces", "a.yaml"],
+        ["list", "spaces", "a.yaml"],
         ["a.yaml: cannot be read: not UTF-8"],
         {"a.yaml": b"\xff\xfe\x00x"},
     ),
     "an unknown space": Case(
-        ["show", "memexploerr"], ["unknown name 'memexploerr'", "Did you mean 'memexplorer'?"]
+        ["list", "memexploerr"], ["unknown name 'memexploerr'", "Did you mean 'memexplorer'?"]
     ),
     "an unknown technology in a space": _space("gddr7", "gdr7", "a.yaml:3", "'gdr7'", "'gddr7'"),
     "a space without parameters": Case(
-        ["show", "spaces", "a.yaml"], ["a.yaml", "parameter"], {"a.yaml": "parameters: {}"}
+        ["list", "spaces", "a.yaml"], ["a.yaml", "parameter"], {"a.yaml": "parameters: {}"}
     ),
     "a space that contradicts itself": _space("width <= 2", "width > 4", "a.yaml", "width > 4"),
     "a constraint over an unknown name": _space("width <= 2", "widht <= 2", "'widht'", "'width'"),
@@ -180,11 +180,11 @@ CASES = {
     "a constraint that mixes dimensions": _space("width <= 2", "width <= 2 GB", "a.yaml:4"),
     "a named design with an unknown value": _space("width: 1", "width: 3", "small", "3"),
     "an unknown model": Case(
-        ["show", "llama-3-70b"], ["unknown name", "Did you mean 'llama-3"]
+        ["list", "llama-3-70b"], ["unknown name", "Did you mean 'llama-3"]
     ),
-    "a model file that is not there": Case(["show", "x/config.json"], ["no such file"]),
+    "a model file that is not there": Case(["list", "x/config.json"], ["no such file"]),
     "a model file without what it needs": Case(
-        ["show", "config.json"], ["model_type", "required"], {"config.json": '{"a": 1}'}
+        ["list", "config.json"], ["model_type", "required"], {"config.json": '{"a": 1}'}
     ),
     "a model with an encoder": Case(
         ["size", "config.json", "--on", "h200", "--use-case", "chat", "--tp", "1"],
@@ -315,10 +315,11 @@ CASES = {
         _campaign("[tdp_watts <= 700]", "[vector_length < 128]", "vector_length < 128"), code=1
     ),
     "results before the first run": Case(
-        ["pareto", "a.yaml"], ["no results yet", "codesign run"], {"a.yaml": _CAMPAIGN}
+        ["status", "front", "a.yaml"], ["no results yet", "codesign run"], {"a.yaml": _CAMPAIGN}
     ),
     "an exact front of another version and no run": Case(
-        ["pareto", "a.yaml"], ["of another version", "'codesign enumerate a.yaml' finds it anew"],
+        ["status", "front", "a.yaml"],
+        ["of another version", "'codesign enumerate a.yaml' finds it anew"],
         {"a.yaml": _CAMPAIGN, "runs/a/exact-0.npz": ""},
     ),
     "an export before the first run": Case(
@@ -333,7 +334,7 @@ CASES = {
         {"a.yaml": _CAMPAIGN},
     ),
     "an unknown figure format": Case(
-        ["figure", "a.yaml", "--format", "sgv"], ["unknown figure format 'sgv'", "'svg'"],
+        ["report", "figure", "a.yaml", "--format", "sgv"], ["unknown figure format 'sgv'", "'svg'"],
         {"a.yaml": _CAMPAIGN},
     ),
     "a campaign named unlike its file": Case(
@@ -367,9 +368,9 @@ CASES = {
     "a key that colors the terminal": _technology(
         "place:", '"\\e[31ma": 1\n    place:', r"expected a key without control", r"'\x1b[31ma'"),
     "a path that colors the terminal": Case(
-        ["show", "memories", "./a\x1b[31m\n.yaml"], [r"a\x1b[31m\n.yaml: not valid YAML"],
+        ["list", "memories", "./a\x1b[31m\n.yaml"], [r"a\x1b[31m\n.yaml: not valid YAML"],
         {"a\x1b[31m\n.yaml": "["}),
-    "a name that colors the terminal": Case(["show", "memories", "a\x1b[31m"], [r"'a\x1b[31m'"]),
+    "a name that colors the terminal": Case(["list", "memories", "a\x1b[31m"], [r"'a\x1b[31m'"]),
     "a command that colors the terminal": Case(["a\x1b[31m"], [r"no such command", r"\x1b[31m"]),
     "an unknown key in an option of a pool": Case(
         [*_POOLS, "--option", "pools.decode.machin=npu"],

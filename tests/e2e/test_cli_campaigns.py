@@ -135,18 +135,18 @@ def test_status_and_runs_say_how_far_it_is(capsys):
 
 
 def test_the_front_is_limited_on_request(capsys):
-    assert len(_json(capsys, "pareto", "trial", "--limit", "1")["observations"]) == 1
-    assert main(["pareto", "trial", "--limit", "1"]) == 0
+    assert len(_json(capsys, "status", "front", "trial", "--limit", "1")["observations"]) == 1
+    assert main(["status", "front", "trial", "--limit", "1"]) == 0
     assert "more" in capsys.readouterr().out
 
 
 def test_the_table_folds_what_is_within_the_tolerance_of_a_cheaper_design(capsys):
     def shown(*arguments: str) -> str:
-        assert main(["pareto", "trial", *arguments]) == 0
+        assert main(["status", "front", "trial", *arguments]) == 0
         return capsys.readouterr().out.split("Optimizers")[0]
 
-    n = _json(capsys, "pareto", "trial")["front_size"]
-    folded = _json(capsys, "pareto", "trial", "--tolerance", "100")["observations"]
+    n = _json(capsys, "status", "front", "trial")["front_size"]
+    folded = _json(capsys, "status", "front", "trial", "--tolerance", "100")["observations"]
     hosts = {item["folded_under"] for item in folded if item["folded_under"]}
     assert len(folded) == n > 1 and hosts
     for number in hosts:
@@ -154,7 +154,7 @@ def test_the_table_folds_what_is_within_the_tolerance_of_a_cheaper_design(capsys
         n_folded = sum(item["folded_under"] == number for item in folded)
         assert f" +{n_folded}\n" in shown("--tolerance", "100").replace(" \n", "\n")
     assert "folded" not in shown("--tolerance", "0")
-    assert main(["pareto", "trial", "--tolerance", "-1"]) == 2
+    assert main(["status", "front", "trial", "--tolerance", "-1"]) == 2
     assert "--tolerance" in capsys.readouterr().err
 
 
@@ -165,7 +165,7 @@ def test_each_export_holds_the_same_designs(form, scope, capsys):
     shown = _json(capsys, "export", "trial", "--output", path, "--scope", scope)
     counted = ["the designs of the front of 48 searched designs"] if scope == "front" else []
     assert shown["files"] == [path] and shown.get("notes", []) == counted
-    n = 48 if scope == "all" else _json(capsys, "pareto", "trial")["front_size"]
+    n = 48 if scope == "all" else _json(capsys, "status", "front", "trial")["front_size"]
     assert len(_tdps(Path(path))) == n
 
 
@@ -210,7 +210,9 @@ def test_the_command_line_overrides_the_workload_of_a_design_file(capsys):
 
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_figures_are_drawn_where_they_are_wanted(form, capsys, tmp_path):
-    shown = _json(capsys, "figure", "trial", "--format", form, "--output", str(tmp_path / "new"))
+    shown = _json(
+        capsys, "report", "figure", "trial", "--format", form, "--output", str(tmp_path / "new")
+    )
     assert [Path(file).name for file in shown["files"]] == [f"convergence.{form}", f"front.{form}"]
     assert all(Path(file).stat().st_size > 1000 for file in shown["files"])
     assert sorted(item.name for item in (tmp_path / "new").iterdir()) == [
@@ -245,7 +247,7 @@ def test_a_corrupt_store_is_refused_and_kept(tmp_path, monkeypatch, capsys):
     store.write_bytes(store.read_bytes()[:5000])
     damaged = store.read_bytes()
     capsys.readouterr()
-    for command in ("run", "pareto", "status"):
+    for command in ("run", "status front", "status"):
         assert main([command, "trial"]) == 2
         out, err = capsys.readouterr()
         assert out == ""

@@ -97,7 +97,7 @@ def test_the_campaign_then_shows_each_optimizers_share_of_it(capsys):
     found = _json(capsys, "run", "trial")
     assert found["exact_hypervolume"] == pytest.approx(whole, rel=1e-12)
     assert 0 < found["optimizers"][0]["hypervolume_mean"] < whole
-    assert main(["pareto", "trial"]) == 0
+    assert main(["status", "front", "trial"]) == 0
     shown = capsys.readouterr().out
     assert f"{100 * found['optimizers'][0]['hypervolume_mean'] / whole:.1f} %" in shown
 
@@ -201,14 +201,14 @@ def test_every_command_numbers_along_the_exact_front(capsys):
     points = _json(capsys, "enumerate", "trial", "--folder", "numbered")["points"]
     folder = ("--folder", "numbered")
     assert main(["report", "trial", *folder]) == 0  # never run: the exact front is all there is
-    assert main(["figure", "front", "trial", *folder]) == 0
+    assert main(["report", "figure", "front", "trial", *folder]) == 0
     capsys.readouterr()
-    assert main(["figure", "convergence", "trial", *folder]) == 2
+    assert main(["report", "figure", "convergence", "trial", *folder]) == 2
     assert "only the exact front of 'trial' is here" in capsys.readouterr().err
     for is_run in (False, True):
         if is_run:
             _json(capsys, "run", "trial", *folder)
-        front = _json(capsys, "pareto", "trial", *folder)
+        front = _json(capsys, "status", "front", "trial", *folder)
         assert front["front_is_exact"]
         assert [item["design"] for item in front["observations"]] == [x["design"] for x in points]
         evaluated = _json(capsys, "evaluate", "--campaign", "trial", "--design", "2", *folder)

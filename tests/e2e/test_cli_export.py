@@ -548,7 +548,7 @@ def test_what_cannot_be_exported_is_one_line_and_no_file(tmp_path, capsys, argum
 
 
 def test_a_campaign_without_a_feasible_design_names_the_limit_and_the_nearest_one(capsys):
-    assert main(["pareto", "hopeless"]) == 1
+    assert main(["status", "front", "hopeless"]) == 1
     message = capsys.readouterr().err
     assert (
         "hopeless: none of 24 evaluated designs keeps every limit: 24 break 'tdp_watts" in message
@@ -616,7 +616,7 @@ def test_a_dash_is_standard_output_and_the_report_goes_to_stderr(capfdbinary, tm
     capfdbinary.readouterr()
     assert main(["export", "trial", "--output", "-", "--format", "csv"]) == 0
     assert capfdbinary.readouterr().out == expected
-    assert main(["figure", "front", "trial", "--output", "-", "--format", "svg"]) == 0
+    assert main(["report", "figure", "front", "trial", "--output", "-", "--format", "svg"]) == 0
     written = capfdbinary.readouterr()
     assert ElementTree.fromstring(written.out).tag.endswith("svg")
     assert b"wrote -" in written.err
@@ -628,8 +628,8 @@ def test_a_dash_is_standard_output_and_the_report_goes_to_stderr(capfdbinary, tm
     [
         ("export trial --output -", "expected --format beside '-'"),
         ("export trial --output - --format csv --json", "--json prints there"),
-        ("figure trial --output -", "several are written"),
-        ("quantize --model . --text . --output -", "it is no standard output"),
+        ("report figure trial --output -", "several are written"),
+        ("accuracy quantize --model . --text . --output -", "it is no standard output"),
     ],
 )
 def test_a_dash_that_cannot_be_standard_output_is_refused(capsys, words, message):

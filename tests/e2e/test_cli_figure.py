@@ -80,7 +80,7 @@ _ELSEWHERE = ("front", "breakdown", "hierarchy")
 
 def _arguments(kind: str, name: str = "trial") -> list[str]:
     of_design = [] if kind in ("convergence", "front") else ["--design", "P1"]
-    return ["figure", kind, name, *of_design]
+    return ["report", "figure", kind, name, *of_design]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_a_figure_is_drawn_for_a_width(overprinted_texts, tmp_path, kind, width,
 
 
 def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
-    assert main(["figure", "roofline", "trial", "--design", "1", "--format", "png"]) == 0
+    assert main(["report", "figure", "roofline", "trial", "--design", "1", "--format", "png"]) == 0
     assert "runs/trial/roofline-1.png" in capsys.readouterr().out
     assert (folder / "runs" / "trial" / "roofline-1.png").stat().st_size > 10_000
 
@@ -202,28 +202,52 @@ def _chosen(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure", "rooflin", "trial"], "unknown figure 'rooflin'. Did you mean 'roofline'?"),
-        (["figure", "front", "trial", "--format", "pfd"], "unknown figure format 'pfd'. Did you"),
-        (["figure", "roofline", "trial"], "--design: roofline shows one design"),
-        (["figure", "front", "trial", "--design", "1"], "--design: front shows the whole"),
-        (["figure", "roofline", "trial", "--design", "P7"], "unknown design 'P7'"),
-        (["figure", "front", "nothing"], "unknown campaign 'nothing'"),
-        (["figure", "front", "trial", "--format", "pdf", "--output", "a.svg"], "ends in .pdf"),
-        (["figure", "front", "smoke"], "has no results yet"),
         (
-            ["figure", "trial", "--design", "1"],
+            ["report", "figure", "rooflin", "trial"],
+            "unknown figure 'rooflin'. Did you mean 'roofline'?",
+        ),
+        (
+            ["report", "figure", "front", "trial", "--format", "pfd"],
+            "unknown figure format 'pfd'. Did you",
+        ),
+        (["report", "figure", "roofline", "trial"], "--design: roofline shows one design"),
+        (
+            ["report", "figure", "front", "trial", "--design", "1"],
+            "--design: front shows the whole",
+        ),
+        (["report", "figure", "roofline", "trial", "--design", "P7"], "unknown design 'P7'"),
+        (["report", "figure", "front", "nothing"], "unknown campaign 'nothing'"),
+        (
+            ["report", "figure", "front", "trial", "--format", "pdf", "--output", "a.svg"],
+            "ends in .pdf",
+        ),
+        (["report", "figure", "front", "smoke"], "has no results yet"),
+        (
+            ["report", "figure", "trial", "--design", "1"],
             "--design: expected a kind of figure before 'trial'",
         ),
         (
-            ["figure", "roofline", "trial", "--pick", "kne"],
+            ["report", "figure", "roofline", "trial", "--pick", "kne"],
             "unknown pick 'kne'. Did you mean 'knee'",
         ),
-        (["figure", "front", "trial", "--width", "89"], "--width: expected a quantity in mm"),
-        (["figure", "front", "trial", "--width", "1cm"], "expected 60 to 400 mm, got 10 mm; near"),
-        (["figure", "front", "trial", "--width", "3.5inch"], "--width: unknown unit 'inch'"),
-        (["watch", "smoke"], "has no results yet; 'codesign run smoke' starts it"),
-        (["watch", "trial", "--json"], "--json: one document is one frame; expected --once"),
-        (["watch", "trail"], "unknown campaign 'trail'"),
+        (
+            ["report", "figure", "front", "trial", "--width", "89"],
+            "--width: expected a quantity in mm",
+        ),
+        (
+            ["report", "figure", "front", "trial", "--width", "1cm"],
+            "expected 60 to 400 mm, got 10 mm; near",
+        ),
+        (
+            ["report", "figure", "front", "trial", "--width", "3.5inch"],
+            "--width: unknown unit 'inch'",
+        ),
+        (["status", "watch", "smoke"], "has no results yet; 'codesign run smoke' starts it"),
+        (
+            ["status", "watch", "trial", "--json"],
+            "--json: one document is one frame; expected --once",
+        ),
+        (["status", "watch", "trail"], "unknown campaign 'trail'"),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(folder, capsys, arguments, message):
@@ -235,7 +259,7 @@ def test_what_cannot_be_shown_is_one_line(folder, capsys, arguments, message):
 
 
 def test_watching_a_complete_campaign_ends_with_one_frame(capsys):
-    assert main(["watch", "trial"]) == 0
+    assert main(["status", "watch", "trial"]) == 0
     out = capsys.readouterr().out
     for part in (
         "trial (npu, profile memexplorer): complete, 80 of 80 evaluated (100 %)",
@@ -247,7 +271,7 @@ def test_watching_a_complete_campaign_ends_with_one_frame(capsys):
 
 
 def test_one_frame_as_json_has_rates_and_the_front(capsys):
-    assert main(["watch", "trial", "--once", "--json"]) == 0
+    assert main(["status", "watch", "trial", "--once", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [run["left_s"] for run in document["runs"]] == [0.0, 0.0]
     assert all(run["designs_per_s"] > 0 for run in document["runs"])
@@ -263,14 +287,15 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder, capsys):
         frames = {}
         while len(frames) < 2:  # it goes on
             assert run.poll() is None
-            is_there = main(["watch", "long", "--once", "--json"]) == 0
+            is_there = main(["status", "watch", "long", "--once", "--json"]) == 0
             shown = capsys.readouterr().out
             document = json.loads(shown) if is_there else {"done": 0}
             if document["done"] and document["state"] == "running":
                 frames[document["done"]] = document
             time.sleep(0.1)
         assert frames[max(frames)]["runs"][0]["left_s"] > 0
-        watch = subprocess.Popen([*command, "watch", "long", "--interval", "0.2"], cwd=folder,
+        words = [*command, "status", "watch", "long", "--interval", "0.2"]
+        watch = subprocess.Popen(words, cwd=folder,
                                  env=environment, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)  # fmt: skip
         # Into a pipe goes a line per frame.
@@ -286,13 +311,13 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder, capsys):
     finally:
         run.send_signal(signal.SIGINT)
         run.wait()
-    assert main(["watch", "long"]) == 0
+    assert main(["status", "watch", "long"]) == 0
 
 
 def test_a_broken_off_campaign_is_said_to_be_stopped(folder, break_off, capsys, tmp_path):
     _define(folder, "half", 40)
     break_off(codesign.load_campaign("half"))
-    assert main(["watch", "half", "--once"]) == 0
+    assert main(["status", "watch", "half", "--once"]) == 0
     out, err = capsys.readouterr()
     assert (
         "half (npu, profile memexplorer): stopped" in out and "'codesign run half' goes on" in err
@@ -300,7 +325,7 @@ def test_a_broken_off_campaign_is_said_to_be_stopped(folder, break_off, capsys, 
     path = tmp_path / "front.csv"
     assert main(["export", "half", "--output", str(path)]) == 2
     assert "half: is stopped" in capsys.readouterr().err
-    draw = ["figure", "convergence", "half", "--output", str(tmp_path / "a.svg")]
+    draw = ["report", "figure", "convergence", "half", "--output", str(tmp_path / "a.svg")]
     assert main(draw) == 2
     assert re.fullmatch(
         r"error: half: is stopped, [\d,]+ of 80 evaluated; finish it by 'codesign run half', "
@@ -321,7 +346,7 @@ def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
     n_frames = 0
     while run.poll() is None:
         if (folder / "runs" / "seen" / "campaign.sqlite").exists():
-            assert main(["watch", "seen", "--once", "--json"]) == 0
+            assert main(["status", "watch", "seen", "--once", "--json"]) == 0
             n_frames += 1
         time.sleep(0.1)
     _, said = run.communicate()
@@ -351,7 +376,10 @@ def test_no_label_of_any_figure_overprints_another_and_a_sheet_shows_them(
 ):
     assert main(["enumerate", "trial-few", "--json"]) == 0
     path = folder / "runs" / "trial-few" / "contact-sheet.svg"
-    assert main(["figure", "all", "trial-few", "--design", "1", "--format", "svg", "--json"]) == 0
+    assert (
+        main(["report", "figure", "all", "trial-few", "--design", "1", "--format", "svg", "--json"])
+        == 0
+    )
     assert path.stat().st_size > 20_000
     assert overprinted_texts(path) == []
     capsys.readouterr()

@@ -186,5 +186,5 @@ def test_the_edge_campaign_runs(
     small = small.replace("[nsga2, tpe, random]", "[random]")
     (tmp_path / "edge.yaml").write_text(small.replace("forecast-edge\n", "edge\n", 1))
     assert main(["run", "edge.yaml"]) == 0
-    assert main(["pareto", "edge.yaml", "--json"]) == 0
+    assert main(["status", "front", "edge.yaml", "--json"]) == 0
     assert "time_to_first_token_s" in capsys.readouterr().out

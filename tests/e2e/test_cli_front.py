@@ -1,4 +1,4 @@
-"""``codesign explain-front`` as a user calls it."""
+"""``codesign explain`` as a user calls it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _there(folder, monkeypatch):
 
 
 def _json(capsys, *arguments: str):
-    assert main(["explain-front", *arguments, "--json"]) == 0
+    assert main(["explain", *arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return json.loads(out)
@@ -88,7 +88,7 @@ def test_a_second_look_says_the_same_from_what_is_kept(folder, capsys):
 
 
 def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
-    assert main(["explain-front", "tiny", "--output", "tiny.md"]) == 0
+    assert main(["explain", "tiny", "--output", "tiny.md"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     page = " ".join((folder / "tiny.md").read_text(encoding="utf-8").split())
     assert "wrote tiny.md" in out
@@ -116,14 +116,14 @@ def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line(arguments, said, capsys):
-    assert main(["explain-front", *arguments]) == 2
+    assert main(["explain", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err and err.count("\n") == 1
 
 
 def test_a_limit_that_no_design_keeps_is_blamed(capsys):
-    assert main(["explain-front", "never"]) == 1
+    assert main(["explain", "never"]) == 1
     assert "break 'tdp_watts <= 3', nearest over by " in capsys.readouterr().err
 
 

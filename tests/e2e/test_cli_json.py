@@ -64,25 +64,25 @@ _BYTES = (
 INVOCATIONS = {
     "run": ["run trial"],
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],
-    "pareto": ["pareto trial", "pareto trial --robust --samples 10"],
+    "pareto": ["status front trial", "status front trial --robust --samples 10"],
     "status": ["status begun"],
-    "verify": ["verify trial"],
+    "verify": ["status verify trial"],
     "runs": ["list campaigns"],
-    "cache": ["cache", "cache verify", "cache prune --max-size 1GB"],
-    "watch": ["watch trial --once"],
+    "cache": ["status cache", "status cache verify", "status cache prune --max-size 1GB"],
+    "watch": ["status watch trial --once"],
     "export": [
         "export trial --output front.json",
         "export trial --output sheet.md --format spec-sheet --design 1",
     ],
-    "figure": ["figure trial --format svg", "figure convergence trial --format svg"],
+    "figure": ["report figure trial --format svg", "report figure convergence trial --format svg"],
     "report": ["report trial"],
-    "explain-front": ["explain-front trial --workers 1 --output front.md"],
+    "explain-front": ["explain trial --workers 1 --output front.md"],
     "compare": ["compare compare-trial"],
     "problems": ["list problems"],
-    "problem": ["show problems re21", "show problems cantilever.v1"],
-    "problem-evaluation": ["problems re21 --evaluate re21.csv"],
-    "problem-score": ["problems re21 --score re21.csv"],
-    "problem-proofs": ["problems re24 --verify"],
+    "problem": ["list problems re21", "list problems cantilever.v1"],
+    "problem-evaluation": ["compare problems re21 --evaluate re21.csv"],
+    "problem-score": ["compare problems re21 --score re21.csv"],
+    "problem-proofs": ["compare problems re24 --verify"],
     "evaluate": [
         f"evaluate {_NPU}",
         f"evaluate {_NPU} --uncertainty --samples 10",
@@ -112,24 +112,26 @@ INVOCATIONS = {
         "forecast llama-2-7b --tops 50 --gbps 256 --timeline 3"
         " --heat-map --figure operators --option lora=inline",
     ],
-    "timeline": ["timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"],
+    "timeline": [
+        "evaluate timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"
+    ],
     "technologies": ["list memories"],
-    "technology": ["show hbm3e_8h", "show sram"],
+    "technology": ["list hbm3e_8h", "list sram"],
     "spaces": ["list spaces"],
-    "space": ["show memexplorer"],
+    "space": ["list memexplorer"],
     "models": ["list models"],
-    "model": ["show deepseek-v3"],
+    "model": ["list deepseek-v3"],
     "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
-    "quantize": [f"quantize {_BYTES} --formats mxfp4,int8"],
-    "mix-formats": [f"mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
+    "quantize": [f"accuracy quantize {_BYTES} --formats mxfp4,int8"],
+    "mix-formats": [f"accuracy mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
     "devices": ["list devices"],
-    "device": ["show h100-sxm"],
+    "device": ["list h100-sxm"],
     "workloads": ["list workloads"],
-    "metrics": ["list metrics", "show tdp_watts"],
+    "metrics": ["list metrics", "list tdp_watts"],
     "optimizers": ["list optimizers"],
     "evaluators": ["list evaluators"],
-    "schemas": ["schema"],
-    "simulators": ["simulators"],
+    "schemas": ["list schema"],
+    "simulators": ["list simulators"],
 }
 
 MORE = [
@@ -281,16 +283,16 @@ def test_the_text_below_a_field_is_its_description():
 @pytest.mark.parametrize("words", ["evaluate", "codesign/evaluate/2"])
 def test_a_schema_is_printed_alone_and_needs_no_other_file(words, capsys):
     document = _printed(capsys, *INVOCATIONS["evaluate"][0].split(), "--json")
-    schema = _printed(capsys, "schema", words)
+    schema = _printed(capsys, "list", "schema", words)
     Draft202012Validator(schema).validate(document)
 
 
 def test_schemas_are_listed_and_a_misspelt_one_is_told(capsys):
-    assert main(["schema"]) == 0
+    assert main(["list", "schema"]) == 0
     assert "codesign/explain-front/1" in capsys.readouterr().out
-    assert main(["schema", "evaluat"]) == 2
+    assert main(["list", "schema", "evaluat"]) == 2
     assert "Did you mean 'evaluate'" in capsys.readouterr().err
-    assert main(["schema", "codesign/evaluate/7"]) == 2
+    assert main(["list", "schema", "codesign/evaluate/7"]) == 2
     assert "codesign/evaluate/2" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""`codesign problems` as a stranger uses it, and what it refuses in a line."""
+"""`codesign compare problems` as a stranger uses it, and what it refuses in a line."""
 
 import io
 import json
@@ -17,7 +17,7 @@ def _there(tmp_path, monkeypatch):
 
 
 def _run(capsys, *words):
-    code = main(["problems", *words])
+    code = main(["compare", "problems", *words])
     output, errors = capsys.readouterr()
     assert "Traceback" not in errors
     return code, output, errors

@@ -112,14 +112,14 @@ def test_a_store_with_changed_inputs_is_read_and_goes_on_when_asked(
     finished, folder, capsys, caplog
 ):
     write(folder, evaluator="toy", budget=8, workload={"scale": 2.0})
-    assert main(["pareto", "toys", "--json"]) == 0
+    assert main(["status", "front", "toys", "--json"]) == 0
     assert "today's differ: budget: 6 -> 8 and 1 more" in caplog.text
     capsys.readouterr()
     assert main(["status", "toys", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["notices"]) == 2
     assert main(["export", "toys", "--output", "all.json", "--scope", "all"]) == 0
     assert main(["report", "toys"]) == 0
-    assert main(["figure", "toys"]) == 0
+    assert main(["report", "figure", "toys"]) == 0
     capsys.readouterr()
     assert main(["run", "toys"]) == 2
     assert "--accept-changes" in lines_of(capsys)[0]
@@ -135,7 +135,7 @@ def verified(finished, capsys):
 
     def verified(place="toys"):
         capsys.readouterr()
-        code = main(["verify", str(place), "--json"])
+        code = main(["status", "verify", str(place), "--json"])
         files = json.loads(capsys.readouterr().out)["files"]
         return code, {each["file"]: each["state"] for each in files if each["state"] != "intact"}
 
@@ -203,6 +203,6 @@ def test_a_manifest_that_is_not_there_or_damaged_verifies_nothing(finished, caps
         manifest.unlink()
     else:
         manifest.write_bytes(content)
-    assert main(["verify", "toys"]) == 2
+    assert main(["status", "verify", "toys"]) == 2
     expected = "expected manifest.json" if content is None else "manifest.json: is damaged"
     assert expected in lines_of(capsys)[-1]

@@ -116,10 +116,10 @@ def test_evaluate_prints_pools_and_the_way_of_one_request(capsys):
 
 
 def test_a_space_of_systems_lists_its_pools_and_links(capsys):
-    text = " ".join(run(capsys, "show", "small.yaml").split())
+    text = " ".join(run(capsys, "list", "small.yaml").split())
     assert "decode decode design of memexplorer 1, 2 3 17" in text
     assert "handover prefill decode 450 GB/s; 1 us; 1.3 pJ/bit" in text
-    document = json.loads(run(capsys, "show", "small.yaml", "--json"))
+    document = json.loads(run(capsys, "list", "small.yaml", "--json"))
     assert [(x["name"], x["machines"], x["size"]) for x in document["pools"]] == [
         ("prefill", [1, 2], 2),
         ("decode", [1, 2], 3),
@@ -145,7 +145,7 @@ def test_a_design_file_of_a_system_is_read_back(capsys):
 
 
 def test_tables_name_designs_by_pool(capsys):
-    for words in (["pareto", "pair-run.yaml"], ["enumerate", "pair-run.yaml"]):
+    for words in (["status", "front", "pair-run.yaml"], ["enumerate", "pair-run.yaml"]):
         text = run(capsys, *words)
         assert "prefill 1× [2048x" in text
         assert re.search(r"\n +decode ", text)
@@ -176,9 +176,9 @@ def test_an_exact_front_says_which_formats_each_pool_takes(capsys, tmp_path, mon
 
 
 def test_the_front_of_a_system_is_explained(capsys):
-    text = run(capsys, "explain-front", "pair-run.yaml")
+    text = run(capsys, "explain", "pair-run.yaml")
     assert "tdp_watts <= 2800" in text and "was not asked" in text
-    text = run(capsys, "explain-front", "pair-run.yaml", "--thorough")
+    text = run(capsys, "explain", "pair-run.yaml", "--thorough")
     assert "- tdp_watts <= 2800: " in text
     assert "bounds the machines of a pool" in text
 
@@ -224,7 +224,17 @@ def test_an_export_that_one_pool_refuses_writes_nothing(tmp_path):
 
 
 def test_figures_of_a_machine_are_drawn_of_every_pool(capsys):
-    run(capsys, "figure", "roofline", "pair-run.yaml", "--design", "pair", "--output", "out/r.pdf")
+    run(
+        capsys,
+        "report",
+        "figure",
+        "roofline",
+        "pair-run.yaml",
+        "--design",
+        "pair",
+        "--output",
+        "out/r.pdf",
+    )
     for pool in ("prefill", "decode"):
         assert Path(f"out/r-{pool}.pdf").stat().st_size > 1000
 
@@ -232,7 +242,7 @@ def test_figures_of_a_machine_are_drawn_of_every_pool(capsys):
 @pytest.mark.parametrize("width", ["89 mm", "183 mm"])
 def test_a_system_is_drawn_without_an_overprint(overprinted_texts, capsys, width):
     words = ["--design", "pair", "--width", width, "--output", "out/system.svg"]
-    run(capsys, "figure", "system", "pair-run.yaml", *words)
+    run(capsys, "report", "figure", "system", "pair-run.yaml", *words)
     assert Path("out/system.svg").stat().st_size > 1000
     assert overprinted_texts(Path("out/system.svg")) == []
 

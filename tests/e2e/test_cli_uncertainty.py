@@ -153,7 +153,7 @@ def test_a_range_in_a_file_of_the_working_folder_is_used(capsys, folder):
 @pytest.mark.parametrize("width", [80, 140])
 def test_pareto_prints_how_robust_the_front_is(width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    assert main(["pareto", "trial", "--robust", "--samples", "20"]) == 0
+    assert main(["status", "front", "trial", "--robust", "--samples", "20"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert max(len(line) for line in out.splitlines()) <= width
@@ -163,7 +163,7 @@ def test_pareto_prints_how_robust_the_front_is(width, capsys, monkeypatch):
 
 
 def test_every_design_of_the_front_has_its_share(capsys):
-    document = _json(capsys, "pareto", "trial", "--robust", "--samples", "40")
+    document = _json(capsys, "status", "front", "trial", "--robust", "--samples", "40")
     found = document["uncertainty"]
     assert (found["samples"], found["seed"]) == (40, 0)
     assert (found["n_compared"], found["n_distinct"]) == (30, 30)
@@ -177,11 +177,13 @@ def test_every_design_of_the_front_has_its_share(capsys):
     # The design that is best in what no range touches stays on the front while it is allowed.
     first = next(item for item in found["designs"] if item["front_number"] == 1)
     assert first["non_dominated_share"] == first["feasible_share"]
-    again = _json(capsys, "pareto", "trial", "--robust", "--samples", "40")
+    again = _json(capsys, "status", "front", "trial", "--robust", "--samples", "40")
     assert again["uncertainty"] == found
-    limited = _json(capsys, "pareto", "trial", "--robust", "--samples", "40", "--limit", "1")
+    limited = _json(
+        capsys, "status", "front", "trial", "--robust", "--samples", "40", "--limit", "1"
+    )
     assert limited["uncertainty"]["designs"] == found["designs"][:1]
-    assert "uncertainty" not in _json(capsys, "pareto", "trial")
+    assert "uncertainty" not in _json(capsys, "status", "front", "trial")
 
 
 def test_of_too_many_designs_the_front_and_its_neighbors_are_compared():
@@ -194,12 +196,12 @@ def test_of_too_many_designs_the_front_and_its_neighbors_are_compared():
 
 
 def test_the_help_states_the_number_of_draws_that_is_used(capsys):
-    for command in ("evaluate", "pareto"):
+    for command in ("evaluate", "status front"):
         assert main([command, "--help"]) == 0
         assert f"Draws from the ranges. [{SAMPLES}]" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("command", [EVALUATE[:-2], ["pareto", "trial", "--robust"]])
+@pytest.mark.parametrize("command", [EVALUATE[:-2], ["status", "front", "trial", "--robust"]])
 @pytest.mark.parametrize(
     ("option", "value"), [("--samples", "0"), ("--seed", "-1"), ("--samples", "many")]
 )
@@ -210,7 +212,7 @@ def test_bad_draws_are_refused_in_one_line(command, option, value, capsys):
 @pytest.mark.parametrize(
     ("command", "flag"),
     [(EVALUATE[: EVALUATE.index("--uncertainty")], "--uncertainty"),
-     (["pareto", "trial"], "--robust")],
+     (["status", "front", "trial"], "--robust")],
 )  # fmt: skip
 def test_draws_without_a_use_for_them_are_refused(command, flag, capsys):
     line = _refused(capsys, *command, "--seed", "3")
@@ -232,7 +234,7 @@ def test_an_evaluator_without_technologies_is_refused(capsys, tmp_path, monkeypa
     assert main(toy) == 0
     assert main(["run", "toys", "--json"]) == 0
     capsys.readouterr()
-    for command in ([*toy, "--uncertainty"], ["pareto", "toys", "--robust"]):
+    for command in ([*toy, "--uncertainty"], ["status", "front", "toys", "--robust"]):
         line = _refused(capsys, *command)
         assert "evaluator 'toy' has no technologies with ranges to vary" in line
 

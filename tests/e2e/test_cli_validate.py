@@ -1,4 +1,4 @@
-"""``python -m validation`` and ``codesign timeline`` on real input."""
+"""``python -m validation`` and ``codesign evaluate timeline`` on real input."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(
 ) -> None:
     words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
     counts = ["--prompt-tokens", "256", "--output", str(tmp_path)]
-    assert main(["timeline", *words, *counts, "--json"]) == 0
+    assert main(["evaluate", "timeline", *words, *counts, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     chart, trace = (Path(path) for path in shown["files"])
     assert chart.read_bytes().startswith(b"\x89PNG")
@@ -42,7 +42,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, cap
     (tmp_path / "file").write_text("")
     words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
     place = ["--prompt-tokens", "256", "--output", str(tmp_path / "file" / "folder")]
-    assert main(["timeline", *words, *place]) == 2
+    assert main(["evaluate", "timeline", *words, *place]) == 2
     assert run_validation(["memexplorer", "--output", str(tmp_path / "file" / "a.json")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2

@@ -123,7 +123,7 @@ def test_json_is_one_document_with_everything(capsys):
 
 def test_each_problem_can_be_looked_at_as_a_campaign(capsys):
     arguments = ["runs/compare-trial/flat.yaml", "--folder", "runs/compare-trial", "--json"]
-    assert main(["pareto", *arguments]) == 0
+    assert main(["status", "front", *arguments]) == 0
     assert json.loads(capsys.readouterr().out)["front_size"] > 0
 
 
@@ -234,7 +234,7 @@ def test_failed_evaluations_are_counted_and_a_failed_run_is_an_exit_code(
 
 
 def test_a_comparison_and_all_its_campaigns_are_verified(folder, tmp_path, capsys):
-    assert main(["verify", "compare-trial", "--json"]) == 0
+    assert main(["status", "verify", "compare-trial", "--json"]) == 0
     files = {each["file"]: each["state"] for each in json.loads(capsys.readouterr().out)["files"]}
     assert set(files.values()) == {"intact"}
     assert {"comparison.json", "runs.csv", "flat.yaml", "bent/campaign.sqlite"} <= files.keys()
@@ -242,7 +242,7 @@ def test_a_comparison_and_all_its_campaigns_are_verified(folder, tmp_path, capsy
     shutil.copytree(folder / "runs" / "compare-trial", copy)
     (copy / "runs.csv").write_text("run\n", encoding="utf-8")
     (copy / "bent" / "campaign.sqlite").unlink()
-    assert main(["verify", str(copy)]) == 2
+    assert main(["status", "verify", str(copy)]) == 2
     err = capsys.readouterr().err
     assert "runs.csv: changed" in err
     assert "bent/campaign.sqlite: missing" in err

@@ -303,17 +303,17 @@ def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys: Any) -> No
         "fixed": {**formats, **sizes, **rest, "tier3_technology": None},
         "optimizers": ["nsga2"], "initial": 4, "budget": 12, "reference_sample": 16, "workers": 1,
     })  # fmt: skip
-    for command in ("run", "enumerate", "pareto", "explain-front", "report"):
+    for command in ("run", "enumerate", "status front", "explain", "report"):
         assert main([command, "density"]) == 0
     assert main(["evaluate", "--campaign", "density", "--pick", "knee"]) == 0
     assert re.search(r"tokens per s per mm2 +[0-9.]+ token/s/mm² +higher", capsys.readouterr().out)
     knee = ["evaluate", "--campaign", "density", "--pick", "knee"]
-    for words in (["pareto", "density"], [*knee, "--uncertainty", "--samples", "5"]):
+    for words in (["status", "front", "density"], [*knee, "--uncertainty", "--samples", "5"]):
         assert main([*words, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         parts = document["uncertainty"] if "--uncertainty" in words else document
         assert "tokens_per_s_per_mm2" in parts.get("metrics", parts.get("objectives"))
-    assert main(["figure", "front", "density", "--format", "svg"]) == 0
+    assert main(["report", "figure", "front", "density", "--format", "svg"]) == 0
     assert main(["export", "density", "--output", "front.csv"]) == 0
     capsys.readouterr()
     header, *lines = Path("front.csv").read_text(encoding="utf-8").splitlines()
@@ -404,7 +404,7 @@ def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None
     off_chip = [level for level in bonded.levels if level["name"] != "on_chip"]
     share = off_chip[1]["read_bytes"] / off_chip[0]["read_bytes"]
     assert share < 0.8 and waits[1] == pytest.approx(share * waits[0], rel=0.01)
-    assert main(["show", "bonded_dram"]) == 0
+    assert main(["list", "bonded_dram"]) == 0
     assert "It takes no die edge." in capsys.readouterr().out
 
 

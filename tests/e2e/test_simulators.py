@@ -24,7 +24,7 @@ _WORKLOAD = {"model": "llama-3-8b", "prompt_tokens": 16, "generated_tokens": 1, 
 @pytest.mark.parametrize("name", environments.SIMULATORS)
 def test_a_wrapper_gives_finite_numbers_next_to_ours(name, tmp_path):
     if not environments.is_installed(name):
-        assert main(["simulators", name, "--install"]) == 0
+        assert main(["list", "simulators", name, "--install"]) == 0
     (tmp_path / "design.json").write_text(json.dumps({"design": _DESIGN, "workload": _WORKLOAD}))
     module = f"codesign.report.simulators.{name}"
     command = [sys.executable, "-m", module, "design.json", "result.json"]

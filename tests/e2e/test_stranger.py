@@ -77,7 +77,7 @@ def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(
 
     ran = python(home, "codesign", "run", "beams", "--json")
     assert ran.returncode == 0, ran.stderr
-    front = json.loads(printed("pareto", "beams", "--json"))
+    front = json.loads(printed("status", "front", "beams", "--json"))
 
     # 14 upright sections exist, so every optimizer saw all of them: the front is known.
     sections = [(w, h) for w in range(1, 5) for h in range(1, 6) if w <= h]

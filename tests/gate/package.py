@@ -69,7 +69,11 @@ def try_package(python: Path, package: Path, folder: Path) -> Path:
     empty = folder / "empty"
     empty.mkdir()
     codesign = inside.with_name("codesign")
-    for words in (["run", "smoke"], ["pareto", "smoke"], ["export", "smoke", "--output", "a.csv"]):
+    for words in (
+        ["run", "smoke"],
+        ["status", "front", "smoke"],
+        ["export", "smoke", "--output", "a.csv"],
+    ):
         _call(codesign, *words, folder=empty)
     return inside
 

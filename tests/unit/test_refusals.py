@@ -58,9 +58,9 @@ def _store_without_description() -> Store:
 
 COMMANDS = {
     "size llama-3-8b --on l4 --use-case chat --devices 8 --pp 2": ("or degrees, got both (--pp)"),
-    "cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
-    "show model a b": "show: expected [KIND] NAME, got 3 words",
-    "simulators --install": "--install: name one of",
+    "status cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
+    "list model a b": "list: expected [KIND] NAME, got 3 words",
+    "list simulators --install": "--install: name one of",
 }
 
 

@@ -1,4 +1,4 @@
-"""Prove published fronts of the public set of problems again (``codesign problems --verify``)."""
+"""Prove published fronts of the public set again (``codesign compare problems --verify``)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A move is that of :meth:`codesign.space.DesignSpace.neighbors`: another value of a category, the
 next value of a number, one part more, less or replaced. Every move is evaluated, so that what is
 said of it is exact; designs that are further away are not looked at, so that what is said of a
-value that the front lacks holds for these designs only (``codesign explain-front`` looks at all).
+value that the front lacks holds for these designs only (``codesign explain`` looks at all).
 """
 
 from __future__ import annotations

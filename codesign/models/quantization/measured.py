@@ -1,4 +1,4 @@
-"""Measurements of ``codesign quantize`` for a model, and estimates for formats that it left out.
+"""Measurements of ``codesign accuracy quantize``, and estimates for formats that it left out.
 
 Divergences of parts add: that of weights, activations and KV cache together is the sum of those
 of each alone (:data:`ADDITIVITY_ERROR` says how well). So a combination that a table lacks is
@@ -106,7 +106,7 @@ class MeasuredLoss:
 
 
 class MeasuredTable(Record):
-    """A table of ``codesign quantize``."""
+    """A table of ``codesign accuracy quantize``."""
 
     model: str
     n_parameters: float
@@ -270,12 +270,12 @@ def _canonical(formats: FormatChoice) -> FormatChoice:
 
 
 def read_measured_table(path: str | Path) -> MeasuredTable:
-    """A table that ``codesign quantize`` wrote.
+    """A table that ``codesign accuracy quantize`` wrote.
 
     Raises:
         InputError: It cannot be read, or is something else.
     """
     document = read_document(path)
     if not {"fingerprint", "rows"} <= document.data.keys():
-        raise InputError(f"{path}: expected a table that codesign quantize wrote")
+        raise InputError(f"{path}: expected a table that codesign accuracy quantize wrote")
     return to_record(document, MeasuredTable)

@@ -418,7 +418,7 @@ def misses_html(results: Results, document: Mapping[str, Any]) -> str:
         blocks.append(
             '<h3>Values on no design of the front</h3><p class="hint">For each value the nearest '
             "design that has it, one change away from a design to choose. "
-            f"“codesign explain-front {escape(results.definition.name)}” looks at all designs.</p>"
+            f"“codesign explain {escape(results.definition.name)}” looks at all designs.</p>"
             f"{table_html(head, rows, 'Near misses')}"
         )
     folded = document.get("folded_values", ())

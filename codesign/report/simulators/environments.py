@@ -72,7 +72,7 @@ def interpreter_of(name: str) -> Path:
     if not is_installed(name):
         title = SIMULATORS[name].title
         raise InputError(
-            f"{title} is not installed; 'codesign simulators {name} --install' installs it"
+            f"{title} is not installed; 'codesign list simulators {name} --install' installs it"
         )
     return folder_of(name) / "bin" / "python"
 

@@ -1,4 +1,4 @@
-"""Tables of codesign quantize: read, looked up, put together from parts, used in a search."""
+"""Tables of codesign accuracy quantize: read, looked up, put together from parts, searched."""
 
 from __future__ import annotations
 
@@ -181,7 +181,9 @@ def test_a_wrong_table_is_refused_with_its_place(
 def test_what_is_no_table_is_refused_in_a_line(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("name: x\n", "utf-8")
-    with pytest.raises(InputError, match="expected a table that codesign quantize wrote") as caught:
+    with pytest.raises(
+        InputError, match="expected a table that codesign accuracy quantize wrote"
+    ) as caught:
         read_measured_table(other)
     assert len(caught.value.problems) == 1
 

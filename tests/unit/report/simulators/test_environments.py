@@ -47,9 +47,11 @@ def test_its_campaign_is_searched_from_npu(name):
 
 
 def test_a_simulator_that_is_not_installed_says_how_to_install_it(capsys):
-    with pytest.raises(InputError, match="'codesign simulators scalesim --install' installs it"):
+    with pytest.raises(
+        InputError, match="'codesign list simulators scalesim --install' installs it"
+    ):
         interpreter_of("scalesim")
-    assert main(["simulators", "--json"]) == 0
+    assert main(["list", "simulators", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["simulators"]
     assert [item["is_installed"] for item in listed] == [False, False]
     with pytest.raises(UnknownNameError, match="scalesim"):

@@ -68,7 +68,7 @@ def test_designs_that_are_each_the_worst_in_something_ask_for_a_stated_point(ran
 
 def test_a_document_comes_with_the_warning_on_stderr(ran, capsys):
     ran(reference_point={"gain_tokens": 0, "power_watts": 1})
-    assert main(["pareto", "toys", "--json"]) == 0
+    assert main(["status", "front", "toys", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["schema"] == "codesign/pareto/1"
     assert "Warning: " in printed.err

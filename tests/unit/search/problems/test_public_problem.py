@@ -15,7 +15,7 @@ from tests.gate.publish_problems import KINDS
 
 RECORDS = published()
 SMALL = ("zdt1-30", "dtlz2-5", "re22", "re24", "failing-re37", "forecast-edge")
-"""Computed again in the tests; all others by ``codesign problems --verify``."""
+"""Computed again in the tests; all others by ``codesign compare problems --verify``."""
 
 
 def test_the_set_has_every_problem_with_its_kind():

@@ -312,14 +312,14 @@ def _completed_words() -> list[str]:
     """The words that a shell completes, two words of a command made one, for the library too."""
     words: list[str] = []
     for variable in ("_TYPER_COMPLETE_ARGS", "COMP_WORDS"):
-        if text := os.environ.get(variable):
-            given = text.split()
-            words = [*given[:1], *_joined(given[1:])]
-            if len(words) < len(given) and words[1] in COMMANDS:
-                os.environ[variable] = text.replace(f"{given[1]} {given[2]}", f"'{words[1]}'", 1)
-                if variable == "COMP_WORDS":
-                    position = int(os.environ.get("COMP_CWORD", "1"))
-                    os.environ["COMP_CWORD"] = str(max(position - 1, 1))
+        words = os.environ.get(variable, "").split() or words
+        command = " ".join(words[1:3])
+        if len(words) > 3 and command in COMMANDS:
+            text = os.environ[variable]
+            os.environ[variable] = text.replace(" ".join(words[:3]), f"{words[0]} '{command}'", 1)
+            words = [words[0], command, *words[3:]]
+            if position := os.environ.get("COMP_CWORD"):
+                os.environ["COMP_CWORD"] = str(int(position) - 1)
     return words
 
 

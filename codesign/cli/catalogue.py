@@ -164,7 +164,7 @@ def _kind_of(name: str) -> str:
     try:
         load_device(name)
     except UnknownNameError:
-        every_name = [each for group_names in names.values() for each in group_names()]
+        every_name = [*LISTED, *(each for group in names.values() for each in group())]
         raise UnknownNameError("name", name, every_name, "list") from None
     return "devices"
 
@@ -340,8 +340,15 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
 
 
 def _named(name: str | None, names: Iterable[str]) -> list[str]:
-    """All names, or the one that is shown."""
-    return list(names) if name is None else [name]
+    """All names, or the one that is shown.
+
+    Raises:
+        UnknownNameError: It is none of them.
+    """
+    if name is None:
+        return list(names)
+    check_known("name", name, list(names), "list")
+    return [name]
 
 
 LISTED = (*KINDS, _CAMPAIGNS)

@@ -57,7 +57,7 @@ class AccuracyOptions(Record):
     accuracy_table: Annotated[str, AfterValidator(_checked_table)] | None = Field(
         None, exclude=True
     )
-    """A table of ``codesign accuracy quantize``, from the folder where codesign runs; adds the metrics
+    """A table of ``codesign accuracy quantize``, from the folder of the run; adds the metrics
     ``divergence_nats``, ``divergence_nats_low`` and ``_high``. Results depend on what the table
     says, not on its path."""
 

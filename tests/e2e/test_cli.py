@@ -339,6 +339,7 @@ def test_a_defect_is_raised_on_request(monkeypatch):
         ("list models sram", "unknown language model 'sram'"),
         ("evaluate D1 --design P1", "expected one design, got 'D1' and --design P1"),
         ("compare problems re21", "'codesign list problems re21' shows it"),
+        ("list metrics tdp_wats", "Did you mean 'tdp_watts'?"),
         ("list models --all", "expected no --all"),
     ],
 )

@@ -126,10 +126,10 @@ CASES = {
     ),
     "an unknown command": Case(["evalaute"], ["no such command 'evalaute'", "'evaluate'"]),
     "an unknown option": Case([*_EVALUATE, "--wokload", "x"], ["--wokload", "--workload"]),
-    "a missing argument": Case(["evaluate", "timeline"], ["--model"]),
+    "a missing argument": Case(["evaluate", "timeline"], ["missing option '--design'"]),
     "an option without its value": Case(["evaluate", "--space"], ["'--space'", "argument"]),
     "a superfluous argument": Case(
-        ["list", "metrics", "more"], ["unexpected extra argument", "more"]
+        ["enumerate", "smoke", "more"], ["unexpected extra argument", "more"]
     ),
     "a word for a number": Case(["run", "a", "--workers", "two"], ["'--workers'", "whole number"]),
     "no worker": Case(["run", "a", "--workers", "0"], ["'--workers'", "at least 1"]),

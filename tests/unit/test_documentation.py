@@ -48,6 +48,8 @@ def stale_commands(text: str) -> Iterator[str]:
             if name.startswith("--"):
                 continue
             options = OPTION.findall(arguments.partition(" #")[0])
+            second = f"{name} {arguments.split()[0] if arguments.split() else ''}"
+            name = second if second in commands else name
             known = {
                 option
                 for parameter in (commands[name].params if name in commands else ())

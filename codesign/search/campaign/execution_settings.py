@@ -41,7 +41,7 @@ class Execution(Record):
     """Whether a process of its own, which may hang or crash, evaluates the designs; if not given,
     for evaluators from elsewhere and ``command``, and where ``timeout`` or ``retries`` is set."""
     cache: bool | None = None
-    """Whether results are taken from the cache of results and kept there (``codesign status cache``);
+    """Whether results are taken from the cache and kept there (``codesign status cache``);
     if not given, for evaluators from elsewhere and ``command``, unless ``isolated`` is false."""
     cache_folder: str | None = None
     """Folder of that cache; the user's cache folder if not given."""

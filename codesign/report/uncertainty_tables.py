@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from codesign.answers.campaigns import DISTRIBUTION
+from codesign.answers.uncertainty import DISTRIBUTION
 from codesign.base.metrics import Metric
 from codesign.base.units import parse_unit
 from codesign.insight.plateaus import number_ranges

@@ -2,7 +2,7 @@
 
 ``python -m tests.gate.publish_problems`` writes the files of every problem in ``KINDS`` that has
 none, or whose definition is not that of its latest version, which then gets the next version. What
-is published is never written over. ``codesign problems --verify`` computes each front from scratch
+is published is never written over. ``codesign compare problems --verify`` computes each front anew
 and compares it with its file.
 """
 

@@ -230,8 +230,8 @@ class GpEhvi(LearningOptimizer):
         n_limits = self._n_limits()
         violations = np.full((len(rows), n_limits), np.nan)
         if space.predict_violations is not None:
-            known_predict_violations = space.predict_violations(rows)
-            violations[:, n_limits - known_predict_violations.shape[1] :] = known_predict_violations
+            predicted = space.predict_violations(rows)
+            violations[:, n_limits - predicted.shape[1] :] = predicted
         return np.hstack([space.predict(rows), violations])
 
     def _reference_of(self, history: Observations) -> FloatArray:

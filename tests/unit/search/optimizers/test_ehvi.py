@@ -11,7 +11,7 @@ from codesign.search.optimizers import SearchSpace, initial_designs
 from codesign.search.optimizers.acquisition_function import (
     AcquisitionFunction,
 )
-from codesign.search.optimizers.ehvi import GpEhvi, _parents
+from codesign.search.optimizers.ehvi import GpEhvi, _parents, _share
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.mutation import strides
 from codesign.search.optimizers.sampling import RandomSearch
@@ -471,11 +471,6 @@ def test_a_thousand_results_are_all_conditioned_on(grid):
     assert [len(process.values) for process in processes] == [1000, 1000]
 
 
-def test_with_many_results_fewer_candidates_are_climbed_from_but_one():
-    def climbs(n, local_search=3):
-        options = SimpleNamespace(local_search=local_search)
-        history = SimpleNamespace(rows=np.zeros((n, 2)))
-        return GpEhvi._n_climbs(SimpleNamespace(_options=options), history)
-
-    assert [climbs(n) for n in (20, 300, 450, 700, 5000)] == [3, 3, 2, 1, 1]
-    assert climbs(20, local_search=0) == climbs(5000, local_search=0) == 0
+def test_with_many_results_fewer_candidates_compete():
+    histories = [SimpleNamespace(rows=np.zeros((n, 2))) for n in (0, 20, 300, 600, 3000)]
+    assert [_share(history) for history in histories] == [1.0, 1.0, 1.0, 0.5, 0.1]

@@ -12,7 +12,7 @@ inadmissible or were seen are drawn again; the last one's neighbors count too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -26,7 +26,7 @@ from codesign.search.optimizers.base import BaseOptimizer, KeySet
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
-    from optuna.samplers import TPESampler
+    from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 _LARGEST = 1e300
@@ -71,15 +71,9 @@ class Tpe(BaseOptimizer):
 
     def _set_up(self) -> None:
         with needing_extra("optimizer tpe", "tpe"):
-            import optuna
+            import optuna  # noqa: F401 # only whether it is there
 
-        self._storage = optuna.storages.InMemoryStorage()
-        with _quietly():
-            self._study = optuna.create_study(
-                study_name="told",
-                storage=self._storage,
-                directions=["minimize"] * self._n_objectives,
-            )
+        self._trials: list[FrozenTrial] = []
         parameters = self._space.space.parameters
         self._distributions = {
             parameter.name: _distribution(
@@ -90,7 +84,6 @@ class Tpe(BaseOptimizer):
         }
         self._fillers = np.array([len(parameter.values) // 2 for parameter in parameters])
         self._is_optional = np.array([parameter.optional for parameter in parameters])
-        self._n_learned = 0
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
@@ -109,21 +102,13 @@ class Tpe(BaseOptimizer):
 
     def _propose(self, rng: np.random.Generator, proposed: KeySet, pending: IntArray) -> IntArray:
         """(1, d) a new design; (0, d) if there is none."""
-        from optuna.samplers import TPESampler
-
         search = self._space
-        sampler = TPESampler(
-            seed=int(rng.integers(2**32)),
-            n_startup_trials=self._options.startup,
-            n_ei_candidates=self._options.candidates,
-            multivariate=True,
-            # Only then are there running trials to keep away from.
-            constant_liar=len(pending) > 0,
-        )
-        draw = self._draws_beside(pending, sampler) if len(pending) else self._draws(sampler)
-        if self._n_learned >= self._options.startup and self._distributions:
+        if len(self._trials) >= self._options.startup and self._distributions:
+            study = self._study(pending, int(rng.integers(2**32)))
             for attempt in range(self._options.attempts):
-                rows = draw()
+                params = study.ask(self._distributions).params
+                codes = [params.get(name, 0) for name in search.space.names]
+                rows = search.space.canonical(np.array([codes], dtype=np.int64))
                 if attempt == self._options.attempts - 1:
                     rows = np.concatenate([rows, search.space.neighbors(rows[0])])
                 fresh = search.distinct(search.unseen(rows, self._seen), proposed)
@@ -134,50 +119,41 @@ class Tpe(BaseOptimizer):
         others = search.sample_unseen(rng, len(proposed) + 1, self._seen)
         return search.distinct(others, proposed)[:1]
 
-    def _draws(self, sampler: TPESampler) -> Callable[[], IntArray]:
-        """Sampler of (1, d) canonical rows that leaves no trial in the study."""
-        from optuna import load_study
-        from optuna.trial import TrialState, create_trial
+    def _study(self, pending: IntArray, seed: int) -> Study:
+        """A study of all results, with pending designs as running trials.
 
-        # A study that was sampled from keeps the trials that it saw; a fresh one sees them all.
-        study = load_study(study_name="told", storage=self._storage)
-
-        def draw() -> IntArray:
-            trial = create_trial(state=TrialState.RUNNING)
-            return self._row(sampler.sample_relative(study, trial, self._distributions))
-
-        return draw
-
-    def _draws_beside(self, pending: IntArray, sampler: TPESampler) -> Callable[[], IntArray]:
-        """Sampler of (1, d) canonical rows beside pending designs, in a separate study.
-
-        The constant liar keeps its draws as running trials, so it keeps away from earlier draws
-        too.
+        The constant liar keeps away from these and from the draws before.
         """
         import optuna
 
+        sampler = optuna.samplers.TPESampler(
+            seed=seed,
+            n_startup_trials=self._options.startup,
+            n_ei_candidates=self._options.candidates,
+            multivariate=True,
+            # Only then are there running trials to keep away from.
+            constant_liar=len(pending) > 0,
+        )
         with _quietly():
             study = optuna.create_study(
                 directions=["minimize"] * self._n_objectives, sampler=sampler
             )
-        study.add_trials(self._study.get_trials(deepcopy=False))
+        study.add_trials(self._trials)
         running = optuna.trial.TrialState.RUNNING
         study.add_trials([self._trial(row, state=running) for row in pending])
-        return lambda: self._row(study.ask(self._distributions).params)
+        return study
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
-        """Take results into the study."""
+        """Take results as finished trials."""
         super().tell(rows, objectives, violations, failed)
-        learned = np.flatnonzero(~np.asarray(failed, dtype=bool))
-        for i in learned:
+        for i in np.flatnonzero(~np.asarray(failed, dtype=bool)):
             limits = np.clip(violations[i], -_LARGEST, _LARGEST).tolist()
             constraints = {str(j): limit for j, limit in enumerate(limits)}
-            self._study.add_trial(
+            self._trials.append(
                 self._trial(rows[i], values=objectives[i].tolist(), constraints=constraints)
             )
-        self._n_learned += len(learned)
 
     def _trial(self, row: IntArray, **results: Any) -> FrozenTrial:
         """Trial of a canonical row."""
@@ -190,11 +166,6 @@ class Tpe(BaseOptimizer):
             distributions=self._distributions,
             **results,
         )
-
-    def _row(self, codes: dict[str, int]) -> IntArray:
-        """(1, d) the canonical row of a trial's parameters; it may violate constraints."""
-        row = [codes.get(name, 0) for name in self._space.space.names]
-        return self._space.space.canonical(np.array([row], dtype=np.int64))
 
 
 def _distribution(n_levels: int, optional: bool, is_categorical: bool) -> BaseDistribution:

@@ -24,7 +24,7 @@ def told(search, n=20, limit=np.inf):
 def test_optuna_knows_the_results_and_nothing_else(tiered):
     optimizer, rows, objectives, violations = told(tiered, limit=0.5)
     optimizer.ask(5)
-    trials = optimizer._study.get_trials()
+    trials = optimizer._study(tiered.no_rows, 0).get_trials()
     assert [trial.state for trial in trials] == [optuna.trial.TrialState.COMPLETE] * len(rows)
     assert np.array_equal([trial.values for trial in trials], objectives)
     assert np.array_equal([trial.constraints["0"] for trial in trials], violations[:, 0])

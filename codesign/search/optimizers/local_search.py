@@ -57,7 +57,12 @@ class ParetoLocalSearch(LearningOptimizer):
         rows = self._space.no_rows
         for starts in _fronts(history):
             for start in rng.permutation(history.rows[starts]):
-                near = self._space.distinct(self._unseen_neighbors(start), excluded)
+                key, near = self._space.space.keys(start[None, :]), self._space.no_rows
+                if not self._exhausted.contains(key)[0]:
+                    near = self._space.unseen(self._space.space.neighbors(start), self._seen)
+                    if not len(near):
+                        self._exhausted.add(key)
+                near = self._space.distinct(near, excluded)
                 # One neighbor of each start: the next may be better known by then.
                 # Drawn in either case, so that what is remembered makes no difference.
                 first = int(rng.integers(1 << 30)) % max(len(near), 1)
@@ -68,15 +73,6 @@ class ParetoLocalSearch(LearningOptimizer):
             if len(rows):
                 return rows
         return self._space.sample_unseen(rng, n, excluded)
-
-    def _unseen_neighbors(self, row: IntArray) -> IntArray:
-        key = self._space.space.keys(row[None, :])
-        if self._exhausted.contains(key)[0]:
-            return self._space.no_rows
-        near = self._space.unseen(self._space.space.neighbors(row), self._seen)
-        if not len(near):
-            self._exhausted.add(key)
-        return near
 
 
 def _fronts(history: Observations) -> Iterator[IntArray]:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import (
     AcquisitionFunction,
@@ -178,12 +178,12 @@ class Modeling:
             self._posterior(("objective", j), observed, data) for j in range(objectives.shape[1])
         ]
         has_feasible = bool(history.feasible.any())
-        bound = reference if is_reference_given and has_feasible else None
-        limiting = [
-            j
-            for j, column in enumerate(violations.T)
-            if (column > 0).any() and not _is_bound(column, objectives, bound)
-        ]
+        # A limit that has always meant the same as the reference value of an objective is left out.
+        is_bound = np.zeros(violations.shape[1], dtype=bool)
+        if is_reference_given and has_feasible:
+            is_same = (violations > 0)[:, :, None] == (objectives > reference)[:, None, :]
+            is_bound = is_same.all(axis=0).any(axis=1)
+        limiting = np.flatnonzero((violations > 0).any(axis=0) & ~is_bound).tolist()
         limits = [self._constraint(("limit", j), observed, data) for j in limiting]
         failing = []
         if history.failed.any():
@@ -381,11 +381,3 @@ def _error(
 ) -> Target:
     error = scale.modeled(values) - expected(scale, predictions)
     return Target(scale, error, violations=limit, predicted=position)
-
-
-def _is_bound(violation: FloatArray, objectives: FloatArray, reference: FloatArray | None) -> bool:
-    """True if a limit has always meant the same as the reference value of an objective."""
-    if reference is None:
-        return False
-    same: BoolArray = (violation > 0)[:, None] == (objectives > reference)
-    return bool(same.all(axis=0).any())

@@ -89,7 +89,10 @@ class Nsga2(BaseOptimizer):
         lacking = self._options.population - len(evaluated)
         n = min(n, lacking)
         if self._offspring is None:
-            self._offspring = self._propose()
+            # A function of all results before this generation.
+            rng = np.random.default_rng([self._seed, self._n_told - len(evaluated)])
+            parents = self._space.no_rows if self._population is None else self._population.rows
+            self._offspring = self._bred(self._options.population, parents, rng, self._seen)
         mine = KeySet()
         mine.add(self._space.space.keys(evaluated))
         rows = self._space.distinct(self._offspring, mine)
@@ -101,14 +104,6 @@ class Nsga2(BaseOptimizer):
 
     def _told_in_generation(self) -> IntArray:
         return np.concatenate([self._space.no_rows, *(batch.rows for batch in self._generation)])
-
-    def _propose(self) -> IntArray:
-        """A generation's designs: a function of what was told before it."""
-        size = self._options.population
-        n_before = self._n_told - len(self._told_in_generation())
-        rng = np.random.default_rng([self._seed, n_before])
-        parents = self._space.no_rows if self._population is None else self._population.rows
-        return self._bred(size, parents, rng, self._seen)
 
     def _bred(
         self, size: int, parents: IntArray, rng: np.random.Generator, excluded: KeySet

@@ -6,8 +6,6 @@ hyperparameter optimisation", 2022. It takes a reference point only where there 
 
 from __future__ import annotations
 
-from typing import Any
-
 from .task import Proposal, Task, settings_of
 
 
@@ -22,7 +20,14 @@ def hebo(task: Task) -> Proposal:
     torch.set_num_threads(1)
     torch.manual_seed(task.seed)
     np.random.seed(task.seed)  # noqa: NPY002 # the only generator that HEBO draws from
-    space = DesignSpace().parse([_parameter(task, i) for i in task.varying])
+    space = DesignSpace().parse(
+        [
+            {"name": task.names[i], "type": "int", "lb": 0, "ub": task.levels[i] - 1}
+            if task.is_ordered[i]
+            else {"name": task.names[i], "type": "cat", "categories": list(range(task.levels[i]))}
+            for i in task.varying
+        ]
+    )
     bound = task.reference_point
     is_bounded = bound is not None and not task.n_limits
     optimizer = GeneralBO(
@@ -44,10 +49,3 @@ def hebo(task: Task) -> Proposal:
     )
     origin = "at random" if model is None else f"model {type(model).__name__}"
     return Proposal([task.design(suggestion.iloc[0].to_dict())], origin, settings)
-
-
-def _parameter(task: Task, i: int) -> dict[str, Any]:
-    if task.is_ordered[i]:
-        return {"name": task.names[i], "type": "int", "lb": 0, "ub": task.levels[i] - 1}
-    levels = list(range(task.levels[i]))
-    return {"name": task.names[i], "type": "cat", "categories": levels}

@@ -27,16 +27,14 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line)), default=str), file=answers, flush=True)
-
-
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    try:
-        name = str(request["method"])
-        module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")
-        method: Method = getattr(module, name.replace("-", "_"))
-        return asdict(method(Task.of(request)))
-    except ModuleNotFoundError as error:
-        return {"missing": (error.name or "").split(".")[0]}
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+        request, answer = json.loads(line), dict[str, Any]()
+        try:
+            name = str(request["method"])
+            module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")
+            method: Method = getattr(module, name.replace("-", "_"))
+            answer = asdict(method(Task.of(request)))
+        except ModuleNotFoundError as error:
+            answer = {"missing": (error.name or "").split(".")[0]}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+        print(json.dumps(answer, default=str), file=answers, flush=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codesign.insight.explanation import FrontExplanation
     from codesign.search.campaign import Campaign
 
-_VARIATIONS = "variations"
+VARIATIONS = "variations"
 """Folder of the exact fronts of variations, in the campaign's."""
 
 
@@ -71,7 +71,7 @@ def explain_front(
     reference = campaign.exact_results(front).reference_point
     fronts = Fronts(
         campaign.problem,
-        folder=campaign.folder / _VARIATIONS,
+        folder=campaign.folder / VARIATIONS,
         workers=workers or campaign.definition.workers or n_cores(),
         rebuild=partial(load_problem, resources.find("runs", name).resolve()),
         progress=FrontsBar(),

@@ -77,6 +77,7 @@ INVOCATIONS = {
     "figure": ["report figure trial --format svg", "report figure convergence trial --format svg"],
     "report": ["report trial"],
     "explain-front": ["explain trial --workers 1 --output front.md"],
+    "decide": ["explain decide trial"],
     "compare": ["compare compare-trial"],
     "problems": ["list problems"],
     "problem": ["list problems re21", "list problems cantilever.v1"],

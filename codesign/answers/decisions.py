@@ -1,0 +1,147 @@
+"""The answer about the decisions of a recommended design."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.campaigns import Reading
+from codesign.insight.decisions.decide import Verdict
+
+if TYPE_CHECKING:
+    from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
+    from codesign.search.problem import Problem
+
+
+class ChangeEntry(Entry):
+    """A constant moved from its typical value, in coherent SI units."""
+
+    technology: str
+    number: str
+    low: float
+    typical: float
+    high: float
+    value: float
+
+    @classmethod
+    def describe(cls, change: Change) -> Self:
+        """The entry of a change."""
+        return cls.read(change.number, value=change.value)
+
+
+class FlipEntry(Entry):
+    """A change of constants at which another design is preferred."""
+
+    changes: Sequence[ChangeEntry]
+    share: float
+    """Share of the way to the ends of the ranges."""
+    design: Design
+    objectives: Numbers
+    """Objectives of the other design there."""
+    beaten: Numbers
+    """Objectives of the recommended design there."""
+
+    @classmethod
+    def describe(cls, flip: Flip, problem: Problem) -> Self:
+        """The entry of a flip."""
+        return cls.read(
+            flip,
+            changes=[ChangeEntry.describe(change) for change in flip.changes],
+            design=_design(problem, flip.row),
+            objectives=_natural(problem, flip.objectives),
+            beaten=_natural(problem, flip.beaten),
+        )
+
+
+class DecisionEntry(Entry):
+    """A decision of the design."""
+
+    name: str
+    """Parameter; of a repeated part its members, such as "tier technology"."""
+    value: Any
+    as_good: Sequence[Any]
+    """Values with which some design has the same objectives at the typical constants."""
+    verdict: Verdict
+    """Effect of the constants on the decision."""
+    flip: FlipEntry | None
+    """The smallest change that flips the decision; null if none was found."""
+    flips_by_one: Sequence[FlipEntry]
+    """Flips by one constant, the smallest change first."""
+    n_rivals: int
+    """Designs without the decision that bounds did not exclude."""
+
+
+class LimitBreakEntry(Entry):
+    """A limit that the design breaks as a constant moves."""
+
+    limit: str
+    change: ChangeEntry
+    share: float
+    """Share of the way to the end of the range."""
+
+
+class DecideAnswer(Answer):
+    """The decisions of the recommended design over the ranges of all constants."""
+
+    campaign: str
+    design: Design
+    objectives: Numbers
+    tolerance: float
+    """Share by which another design must be preferred."""
+    decisions: Sequence[DecisionEntry]
+    limits: Sequence[LimitBreakEntry]
+    n_constants: int
+    """Constants with a range that matter."""
+    unmoved: Sequence[str]
+    """Constants that stayed typical, because more of them is better or worse by design."""
+    share: float
+    """Share of the ranges that was looked at."""
+    is_linear: bool
+    """True if the comparison is linear in the constants, wherever that was checked."""
+    n_searches: int
+    """Parts of the box of constants that were bounded."""
+    n_rivals: int
+    """Designs that bounds did not exclude."""
+    seconds: float
+    """Wall time of this command; less if parts were stored."""
+    evaluator: Reading
+
+    @classmethod
+    def describe(cls, decided: DecidedDesign, name: str, **fields: Any) -> Self:
+        """The answer; objectives in natural sign."""
+        problem, rivals = decided.problem, decided.rivals
+        return cls.read(
+            decided,
+            campaign=name,
+            design=_design(problem, decided.row),
+            objectives=_natural(problem, decided.objectives),
+            decisions=[_decision(problem, decision) for decision in decided.decisions],
+            limits=[
+                LimitBreakEntry.read(limit, change=ChangeEntry.describe(limit.change))
+                for limit in decided.limits
+            ],
+            n_constants=len(rivals.box),
+            unmoved=[str(number) for number in rivals.box.unmoved],
+            share=rivals.share,
+            n_searches=rivals.n_searches,
+            n_rivals=len(rivals.rows) - 1,
+            **fields,
+        )
+
+
+def _decision(problem: Problem, decision: Decision) -> DecisionEntry:
+    return DecisionEntry.read(
+        decision,
+        flip=None if decision.flip is None else FlipEntry.describe(decision.flip, problem),
+        flips_by_one=[FlipEntry.describe(flip, problem) for flip in decision.breaks],
+    )
+
+
+def _design(problem: Problem, row: Any) -> dict[str, Any]:
+    (design,) = problem.space.decode(row[None, :])
+    return {name: value for name, value in design.items() if value is not None}
+
+
+def _natural(problem: Problem, objectives: Any) -> dict[str, float]:
+    return dict(zip(problem.objective_names, problem.flipped(objectives).tolist(), strict=True))

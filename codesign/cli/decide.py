@@ -1,0 +1,55 @@
+"""Decisions of the recommended design of a campaign."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from codesign.cli.campaigns import Folder, Name, Workers
+from codesign.cli.output import AsJson, report
+from codesign.cli.tolerance import Tolerance, share
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.answers.decisions import DecideAnswer
+
+
+def decide(
+    name: Name,
+    tolerance: Tolerance = None,
+    workers: Workers = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which decisions of the recommended design hold whatever the constants are.
+
+    Each decision holds over the ranges of all constants, or the smallest change of a constant is
+    told that flips it, with the design that takes over. What was computed is stored: after an
+    interruption, run the command again.
+    """
+    from codesign import api
+    from codesign.cli.front import VARIATIONS
+    from codesign.cli.progress import EnumerationBar
+    from codesign.insight.decisions.decide import decide_front
+
+    began = time.perf_counter()
+    campaign = api.load_campaign(name, folder)
+    front = campaign.exact_front(workers, EnumerationBar())
+    decided = decide_front(campaign.problem, front, share(tolerance), campaign.folder / VARIATIONS)
+    seconds = time.perf_counter() - began
+
+    def answer() -> DecideAnswer:
+        from codesign.answers.decisions import DecideAnswer
+
+        return DecideAnswer.describe(
+            decided, campaign.definition.name, seconds=seconds, evaluator=campaign.reading
+        )
+
+    def tables() -> list[RenderableType]:
+        from codesign.report import decisions
+
+        results = campaign.exact_results(front)
+        return decisions.tables(decided, results, seconds, campaign.reading)
+
+    report(as_json, answer, tables)

@@ -1,0 +1,1 @@
+"""Decisions of a recommended design, and the constants that would change them."""

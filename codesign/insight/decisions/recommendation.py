@@ -1,0 +1,86 @@
+"""The rule by which one design of a front is recommended.
+
+A percent of one objective counts as much as a percent of any other. So the recommended design is
+that with the least product of its burdens: an objective to minimize as it is, and the reciprocal of
+one to maximize. For throughput against power it has the most throughput per watt. The rule needs no
+range and no reference point: another end of the front, or twice the number of devices, changes
+nothing. Every other point loses more percent in some objectives than it gains in the rest. Of
+designs that are equal within the tolerance, the cheapest is taken.
+
+Where an objective is not positive, percents have no meaning. Then the recommended design is that
+whose worst objective, as a share of the front's range, is best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import FloatArray
+from codesign.base.metrics import Sense, flipped_columns
+from codesign.search.pareto import TOLERANCE
+
+Rule: TypeAlias = Literal["product", "most even"]
+"""Least product of the burdens, or least share of the front's range in the worst objective."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The recommended point of a front of ``p`` points.
+
+    Attributes:
+        point: Its position.
+        rule: The rule that chose it.
+        regret: (p,) loss of every point by the rule, as a share: 0.1 is a product larger by 10 %,
+            or a worst objective worse by a tenth of the range. Of the recommended point it is 0, or
+            less than the tolerance if a dearer point is as good.
+    """
+
+    point: int
+    rule: Rule
+    regret: FloatArray
+
+
+def is_positive(objectives: FloatArray, senses: tuple[Sense, ...]) -> bool:
+    """True if every objective is positive, so that percents have a meaning."""
+    return bool((flipped_columns(objectives, senses) > 0).all())
+
+
+def burdens_of(objectives: FloatArray, senses: tuple[Sense, ...]) -> FloatArray:
+    """(n, m) burdens: an objective to minimize as it is, the reciprocal of one to maximize.
+
+    Of minimized objectives, of which minus infinity stands for one without a bound: its burden is
+    0 if it is to be maximized. What is to be maximized and is not positive is an infinite burden.
+    """
+    is_maximized = np.array([sense == "maximize" for sense in senses])
+    with np.errstate(divide="ignore"):
+        reciprocal = np.where(objectives < 0, -1.0 / objectives, np.inf)
+    return np.where(is_maximized, reciprocal, objectives)
+
+
+def recommend(
+    objectives: FloatArray,
+    senses: tuple[Sense, ...],
+    cost: int,
+    tolerance: float = TOLERANCE,
+) -> Recommendation:
+    """The recommended point of (p, m) minimized objectives of a front.
+
+    Args:
+        cost: The column by which a design is called cheaper.
+        tolerance: Share within which points are equal by the rule.
+    """
+    rule: Rule = "product"
+    if is_positive(objectives, senses):
+        logarithm = np.log(burdens_of(objectives, senses)).sum(axis=1)
+        regret = np.expm1(logarithm - logarithm.min())
+    else:
+        rule = "most even"
+        span = np.ptp(objectives, axis=0)
+        shares = (objectives - objectives.min(axis=0)) / np.where(span > 0, span, 1.0)
+        regret = shares.max(axis=1) - shares.max(axis=1).min()
+    equal = np.flatnonzero(regret <= tolerance)
+    cheapest = equal[np.lexsort((regret[equal], objectives[equal, cost]))[0]]
+    return Recommendation(int(cheapest), rule, regret)

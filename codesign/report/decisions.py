@@ -1,0 +1,179 @@
+"""The decisions of a recommended design in words, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.base.units import format_quantity
+from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
+from codesign.report.exchange import changed_settings
+from codesign.report.labels import (
+    evaluator_words,
+    format_metric,
+    format_setting,
+    setting_words,
+)
+from codesign.report.recommended import recommendation_words
+from codesign.report.tables import plain_table, spaced, text_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.base.columns import FloatArray, Value
+    from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
+    from codesign.insight.uncertainty.uncertainty_results import RangedNumber
+    from codesign.search.campaign import Results
+    from codesign.search.problem import Problem
+
+_UNITS = {
+    "latency": "ns", "capacity": "GB", "bandwidth": "GB/s", "shoreline": "mm",
+    "background_power": "mW/GB", "read_energy": "pJ/bit", "write_energy": "pJ/bit",
+    "access_energy": "pJ/bit", "price": "USD/GB", "interface_area": "mm^2",
+    "package_area": "mm^2", "embodied_carbon": "g/GB", "mac_energy_joules": "pJ",
+    "lane_energy_joules": "pJ", "score_buffer_joules_per_byte": "pJ/B",
+}  # fmt: skip
+"""Units of quantities of technologies, and of constants that are given in SI units."""
+_MOST_CHANGES, _MOST_VALUES = 2, 3
+
+VERDICTS = {
+    "holds everywhere": "holds everywhere (proven)",
+    "holds as checked": "no flip found (not proven)",
+    "flips by one": "flips",
+    "flips by two": "flips by two",
+    "flips by several": "flips by several",
+}
+
+
+def number_title(number: RangedNumber) -> str:
+    """A constant in words: ``HBM3E, 8-high background power``."""
+    words = number.number.removesuffix("_joules").replace("_", " ")
+    if number.technology == CONSTANTS:
+        return words
+    return f"{setting_words('tier1_technology', number.technology)[1]} {words}"
+
+
+def number_text(number: RangedNumber, value: float) -> str:
+    """A value of a constant with its unit."""
+    return format_quantity(value, _UNITS.get(number.number, ""), 3)
+
+
+def tables(
+    decided: DecidedDesign, results: Results, seconds: float, reading: Mapping[str, Any]
+) -> list[RenderableType]:
+    """The answer for the terminal."""
+    name = results.definition.name
+    problem = decided.problem
+    title = f"Decisions of {name} ({evaluator_words(reading)})"
+    (design,) = problem.space.decode(decided.row[None, :])
+    flips: dict[str, str] = {}
+    table = plain_table(
+        "Over the ranges of all constants", ["decision", "value", "verdict", "changes, as good"], []
+    )
+    for decision in decided.decisions:
+        cells = [_mark(problem, flip, design, flips) for flip in _listed_flips(decision)]
+        if decision.as_good:
+            values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])
+            cells.append(f"as good: {values}")
+        table.add_row(
+            decision.name.replace("_", " "),
+            _value(decision.name, decision.value),
+            VERDICTS[decision.verdict],
+            "; ".join(cells) or "–",
+        )
+    return spaced(
+        [text_line(title, "bold"), text_line(recommendation_words(results, decided.tolerance))],
+        [table],
+        [text_line(f"{mark}: {words}") for words, mark in flips.items()],
+        [text_line(line) for line in _notes(decided, seconds)],
+    )
+
+
+def _listed_flips(decision: Decision) -> list[Flip]:
+    """The smallest change, and the smallest in other constants or directions."""
+    if decision.flip is None:
+        return []
+    others = [flip for flip in decision.breaks[1:] if _differs(flip, decision)]
+    return [decision.flip, *others][:_MOST_CHANGES]
+
+
+def _mark(problem: Problem, flip: Flip, design: Mapping[str, Value], flips: dict[str, str]) -> str:
+    """The letter of a flip, which is listed once for all decisions."""
+    return flips.setdefault(_flip_words(problem, flip, design), chr(ord("a") + len(flips) % 26))
+
+
+def _value(name: str, values: Sequence[Value]) -> str:
+    parameter = name.replace(" ", "1_")
+    return " + ".join(
+        setting_words(parameter, value)[1] or format_setting(value) for value in values
+    )
+
+
+def _differs(flip: Flip, decision: Decision) -> bool:
+    """True if a flip is in another constant or direction than the first."""
+    assert decision.flip is not None
+    first, change = decision.flip.changes[0], flip.changes[0]
+    is_same_side = (change.value > change.number.typical) == (first.value > first.number.typical)
+    return change.number != first.number or not is_same_side
+
+
+def _flip_words(problem: Problem, flip: Flip, design: Mapping[str, Value]) -> str:
+    (rival,) = problem.space.decode(flip.row[None, :])
+    moved = "; ".join(
+        f"{name} {old} → {new}" for name, old, new in changed_settings(problem.space, design, rival)
+    )
+    theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
+    return f"{_changes(flip)}: {theirs} against {ours}, with {moved}"
+
+
+def _changes(flip: Flip) -> str:
+    if len(flip.changes) <= _MOST_CHANGES:
+        return " and ".join(change_words(change) for change in flip.changes)
+    return (
+        f"{len(flip.changes)} constants at {100 * flip.share:.0f} % of the way to the ends of "
+        "their ranges"
+    )
+
+
+def change_words(change: Change) -> str:
+    """A change in words: ``HBF background power below 42 mW/GB (75; 50 to 100)``."""
+    number = change.number
+    side = "above" if change.value > number.typical else "below"
+    typical, low, high = (
+        number_text(number, value).split()[0] for value in (number.typical, number.low, number.high)
+    )
+    return (
+        f"{number_title(number)} {side} {number_text(number, change.value)} "
+        f"(typical {typical}, range {low} to {high})"
+    )
+
+
+def _objectives(problem: Problem, objectives: FloatArray) -> str:
+    values = problem.flipped(objectives).tolist()
+    return ", ".join(
+        format_metric(value, objective.metric, 4)
+        for value, objective in zip(values, problem.objectives, strict=True)
+    )
+
+
+def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
+    rivals = decided.rivals
+    for limit in decided.limits:
+        yield f"The design breaks {limit.limit} with {change_words(limit.change)}."
+    if decided.limits and any(x.verdict == "holds everywhere" for x in decided.decisions):
+        yield "What is proven holds wherever the design keeps its limits."
+    if rivals.share < 1.0:
+        yield (
+            f"Looked at: {100 * rivals.share:g} % of every range; beyond, too many designs are "
+            "left to be listed."
+        )
+    for number in rivals.box.unmoved:
+        yield f"{number_title(number)} stayed typical: no end of its range is good for all designs."
+    if not decided.is_linear:
+        yield "The comparison is not linear in all constants, so nothing is proven."
+    yield (
+        f"{len(rivals.box)} constants with a range matter. A design flips a decision if it is "
+        f"preferred by more than {100 * decided.tolerance:g} %. {rivals.n_searches:,} bounded "
+        f"searches of the space left {len(rivals.rows) - 1:,} rivals, all of which were compared; "
+        f"{seconds:.0f} s."
+    )

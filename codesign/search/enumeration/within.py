@@ -1,0 +1,60 @@
+"""All feasible designs with objectives in a region, dominated ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.loop_progress import LoopProgress
+from codesign.search.enumeration.decomposition import Part
+from codesign.search.enumeration.walk import PartialFront, Walk
+from codesign.search.problem import Problem
+
+_ROOTS = 1 << 15
+
+
+class _Collection(Walk):
+    """A walk that collects every design in a region."""
+
+    def __init__(self, problem: Problem, reaches: Callable[[FloatArray], BoolArray]) -> None:
+        super().__init__(problem, np.empty((0, len(problem.objectives))))
+        self._reaches = reaches
+        self.rows: list[IntArray] = []
+
+    def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
+        return ~self._reaches(bounds)
+
+    def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
+        rows = partials.rows[self.problem.admits(partials.rows)]
+        observed = self.problem.evaluate(rows, self._metrics)
+        self.rows.append(rows[observed.feasible & self._reaches(observed.objectives)])
+
+
+def designs_within(
+    problem: Problem, reaches: Callable[[FloatArray], BoolArray], most: int
+) -> IntArray | None:
+    """(n, d) every feasible design with objectives in a region.
+
+    The bounds of the evaluator leave out what cannot reach the region, and nothing else.
+
+    Args:
+        problem: Of designs that its evaluator calls interchangeable, one is listed.
+        reaches: (n,) True for (n, m) minimized objectives in the region. Whatever is nowhere worse
+            than objectives in the region must be in it; without a bound they are minus infinity.
+        most: Number of designs beyond which the search is given up.
+
+    Returns:
+        None if there are more than ``most``.
+    """
+    walk = _Collection(problem, reaches)
+    n_roots = walk.decomposition.n_roots
+    with LoopProgress("parts of the space", n_roots) as loop:
+        for start in range(0, n_roots, _ROOTS):
+            stop = min(start + _ROOTS, n_roots)
+            walk.search(start, stop)
+            if sum(map(len, walk.rows)) > most:
+                return None
+            loop.done = stop
+    return np.concatenate([np.empty((0, len(problem.space.parameters)), np.int64), *walk.rows])

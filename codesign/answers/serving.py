@@ -258,5 +258,3 @@ class ForecastAnswer(Answer):
     """Steps of the generation; with --timeline."""
     ratios: RatioGrid | None = None
     """Ratios around the machine; with --heat-map."""
-    files: Sequence[str] | None = None
-    """Paths of the files that were written."""

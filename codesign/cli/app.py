@@ -52,7 +52,6 @@ from codesign.cli import (
 )
 from codesign.cli.flag_records import spread
 from codesign.cli.output import report_stream, reports_only, say
-from codesign.cli.panels import PanelGroup
 from codesign.cli.termination import is_termination, stopped_by_sigterm
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -64,7 +63,6 @@ _COMPLETION = "_CODESIGN_COMPLETE"
 
 app = typer.Typer(
     name="codesign",
-    cls=PanelGroup,
     help="Search memory and compute designs of LLM-inference accelerators.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

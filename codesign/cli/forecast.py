@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
-from codesign.base.errors import InputError, check_known, mistakes_at
+from codesign.base.errors import InputError
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import flag_by_key, naming, quantity
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
     from codesign.evaluators.forecast.operator_work import PassWork
     from codesign.evaluators.forecast.performance import ForecastMachine
-    from codesign.report.forecast_figures import Scene
 
 _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
 _RECORDS = "codesign.evaluators.forecast.forecast_options"
@@ -83,29 +81,14 @@ def forecast(
     heat_map: Annotated[
         bool, typer.Option("--heat-map", help="Compute over memory time for 100 machines around.")
     ] = False,
-    figure: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Draw operators, ratio, efficiency, chunks, timeline, tiles or lora, as .png or, "
-            "such as operators.svg, as .svg; repeatable."
-        ),
-    ] = None,
-    output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
     """Forecast one device and one user: both times, from peak rates alone."""
     from codesign import api
     from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
     from codesign.evaluators.forecast.variants import Variant, find_variant
-    from codesign.report.drawing import check_format
-    from codesign.report.forecast_figures import FIGURES, Scene
     from codesign.report.forecast_tables import forecast_tables
 
-    figures = [name.partition(".") for name in figure or ()]
-    for name, _, ending in figures:
-        check_known("figure", name, FIGURES, "--figure")
-        with mistakes_at("--figure"):
-            check_format(ending or "png")
     changes, settings, more = settings_by_record(option, Variant, ForecastOptions, ForecastRequest)
     for key in _SHARES:
         if key in settings:
@@ -129,16 +112,7 @@ def forecast(
         if problem is not None:
             raise InputError(problem, f"--on: {sheet.name}")
     machine = _machine(evaluator, rates)
-    tokens = evaluator.workload.tokens
-    scene = Scene(
-        evaluator.workload.language_model,
-        evaluator.inference({}),
-        machine,
-        tokens.prompt_tokens,
-        tokens.generated_tokens,
-    )
-    files = _draw(scene, [(name, ending or "png") for name, _, ending in figures], output)
-    answer = _answer(evaluator, scene, timeline, heat_map, files)
+    answer = _answer(evaluator, machine, timeline, heat_map)
     report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
 
 
@@ -184,10 +158,9 @@ def _positive(name: str, value: float) -> float:
 
 def _answer(
     evaluator: ForecastEvaluator,
-    scene: Scene,
+    machine: ForecastMachine,
     n_steps: int | None,
     has_ratios: bool,
-    files: list[str],
 ) -> ForecastAnswer:
     from codesign.answers.serving import (
         ForecastAnswer,
@@ -197,27 +170,27 @@ def _answer(
     )
     from codesign.base.columns import design_columns
     from codesign.evaluators.forecast.forecast_explanation import notes
-    from codesign.evaluators.forecast.scenarios import timeline
-    from codesign.report.forecast_figures import ratio_grid
+    from codesign.evaluators.forecast.scenarios import ratio_grid, timeline
 
-    machine, request, options = scene.machine, evaluator.workload, evaluator.options
+    request, options, inference = evaluator.workload, evaluator.options, evaluator.inference({})
+    tokens = request.tokens
     rates = {
         "peak_ops_per_s": float(machine.peak_ops_per_s),
         "bandwidth_bytes_per_s": float(machine.bandwidth_bytes_per_s),
     }
     evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
-    more: dict[str, Any] = {"files": files} if files else {}
-    if update := _lora_update(evaluator, scene):
+    more: dict[str, Any] = {}
+    if update := _lora_update(evaluator, machine):
         more["lora_update"] = update
     if has_ratios:
-        more["ratios"] = ratio_grid(scene)
+        more["ratios"] = ratio_grid(inference, machine, tokens.prompt_tokens)
     if n_steps is not None:
         steps = timeline(
-            scene.inference,
+            inference,
             machine,
-            scene.prompt_tokens,
-            scene.generated_tokens,
+            tokens.prompt_tokens,
+            tokens.generated_tokens,
             n_steps,
             counted.batch_size,
         )
@@ -227,8 +200,8 @@ def _answer(
         convention=options.profile,
         variant=options.variant,
         request=ForecastRequestEntry(
-            prompt_tokens=scene.prompt_tokens,
-            generated_tokens=scene.generated_tokens,
+            prompt_tokens=tokens.prompt_tokens,
+            generated_tokens=tokens.generated_tokens,
             batch_size=counted.batch_size,
             chunk_tokens=options.chunk_tokens,
         ),
@@ -260,25 +233,15 @@ def _phase(work: PassWork, machine: ForecastMachine) -> ForecastPhase:
     )
 
 
-def _lora_update(evaluator: ForecastEvaluator, scene: Scene) -> LoraUpdate | None:
+def _lora_update(evaluator: ForecastEvaluator, machine: ForecastMachine) -> LoraUpdate | None:
     """Operations and time of merging the adapters into all layers once (LIFE Eq. 7)."""
     from codesign.answers.serving import LoraUpdate
     from codesign.evaluators.forecast.scenarios import lora_update_ops
 
-    variant, model = evaluator.options.variant, scene.model
+    variant, model = evaluator.options.variant, evaluator.workload.language_model
     if variant.lora == "none" or model.is_latent or model.is_mixture:
         return None
     ops = sum(lora_update_ops(model, variant.lora_rank).values()) * model.num_hidden_layers
     share = evaluator.options.efficiencies.compute.get("linear", 1.0)
-    rate = float(scene.machine.peak_ops_per_s) * share
+    rate = float(machine.peak_ops_per_s) * share
     return LoraUpdate(ops=ops, time_s=ops / rate)
-
-
-def _draw(scene: Scene, figures: list[tuple[str, str]], folder: Path) -> list[str]:
-    from codesign.report.forecast_figures import save_forecast_figure
-
-    stem = Path(scene.model.name).name
-    return [
-        str(save_forecast_figure(name, scene, folder / f"{stem}-{name}.{ending}"))
-        for name, ending in figures
-    ]

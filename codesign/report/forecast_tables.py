@@ -72,7 +72,6 @@ def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         ]
     if report.ratios:
         sections += [text_line(""), _ratios_table(report.ratios, rules_of(report.convention))]
-    sections += [text_line(f"wrote {path}") for path in report.files or ()]
     return sections + [text_line(f"Note: {note}") for note in report.notes]
 
 

@@ -42,10 +42,25 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     launch = [
         text_line(line) for name, lines in (answer.launch or {}).items() for line in ("", *lines)
     ]
+    numbers = ["devices", "racks", "power", "USD/ Mtoken", "token/J", "first token"]
+    numbers.append("output token")
+    table = plain_table("Deployments, the best first", ["deployment", *numbers], numbers)
+    for entry in entries:
+        times = (entry.time_to_first_token_s, entry.time_per_output_token_s)
+        table.add_row(
+            _title(entry),
+            f"{entry.devices:,}",
+            f"{entry.racks:,}",
+            _optional(entry.board_power_watts, lambda x: format_engineering(x, "W", 3)),
+            _optional(entry.usd_per_million_tokens, lambda x: f"{x:.3g}"),
+            _optional(entry.tokens_per_joule, lambda x: f"{x:.3g}"),
+            *(format_engineering(time, "s", 3) for time in times),
+        )
+    table.caption = "A served token is one of a prompt or of an answer; power is of the boards."
     return spaced(
         pairs_table(answer.model, question),
         text_line(_verdict(entries)),
-        _deployments_table(entries),
+        table,
         _phases_table(entries),
         _pools_table(entries),
         pairs_table("All devices together need, each alone", _needs(answer.requirements)),
@@ -77,25 +92,6 @@ def _title(entry: DeploymentEntry) -> str:
     """The policy, and the devices if they are of several kinds."""
     devices = list(dict.fromkeys(pool.device for pool in entry.pools))
     return entry.policy if len(devices) == 1 else f"{entry.policy} ({' + '.join(devices)})"
-
-
-def _deployments_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
-    numbers = ["devices", "racks", "power", "USD/ Mtoken", "token/J", "first token"]
-    numbers.append("output token")
-    table = plain_table("Deployments, the best first", ["deployment", *numbers], numbers)
-    for entry in entries:
-        times = (entry.time_to_first_token_s, entry.time_per_output_token_s)
-        table.add_row(
-            _title(entry),
-            f"{entry.devices:,}",
-            f"{entry.racks:,}",
-            _optional(entry.board_power_watts, lambda x: format_engineering(x, "W", 3)),
-            _optional(entry.usd_per_million_tokens, lambda x: f"{x:.3g}"),
-            _optional(entry.tokens_per_joule, lambda x: f"{x:.3g}"),
-            *(format_engineering(time, "s", 3) for time in times),
-        )
-    table.caption = "A served token is one of a prompt or of an answer; power is of the boards."
-    return table
 
 
 def _phases_table(entries: Sequence[DeploymentEntry]) -> RenderableType:

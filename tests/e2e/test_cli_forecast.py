@@ -12,7 +12,6 @@ from codesign.cli import main
 
 _MACHINE = ["--tops", "50", "--gbps", "256"]
 _LLAMA = ["forecast", "llama-2-7b"]
-_FIGURES = ["operators", "ratio", "efficiency", "chunks", "timeline", "tiles", "lora"]
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -95,21 +94,6 @@ def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> No
         assert text in out
 
 
-def test_figures_are_written_without_an_overprint(
-    tmp_path: Path, overprints: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = [word for name in _FIGURES for word in ("--figure", name)]
-    found = document(
-        capsys, *_MACHINE, "--generated-tokens", "64", *asked, "--output", str(tmp_path)
-    )
-    assert [Path(file).name for file in found["files"]] == [
-        f"llama-2-7b-{name}.png" for name in _FIGURES
-    ]
-    assert all(Path(file).read_bytes().startswith(b"\x89PNG") for file in found["files"])
-    assert len(overprints) == len(_FIGURES)
-    assert not any(overprints.values()), overprints
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -153,8 +137,6 @@ def test_figures_are_written_without_an_overprint(
             [*_MACHINE, "--convention", "lif"],
             "--convention: unknown profile 'lif'. Did you mean 'life'? Known: life, plain.",
         ),
-        ([*_MACHINE, "--figure", "heat"], "--figure: unknown figure 'heat'"),
-        ([*_MACHINE, "--figure", "ratio.gif"], "--figure: unknown figure format 'gif'"),
         ([*_MACHINE, "--prompt-tokens", "0"], "error: --prompt-tokens: input should be"),
         ([*_MACHINE, "--generated-tokens", "0"], "error: --generated-tokens: input should be"),
         (

@@ -110,8 +110,7 @@ INVOCATIONS = {
     ],
     "forecast": [
         "forecast llama-2-7b --tops 50 --gbps 256",
-        "forecast llama-2-7b --tops 50 --gbps 256 --timeline 3"
-        " --heat-map --figure operators --option lora=inline",
+        "forecast llama-2-7b --tops 50 --gbps 256 --timeline 3 --heat-map --option lora=inline",
     ],
     "timeline": [
         "evaluate timeline --design Base --model llama-3-8b --phase prefill --prompt-tokens 256"

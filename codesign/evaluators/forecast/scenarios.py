@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -103,54 +104,6 @@ def timeline(
     )
 
 
-def chunk_ratios(
-    inference: Inference, prompt_tokens: int, chunk_tokens: Sequence[int]
-) -> list[dict[str, float]]:
-    """Cost of chunks, each quantity over that of a prefill in one pass (LIFE Fig. 6)."""
-    quantities = {
-        "ops": OPS,
-        "read_bytes": READ,
-        "written_bytes": WRITTEN,
-        "dispatches": ("dispatches",),
-    }
-    unchunked = inference.prefill(prompt_tokens)
-    rows = []
-    for size in chunk_tokens:
-        chunked = inference.prefill(prompt_tokens, size)
-        ratios = {
-            name: float(chunked.total(*split) / unchunked.total(*split))
-            for name, split in quantities.items()
-        }
-        rows.append({"chunk_tokens": float(size), **ratios})
-    return rows
-
-
-def padded_attention_ops(
-    inference: Inference, contexts: FloatArray, tiles: Sequence[int]
-) -> dict[int, FloatArray]:
-    """(c,) operations of one layer's two attention products of a decode step, by tile.
-
-    A tile of 1 is the ideal (LIFE Fig. 8).
-    """
-    layers = inference.model.num_hidden_layers
-    ops_by_tile = {}
-    for tile in (1, *tiles):
-        steps = replace(inference, tile=tile).decode(contexts)
-        is_product = np.array([class_name == "bmm" for class_name in steps.classes])
-        ops_by_tile[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
-    return ops_by_tile
-
-
-def lora_linear_ops(
-    k: int, n: int, tokens: Sequence[int], ranks: Sequence[int]
-) -> dict[int, FloatArray]:
-    """Operations of one product with an adapter merged inline, by rank; 0: none (LIFE Fig. 9)."""
-    rows = np.asarray(tokens, dtype=np.float64)
-    product = 2.0 * rows * k * n
-    merged = {rank: product + lora_merge_ops(np.asarray(float(k * n)), rank) for rank in ranks}
-    return {0: product, **merged}
-
-
 def lora_update_ops(model: LanguageModel, rank: int) -> dict[str, float]:
     """Operations that merge an adapter of this rank into every matrix of one layer (Table 12).
 
@@ -185,3 +138,21 @@ def attention_bytes(inference: Inference, contexts: Sequence[float]) -> FloatArr
     held = steps.of("weight_bytes", "kv_read_bytes")[:, is_attention].sum(axis=1)
     moved = steps.of("activation_read_bytes", "activation_written_bytes")[:, is_product]
     return np.asarray((held + moved.sum(axis=1)) / inference.model.num_hidden_layers)
+
+
+def ratio_grid(
+    inference: Inference, machine: ForecastMachine, prompt_tokens: int
+) -> dict[str, Any]:
+    """Compute over memory time of the prefill for machines around the given one (LIFE Fig. 4).
+
+    Ten peaks and ten bandwidths, a fifth to twice those of the machine.
+    """
+    steps = np.arange(1, 11) / 5.0
+    peaks, bandwidths = machine.peak_ops_per_s * steps, machine.bandwidth_bytes_per_s * steps
+    machines = replace(machine, peak_ops_per_s=peaks[:, None], bandwidth_bytes_per_s=bandwidths)
+    compute, memory = machines.phase_times(inference.prefill(prompt_tokens))
+    return {
+        "peak_ops_per_s": peaks.tolist(),
+        "bandwidth_bytes_per_s": bandwidths.tolist(),
+        "ratio": np.asarray(compute / memory).tolist(),
+    }

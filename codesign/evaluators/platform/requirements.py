@@ -98,7 +98,10 @@ def size_steady_state(
     Raises:
         InputError: Nothing is generated, so that requests have no length.
     """
-    generated = _generated(evaluator)
+    generated = evaluator.workload.generated
+    if generated < 1:
+        problem = "expected at least 1 with users in a steady state, got 0"
+        raise InputError(problem, "generated_tokens")
     needed = size_requirements(evaluator, limits, {**formats, "batch_size": users})
     device = next(iter(evaluator.devices))
     design = {**formats, "device": device, "batch_size": users}
@@ -108,14 +111,6 @@ def size_steady_state(
     rate = (step_flop + needed.flop / generated) / limits.time_per_output_token_s
     least = prompt_flop / limits.time_to_first_token_s
     return replace(needed, flop=prompt_flop, flop_per_s=max(rate, least))
-
-
-def _generated(evaluator: PlatformEvaluator) -> int:
-    generated = evaluator.workload.generated
-    if generated < 1:
-        problem = "expected at least 1 with users in a steady state, got 0"
-        raise InputError(problem, "generated_tokens")
-    return generated
 
 
 def _weights_read(serving: PlatformServing) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,21 +10,15 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator
-from codesign.base.columns import Column, column_of
+from codesign.base.columns import Column, FloatArray, column_of
 from codesign.base.errors import CodesignError, InputError
 from codesign.base.evaluator import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import Efficiencies, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.plain import exponential_ops
-from codesign.evaluators.forecast.scenarios import (
-    chunk_ratios,
-    lora_linear_ops,
-    lora_update_ops,
-    padded_attention_ops,
-    timeline,
-)
+from codesign.evaluators.forecast.plain import exponential_ops, lora_merge_ops
+from codesign.evaluators.forecast.scenarios import lora_update_ops, timeline
 from codesign.evaluators.forecast.variants import (
     VARIANTS,
     Variant,
@@ -34,6 +29,55 @@ from codesign.models.workload import Request, kv_elements_per_token, list_models
 from codesign.models.workload.model import describe_unlike_attention
 from codesign.testing import check_evaluator
 from tests.laws import is_at_most
+
+
+def chunk_ratios(
+    inference: Inference, prompt_tokens: int, chunk_tokens: Sequence[int]
+) -> list[dict[str, float]]:
+    """Cost of chunks, each quantity over that of a prefill in one pass (LIFE Fig. 6)."""
+    quantities = {
+        "ops": OPS,
+        "read_bytes": READ,
+        "written_bytes": WRITTEN,
+        "dispatches": ("dispatches",),
+    }
+    unchunked = inference.prefill(prompt_tokens)
+    rows = []
+    for size in chunk_tokens:
+        chunked = inference.prefill(prompt_tokens, size)
+        ratios = {
+            name: float(chunked.total(*split) / unchunked.total(*split))
+            for name, split in quantities.items()
+        }
+        rows.append({"chunk_tokens": float(size), **ratios})
+    return rows
+
+
+def padded_attention_ops(
+    inference: Inference, contexts: FloatArray, tiles: Sequence[int]
+) -> dict[int, FloatArray]:
+    """(c,) operations of one layer's two attention products of a decode step, by tile.
+
+    A tile of 1 is the ideal (LIFE Fig. 8).
+    """
+    layers = inference.model.num_hidden_layers
+    ops_by_tile = {}
+    for tile in (1, *tiles):
+        steps = replace(inference, tile=tile).decode(contexts)
+        is_product = np.array([class_name == "bmm" for class_name in steps.classes])
+        ops_by_tile[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
+    return ops_by_tile
+
+
+def lora_linear_ops(
+    k: int, n: int, tokens: Sequence[int], ranks: Sequence[int]
+) -> dict[int, FloatArray]:
+    """Operations of one product with an adapter merged inline, by rank; 0: none (LIFE Fig. 9)."""
+    rows = np.asarray(tokens, dtype=np.float64)
+    product = 2.0 * rows * k * n
+    merged = {rank: product + lora_merge_ops(np.asarray(float(k * n)), rank) for rank in ranks}
+    return {0: product, **merged}
+
 
 LLAMA = load_model("llama-2-7b")
 AUTOREGRESSIVE = [

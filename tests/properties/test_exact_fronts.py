@@ -237,6 +237,7 @@ def test_it_does_so_whatever_the_model_of_the_hardware(phase, options):
     [
         ("cost", "unit_cost_usd <= 6000"),
         ("heat", "power_density_w_per_mm2 <= 0.6"),
+        ("heat", "block_density_w_per_mm2 <= 1.8"),
         ("tokens", "kgco2e_per_million_tokens <= 3"),
     ],
 )

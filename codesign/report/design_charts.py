@@ -148,33 +148,36 @@ def _roofline_points(picture: Mapping[str, Any]) -> Iterable[Mark]:
         )  # fmt: skip
 
 
-def _slowest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The operators that take longest, the rest as one."""
-    slow = sorted((row for row in rows if row.get("time_s", 0.0) > 0), key=lambda r: -r["time_s"])
-    if len(slow) <= _MOST_ROWS:
-        return slow
-    rest = slow[_MOST_ROWS - 1 :]
-    sums: Mapping[str, Any] = {
-        "name": f"{len(rest)} others", "bound": "several", "time_s": sum(r["time_s"] for r in rest)
-    }  # fmt: skip
-    return [*slow[: _MOST_ROWS - 1], sums]
-
-
 def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
     """Time of the slowest operators by what bounds it; None if operators have no time."""
-    rows = _slowest(operator_documents(evaluated))
+    rows = [row for row in operator_documents(evaluated) if row.get("time_s", 0.0) > 0]
+    rows = sorted(rows, key=lambda row: -row["time_s"])
     if not rows:
         return _sides_panel(evaluated, scales)
+    if len(rows) > _MOST_ROWS:
+        rest = rows[_MOST_ROWS - 1 :]
+        rest_s = sum(row["time_s"] for row in rest)
+        others = {"name": f"{len(rest)} others", "bound": "several", "time_s": rest_s}
+        rows = [*rows[: _MOST_ROWS - 1], others]
     one_pass = pass_account(evaluated)
     total = one_pass["pass_s"] if one_pass else sum(row["time_s"] for row in rows)
     marks = []
     for bound in dict.fromkeys(str(row["bound"]) for row in rows):
         places = [i for i, row in enumerate(rows) if row["bound"] == bound]
+        shares = [rows[i]["time_s"] / total for i in places]
+        texts = []
+        for row in (rows[i] for i in places):
+            energy = row.get("energy_joules")
+            more = f", {format_value(energy, 'J')}" if energy else ""
+            time = format_value(row["time_s"], "s")
+            texts.append(f"{row['name']}: {time}, bound by {bound}{more}")
+        labels = [
+            "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 1 else "100 %"
+            for share in shares
+        ]
         marks.append(Bars(
-            places, [100 * rows[i]["time_s"] / total for i in places],
-            hue=palette.BOUNDS.get(bound, "gray"), hatch=HATCHES.get(bound, ""), name=bound,
-            texts=[_operator_words(rows[i]) for i in places],
-            labels=[_share_words(rows[i]["time_s"] / total) for i in places],
+            places, [100 * share for share in shares], hue=palette.BOUNDS.get(bound, "gray"),
+            hatch=HATCHES.get(bound, ""), name=bound, texts=texts, labels=labels,
         ))  # fmt: skip
     side = ", beside the vector unit" if one_pass and one_pass["is_side_by_side"] else ""
     share = "one pass" if one_pass else "all operators"
@@ -183,16 +186,6 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
         Axis((0.0, 112.0), title, ticks=[(x, str(x)) for x in (0, 20, 40, 60, 80, 100)]),
         _names_axis([str(row["name"]) for row in rows]), marks, height=_ROW * len(rows) + 6.0,
     )  # fmt: skip
-
-
-def _operator_words(row: Mapping[str, Any]) -> str:
-    energy = row.get("energy_joules")
-    more = f", {format_value(energy, 'J')}" if energy else ""
-    return f"{row['name']}: {format_value(row['time_s'], 's')}, bound by {row['bound']}{more}"
-
-
-def _share_words(share: float) -> str:
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 1 else "100 %"
 
 
 def _names_axis(names: Sequence[str]) -> Axis:

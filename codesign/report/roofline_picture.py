@@ -30,32 +30,20 @@ _OFF_ROOF = 0.01
 
 def operator_documents(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
     """Operators of any evaluator; keys that the evaluator does not report are left out."""
-    # Traffic that is not told by level crosses the only one, if there is only one.
+    # Traffic without levels crosses the only level, if there is only one.
     names = [str(level["name"]) for level in evaluated.levels]
     memory = names[0] if len(names) == 1 else _ANY_LEVEL
-    return [_operator(row, memory) for row in evaluated.operators]
-
-
-def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
-    phase = str(row.get("phase", ""))
-    fields = {
-        "name": " ".join(filter(None, [phase, str(row.get("name", "")).replace("_", " ")])),
-        "bound": row.get("bound", "time"),
-        "count": row.get("count"),
-        "time_s": row.get("time_s"),
-        "work_flop": row.get("work_flop"),
-        "traffic_bytes": _traffic(row.get("traffic_bytes"), memory),
-        "energy_joules": row.get("energy_joules"),
-        "memory_s": row.get("memory_s"),
-        "compute_s": row.get("compute_s"),
-    }
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-def _traffic(moved: Any, memory: str) -> dict[str, float] | None:
-    if isinstance(moved, Mapping):
-        return {str(level): float(value) for level, value in moved.items()}
-    return None if moved is None else {memory: float(moved)}
+    keys = ("count", "time_s", "work_flop", "energy_joules", "memory_s", "compute_s")
+    documents = []
+    for row in evaluated.operators:
+        words = [str(row.get("phase", "")), str(row.get("name", "")).replace("_", " ")]
+        document = {"name": " ".join(filter(None, words)), "bound": row.get("bound", "time")}
+        moved = row.get("traffic_bytes")
+        if moved is not None:
+            by_level = moved if isinstance(moved, Mapping) else {memory: moved}
+            document["traffic_bytes"] = {str(x): float(amount) for x, amount in by_level.items()}
+        documents.append(document | {key: row[key] for key in keys if row.get(key) is not None})
+    return documents
 
 
 def roofline(
@@ -69,7 +57,7 @@ def roofline(
     Args:
         operators: Rows of :func:`operator_documents`.
     """
-    points = [
+    points: list[dict[str, Any]] = [
         {
             "operator": row["name"],
             "level": level,
@@ -82,98 +70,69 @@ def roofline(
         for level, moved in row.get("traffic_bytes", {}).items()
         if moved > 0
     ]
-    peak = _peak_flop_per_s(operators, evaluated)
+    # The highest rate at which the evaluator lets any operator compute.
+    computing = (row for row in operators if row.get("compute_s") and row.get("work_flop"))
+    fastest = max((row["work_flop"] / row["compute_s"] for row in computing), default=None)
+    peak = evaluated.metrics.get("peak_flop_per_s") or fastest
     if not points or not peak:
         return None
-    one_pass = pass_account(evaluated)
-    used = {point["level"] for point in points}
-    ceilings = [
-        {
-            "level": level["name"],
-            "title": row_title(level),
-            "bytes_per_s": level["bandwidth_bytes_per_s"],
-            "usable_bytes_per_s": _if_less(
-                _usable_bytes_per_s(evaluated, level["name"]), level["bandwidth_bytes_per_s"]
-            ),
-        }
-        for level in evaluated.levels
-        if level["name"] in used and level.get("bandwidth_bytes_per_s")
-    ]
+    account = pass_account(evaluated)
+    pass_s = account["pass_s"] if account else sum(row.get("time_s", 0.0) for row in operators)
     drawn = {point["operator"] for point in points}
-    whole_s = one_pass["pass_s"] if one_pass else sum(item.get("time_s", 0.0) for item in operators)
-    rows = [
-        {"operator": operator["name"], "time_share": operator["time_s"] / whole_s}
-        for operator in operators
-        if operator["name"] not in drawn and operator.get("time_s", 0.0) > _OFF_ROOF * whole_s
+    off_roof = [
+        {"operator": row["name"], "time_share": row["time_s"] / pass_s}
+        for row in operators
+        if row["name"] not in drawn and row.get("time_s", 0.0) > _OFF_ROOF * pass_s
     ]
-    formats = [
-        str(evaluated.design.get(f"{operand}_format") or "") for operand in ("weight", "activation")
-    ]
-    formats_in_words = [name.split("*")[-1] for text in formats for name in text.split("+")]
+    farthest = {
+        point["operator"]: point for point in sorted(points, key=lambda x: x["flop_per_byte"])
+    }
+    formats = [evaluated.design.get(f"{operand}_format") for operand in ("weight", "activation")]
+    names = [name.split("*")[-1] for text in formats for name in str(text or "").split("+")]
+    is_integer = all(name.startswith(("int", "mxint")) for name in names)
     return {
-        "unit": (
-            "OP" if all(name.startswith(("int", "mxint")) for name in formats_in_words) else "FLOP"
-        ),
+        "unit": "OP" if is_integer else "FLOP",
         "peak_flop_per_s": peak,
-        "usable_flop_per_s": _if_less(_fastest_flop_per_s(operators), peak),
+        "usable_flop_per_s": _if_less(fastest, peak),
         "vector_per_s": _vector_operations_per_s(evaluated),
-        "ceilings": ceilings,
+        "ceilings": _ceilings(evaluated, {point["level"] for point in points}),
         "points": points,
-        "named": _named(points),
-        "off_roof": sorted(rows, key=lambda row: -row["time_share"]),
-        "shares_of": "pass" if one_pass else "time",
+        "named": sorted(farthest.values(), key=lambda point: -point["time_s"])[:_MOST_NAMED],
+        "off_roof": sorted(off_roof, key=lambda row: -row["time_share"]),
+        "shares_of": "pass" if account else "time",
     }
 
 
+def _ceilings(evaluated: EvaluatedDesign, used: set[str]) -> list[dict[str, Any]]:
+    """Bandwidth of each used level, and the most of it that any operator may use."""
+    ceilings = []
+    for level in evaluated.levels:
+        name, rate = level["name"], level.get("bandwidth_bytes_per_s")
+        if name not in used or not rate:
+            continue
+        key = "on_chip_s" if name == "on_chip" else "off_chip_s"
+        rates = [
+            row["traffic_bytes"].get(name, 0.0) / row[key]
+            for row in evaluated.operators
+            if row.get(key) and isinstance(row.get("traffic_bytes"), Mapping)
+        ]
+        ceilings.append({
+            "level": name, "title": row_title(level), "bytes_per_s": rate,
+            "usable_bytes_per_s": _if_less(max(rates, default=None), rate),
+        })  # fmt: skip
+    return ceilings
+
+
 def _if_less(usable: float | None, roof: float) -> float | None:
-    """A usable roof, if it is clearly below the one that is stated."""
+    """A usable roof, if it is clearly below the stated one."""
     return usable if usable and usable < _USABLE * roof else None
-
-
-def _named(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    farthest: dict[str, Mapping[str, Any]] = {}
-    for point in sorted(points, key=lambda point: point["flop_per_byte"]):
-        farthest[point["operator"]] = point
-    return sorted(farthest.values(), key=lambda point: -point["time_s"])[:_MOST_NAMED]
-
-
-def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:
-    """The highest rate at which the evaluator lets any operator use a level; None if unknown."""
-    key = "on_chip_s" if level == "on_chip" else "off_chip_s"
-    rates = [
-        row["traffic_bytes"].get(level, 0.0) / row[key]
-        for row in evaluated.operators
-        if row.get(key) and isinstance(row.get("traffic_bytes"), Mapping)
-    ]
-    return max(rates, default=None)
 
 
 def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
     """One operation per lane and cycle; None if the evaluator models no vector unit."""
     lanes = evaluated.design.get("vector_length")
     clock_hz = evaluated.design.get("clock_hz") or DEFAULT_CLOCK_HZ
-    if not evaluated.evaluator.offers("technologies"):
+    are_numbers = isinstance(lanes, int | float) and isinstance(clock_hz, int | float)
+    if not are_numbers or not evaluated.evaluator.offers("technologies"):
         return None
-    if not isinstance(lanes, int | float) or not isinstance(clock_hz, int | float):
-        return None
-    return lanes * clock_hz or None
-
-
-def _peak_flop_per_s(
-    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
-) -> float | None:
-    """Stated peak, or the fastest rate at which the evaluator lets any operator compute."""
-    stated = evaluated.metrics.get("peak_flop_per_s")
-    if stated:
-        return float(stated)
-    return _fastest_flop_per_s(operators)
-
-
-def _fastest_flop_per_s(operators: Sequence[Mapping[str, Any]]) -> float | None:
-    """The highest rate at which the evaluator lets any operator compute."""
-    rates = [
-        row["work_flop"] / row["compute_s"]
-        for row in operators
-        if row.get("compute_s") and row.get("work_flop")
-    ]
-    return max(rates, default=None)
+    return float(lanes * clock_hz) or None

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from codesign.search.campaign import Results
-    from codesign.space.parameters import Parameter
 
 _BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """Optuna wants times and the results have none: a step lasts one second from here."""
@@ -46,98 +44,90 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
     """
     with needing_extra("an Optuna storage", "tpe"):
         import optuna
-    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file, _quiet():
-        storage = optuna.storages.JournalStorage(_lines(file))
-        note = plain_value(Provenance.describe(results, scope))
-        for name, positions in _studies(results, scope):
-            study = optuna.create_study(
-                storage=storage,
-                study_name=name,
-                directions=[objective.sense for objective in results.problem.objectives],
-            )
-            study.set_metric_names(results.problem.objective_names)
-            study.set_user_attr("codesign", note)
-            for trial in _trials(results, positions):
-                storage.create_new_trial(study._study_id, trial)
+    name, runs = results.definition.name, results.runs
+    if scope == "all":
+        positions = (np.flatnonzero(results.run_index == index) for index in range(len(runs)))
+        titles = [f"{name}, {run.optimizer}, seed {run.seed}" for run in runs]
+        studies = [
+            (title, rows) for title, rows in zip(titles, positions, strict=True) if len(rows)
+        ]
+    else:
+        studies = [(f"{name}, {scope}", positions_of(results, scope))]
+    verbosity = optuna.logging.get_verbosity()
+    with (
+        replacing(path) as unfinished,
+        unfinished.open("w", encoding="utf-8") as file,
+        warnings.catch_warnings(),
+    ):
+        # Names of objectives are still marked as an experiment; nothing depends on it.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # its log would go to the terminal
+        try:
+            storage = optuna.storages.JournalStorage(_lines(file))
+            note = plain_value(Provenance.describe(results, scope))
+            for title, rows in studies:
+                study = optuna.create_study(
+                    storage=storage,
+                    study_name=title,
+                    directions=[objective.sense for objective in results.problem.objectives],
+                )
+                study.set_metric_names(results.problem.objective_names)
+                study.set_user_attr("codesign", note)
+                for trial in _trials(results, rows):
+                    storage.create_new_trial(study._study_id, trial)
+        finally:
+            optuna.logging.set_verbosity(verbosity)
     return path
 
 
-def _studies(results: Results, scope: str) -> Iterator[tuple[str, IntArray]]:
-    name = results.definition.name
-    if scope != "all":
-        yield f"{name}, {scope}", positions_of(results, scope)
-        return
-    for index, run in enumerate(results.runs):
-        positions = np.flatnonzero(results.run_index == index)
-        if len(positions):
-            yield f"{name}, {run.optimizer}, seed {run.seed}", positions
-
-
 def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
-    parameters = results.problem.space.parameters
-    distributions = {parameter.name: _distribution(parameter) for parameter in parameters}
-    objectives = results.problem.objective_names
-    for start in range(0, len(positions), CHUNK):
-        chunk = positions[start : start + CHUNK]
-        designs = results.problem.space.decode(results.rows[chunk])
-        values = np.column_stack([results.metrics[name][chunk] for name in objectives])
-        metrics = {name: numbers[chunk].tolist() for name, numbers in results.metrics.items()}
-        limits = {
-            name: np.clip(numbers[chunk], -_LARGEST, _LARGEST).tolist()
-            for name, numbers in results.violations.items()
-        }
-        for i, (position, design) in enumerate(zip(chunk.tolist(), designs, strict=True)):
-            yield _trial(
-                results,
-                position,
-                {name: _setting(value) for name, value in design.items() if value is not None},
-                distributions,
-                values[i].tolist(),
-                {name: numbers[i] for name, numbers in limits.items()},
-                {name: plain_value(numbers[i]) for name, numbers in metrics.items()},
-            )
-
-
-def _trial(
-    results: Results,
-    position: int,
-    settings: Mapping[str, Any],
-    distributions: Mapping[str, BaseDistribution],
-    values: Sequence[float],
-    limits: Mapping[str, float],
-    metrics: Mapping[str, Any],
-) -> FrozenTrial:
-    """One observation; without a result it is a failed trial that says why."""
+    """One trial per observation; without a result it is a failed trial that says why."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
 
-    has_failed = bool(results.failed[position])
-    step = int(results.step[position])
-    reason = results.reasons.get(position)
-    trial = create_trial(
-        state=TrialState.FAIL if has_failed else TrialState.COMPLETE,
-        values=None if has_failed else values,
-        params=dict(settings),
-        distributions={name: distributions[name] for name in settings},
-        user_attrs={"step": step, **metrics} | ({"reason": reason} if reason else {}),
-        constraints=None if has_failed else dict(limits),
-        # optuna-dashboard 0.21 does not know limits by name and marks what it finds here.
-        system_attrs=None if has_failed or not limits else {"constraints": list(limits.values())},
-    )
-    trial.datetime_start = _BEGIN + timedelta(seconds=step)
-    trial.datetime_complete = _BEGIN + timedelta(seconds=step + 1)
-    return trial
-
-
-def _distribution(parameter: Parameter) -> BaseDistribution:
-    """Integers as a range, so that plots have a scale; everything else as choices."""
-    from optuna.distributions import CategoricalDistribution, IntDistribution
-
-    values = parameter.values
-    numbers = [value for value in values if type(value) is int]
-    if 1 < len(numbers) == len(values):
-        is_log = parameter.scale == "log" and min(numbers) > 0
-        return IntDistribution(min(numbers), max(numbers), log=is_log)
-    return CategoricalDistribution([_setting(value) for value in values])
+    distributions: dict[str, BaseDistribution] = {}
+    for parameter in results.problem.space.parameters:
+        values = parameter.values
+        numbers = [value for value in values if type(value) is int]
+        # Integers are a range, so that plots have a scale; everything else is a choice.
+        if 1 < len(numbers) == len(values):
+            is_log = parameter.scale == "log" and min(numbers) > 0
+            bounds = (min(numbers), max(numbers))
+            distributions[parameter.name] = IntDistribution(*bounds, log=is_log)
+        else:
+            choices = [_setting(value) for value in values]
+            distributions[parameter.name] = CategoricalDistribution(choices)
+    for start in range(0, len(positions), CHUNK):
+        chunk = positions[start : start + CHUNK]
+        for position, design in zip(
+            chunk.tolist(), results.problem.space.decode(results.rows[chunk]), strict=True
+        ):
+            has_failed, step = bool(results.failed[position]), int(results.step[position])
+            metrics = {name: float(x[position]) for name, x in results.metrics.items()}
+            limits = {
+                name: float(np.clip(excess[position], -_LARGEST, _LARGEST))
+                for name, excess in results.violations.items()
+            }
+            settings = {name: _setting(x) for name, x in design.items() if x is not None}
+            reason = results.reasons.get(position)
+            attributes = {name: plain_value(value) for name, value in metrics.items()}
+            trial = create_trial(
+                state=TrialState.FAIL if has_failed else TrialState.COMPLETE,
+                values=None
+                if has_failed
+                else [metrics[name] for name in results.problem.objective_names],
+                params=settings,
+                distributions={name: distributions[name] for name in settings},
+                user_attrs={"step": step, **attributes} | ({"reason": reason} if reason else {}),
+                constraints=None if has_failed else limits,
+                # optuna-dashboard 0.21 does not know limits by name and marks what it finds here.
+                system_attrs=None
+                if has_failed or not limits
+                else {"constraints": list(limits.values())},
+            )
+            trial.datetime_start = _BEGIN + timedelta(seconds=step)
+            trial.datetime_complete = _BEGIN + timedelta(seconds=step + 1)
+            yield trial
 
 
 def _setting(value: Value) -> Any:
@@ -176,19 +166,3 @@ def _lines(file: IO[str]) -> Any:
 
 _BARE = ("op_code", "worker_id", "study_id", "state", "datetime_start", "datetime_complete")
 """Fields that Optuna must read back of a finished trial to number the next one."""
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Optuna's log, which would go to the terminal."""
-    import optuna
-
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            # Names of objectives are still marked as an experiment; nothing depends on it.
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
-    finally:
-        optuna.logging.set_verbosity(verbosity)

@@ -90,41 +90,51 @@ def recommendation_document(
         folded: The front; designs are numbered along it.
         judge: What to ask further; None: nothing, and nothing is looked at around the designs.
     """
-    picks = picks_of(results, folded)
-    metrics = _figures(results)
-    documents = [
-        {
+    picks, problem = picks_of(results, folded), results.problem
+    measured = (
+        name
+        for name in MAIN_METRICS
+        if name in results.metrics and np.isfinite(results.metrics[name]).any()
+    )
+    metrics = list(dict.fromkeys([*problem.objective_names, *measured]))
+    limit_titles = _limit_titles(problem)
+    documents: list[dict[str, Any]] = []
+    for pick in picks:
+        position = int(folded.positions[pick.place])
+        (design,) = problem.space.decode(results.rows[[position]])
+        left = {name: -float(excess[position]) for name, excess in results.violations.items()}
+        documents.append({
             "key": pick.key,
             "reason": pick.reason,
             "id": pick.place,
-            "position": int(folded.positions[pick.place]),
-            "words": _spoken(results, int(folded.positions[pick.place])),
-            "close": _close_limits(results, int(folded.positions[pick.place])),
-        }
-        for pick in picks
-    ]
-    names, cost = results.problem.objective_names, cost_column(results.problem.objectives)
+            "position": position,
+            "words": spoken_design(problem.space, design),
+            "close": [
+                {"words": limit_titles.get(name, name.replace("_", " ")), "left": share}
+                for name, share in left.items()
+                # A limit kept by no margin at all is a condition, unless the campaign sets it.
+                if 0 < share <= _CLOSE or (name in limit_titles and share == 0)
+            ],
+        })  # fmt: skip
+    names, cost = problem.objective_names, cost_column(problem.objectives)
     document: dict[str, Any] = {
         "picks": documents,
         "figures": metrics,
         "tolerance": folded.tolerance,
-        **(
-            {
-                "cost": names[cost],
-                "speed": next((name for k, name in enumerate(names) if k != cost), names[cost]),
-            }
-        ),
+        "cost": names[cost],
+        "speed": next((name for k, name in enumerate(names) if k != cost), names[cost]),
     }
     if judge is None or not picks:
         return document
-    order = _picks_first(folded, picks)
+    places = np.array([pick.place for pick in picks])
+    order = np.concatenate([places, np.setdiff1d(folded.kept, places)])
     rows = results.rows[folded.positions[order]]
-    judged = _judged(results.problem, rows, len(picks), judge, metrics)
-    for pick_document, sure in zip(documents, judged, strict=True):
-        pick_document |= sure
-    near = neighborhood(results.problem, rows[:_MOST_CENTERS], metrics)
-    for pick_document, pick in zip(documents, picks, strict=True):
-        pick_document["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
+    for pick_document, sure in zip(
+        documents, _judged(problem, rows, len(picks), judge, metrics), strict=True
+    ):
+        changes = _changes(results, pick_document["position"], metrics)
+        pick_document |= sure | {"changes": changes}
+    near = neighborhood(problem, rows[:_MOST_CENTERS], metrics)
     return document | {
         "omitted": list(judge.omitted),
         **_missing_values(results, folded, order, near),
@@ -133,42 +143,9 @@ def recommendation_document(
     }
 
 
-def _spoken(results: Results, position: int) -> str:
-    space = results.problem.space
-    return spoken_design(space, space.decode(results.rows[[position]])[0])
-
-
-def _figures(results: Results) -> list[str]:
-    """Metrics of a card: the objectives, then what else the designs have."""
-    objectives = results.problem.objective_names
-    front_rows = [
-        name
-        for name in MAIN_METRICS
-        if name in results.metrics and np.isfinite(results.metrics[name]).any()
-    ]
-    return list(dict.fromkeys([*objectives, *front_rows]))
-
-
-def _picks_first(folded: FoldedFront, picks: Sequence[Pick]) -> IntArray:
-    """Places of the designs one chooses from, those recommended first."""
-    places = np.array([pick.place for pick in picks])
-    return np.concatenate([places, np.setdiff1d(folded.kept, places)])
-
-
-def _limit_names(problem: Problem) -> dict[str, str]:
+def _limit_titles(problem: Problem) -> dict[str, str]:
     """Words for the limits that the campaign sets, by the names of their violations."""
     return {constraint.text: limit_words(problem, constraint) for constraint in problem.constraints}
-
-
-def _close_limits(results: Results, position: int) -> list[dict[str, Any]]:
-    """The limits of which a design leaves little."""
-    words = _limit_names(results.problem)
-    return [
-        {"words": words.get(name, name.replace("_", " ")), "left": -float(values[position])}
-        for name, values in results.violations.items()
-        # A limit that is kept by no margin at all is a condition, unless the campaign sets it.
-        if -_CLOSE <= values[position] < 0 or (name in words and values[position] == 0)
-    ]
 
 
 def _judged(
@@ -195,7 +172,7 @@ def _judged(
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)
     worst = worst_excess(problem, rows)
-    words = _limit_names(problem)
+    words = _limit_titles(problem)
     for i, document in enumerate(judged):
         document["ranges"] = {
             "samples": spread.samples,
@@ -217,14 +194,14 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
     near = neighborhood(results.problem, results.rows[[position]], metrics)
     ours = {name: float(results.metrics[name][position]) for name in metrics}
     (design,) = space.decode(results.rows[[position]])
-    words = _limit_names(results.problem)
+    words = _limit_titles(results.problem)
     changes = []
     for place, neighbor in enumerate(space.decode(near.rows)):
         moved = changed_settings(space, design, neighbor)
         changes.append(
             {
                 "subject": " + ".join(subject for subject, _, _ in moved),
-                "words": "; ".join(f"{name} {old} → {new}" for name, old, new in moved),
+                "words": _change_words(moved),
                 "change": {
                     name: float(near.metrics[name][place]) / ours[name] - 1.0
                     for name in metrics
@@ -240,72 +217,56 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
     return changes
 
 
-def _front_designs(results: Results, folded: FoldedFront) -> tuple[IntArray, IntArray]:
-    """All known designs of the whole front, and the place of each on the page; -1: not there.
-
-    Of an exact front also those that equal a design of the page in every objective.
-    """
-    keys, exact = results.problem.space.keys, results.exact
-    if exact is None:
-        rows = owners = results.rows[results.front()]
-    else:
-        rows, owners = exact.rows, exact.representatives()[exact.point]
-    carried = results.rows[folded.positions]
-    place_of = {key: place for place, key in enumerate(keys(carried).tolist())}
-    return rows, np.array([place_of.get(key, -1) for key in keys(owners).tolist()], dtype=int)
-
-
 def _missing_values(
     results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood
 ) -> dict[str, Any]:
     """Values that only folded designs have, and those that no design of the front has."""
-    rows, places = _front_designs(results, folded)
-    choices = folded_choices(results.problem, rows, places, folded.kept)
-    counts = [] if results.exact is None else results.exact.counts.tolist()
-    problem, positions = results.problem, folded.positions[order]
-    points = results.objectives[positions]
-    measure = Measure.of(points, problem.senses, folded.tolerance)
-    designs = problem.space.decode(near.rows)
-    misses = near_misses(problem, near, results.rows[positions], measure, rows)
+    problem, exact = results.problem, results.exact
+    keys = problem.space.keys
+    # All designs of an exact front, also those that equal a design of the page in everything.
+    rows = owners = results.rows[results.front()]
+    if exact is not None:
+        rows, owners = exact.rows, exact.representatives()[exact.point]
+    carried = keys(results.rows[folded.positions]).tolist()
+    place_of = {key: place for place, key in enumerate(carried)}
+    places = np.array([place_of.get(key, -1) for key in keys(owners).tolist()], dtype=int)
+    positions = folded.positions[order]
+    measure = Measure.of(results.objectives[positions], problem.senses, folded.tolerance)
+    misses = near_misses(problem, near, results.rows[positions], measure, rows)[:_MOST_MISSES]
+    missed = problem.space.decode(near.rows[[miss.place for miss in misses]])
+    better = [positions[miss.dominator] for miss in misses]
+    ours = problem.space.decode(results.rows[better])
     return {
         "folded_values": [
-            {
-                "parameter": setting_words(choice.parameter, choice.value)[0],
-                "value": setting_words(choice.parameter, choice.value)[1] or "none",
-                "ids": [place for place in choice.places if place >= 0],
-            }
-            for choice in choices
+            _value_document(choice.parameter, choice.value)
+            | {"ids": [place for place in choice.places if place >= 0]}
+            for choice in folded_choices(problem, rows, places, folded.kept)
         ],
-        "misses": (
-            [
-                {
-                    "parameter": setting_words(miss.parameter, miss.value)[0],
-                    "value": setting_words(miss.parameter, miss.value)[1] or "none",
-                    "id": int(order[miss.dominator]),
-                    "shares": {
-                        name: float(near.metrics[name][miss.place])
-                        / float(results.metrics[name][positions[miss.dominator]])
-                        - 1.0
-                        for name in problem.objective_names
-                        if results.metrics[name][
-                            positions[miss.dominator]
-                        ]  # nothing is a share of 0
-                    },
-                    "words": "; ".join(
-                        f"{name} {old} → {new}"
-                        for name, old, new in changed_settings(
-                            problem.space,
-                            problem.space.decode(results.rows[positions[[miss.dominator]]])[0],
-                            designs[miss.place],
-                        )
-                    ),
-                }
-                for miss in misses[:_MOST_MISSES]
-            ]
-        ),
+        "misses": [
+            _value_document(miss.parameter, miss.value)
+            | {
+                "id": int(order[miss.dominator]),
+                "shares": {
+                    name: float(near.metrics[name][miss.place] / value) - 1.0
+                    for name in problem.objective_names
+                    if (value := results.metrics[name][position])  # nothing is a share of 0
+                },
+                "words": _change_words(changed_settings(problem.space, instead, design)),
+            }
+            for miss, position, instead, design in zip(misses, better, ours, missed, strict=True)
+        ],
         "n_front_designs": len(rows),
-        "n_unlisted": max(sum(counts) - len(rows), 0),
+        "n_unlisted": 0 if exact is None else max(int(exact.counts.sum()) - len(rows), 0),
     }
+
+
+def _value_document(parameter: str, value: Any) -> dict[str, Any]:
+    title, text = setting_words(parameter, value)
+    return {"parameter": title, "value": text or "none"}
+
+
+def _change_words(changes: Sequence[tuple[str, str, str]]) -> str:
+    return "; ".join(f"{name} {old} → {new}" for name, old, new in changes)
 
 
 def _prices(
@@ -322,12 +283,11 @@ def _prices(
     names = problem.objective_names
     if len(names) < 2 or len(picks) < 2:
         return []
-    speed = int(_column_of(picks[-1], results, folded))
-    cost = _column_of(picks[0], results, folded)
+    points = results.objectives[folded.positions]
+    best = points[folded.kept].min(axis=0)
+    cost, speed = (int((best == points[pick.place]).argmax()) for pick in (picks[0], picks[-1]))
     inside = np.flatnonzero(near.feasible)
-    gain = np.concatenate(
-        [results.objectives[folded.positions, speed], near.objectives[inside, speed]]
-    )
+    gain = np.concatenate([points[:, speed], near.objectives[inside, speed]])
     prices = []
     for name in dict.fromkeys([names[cost], *RESOURCES]):
         if name not in results.metrics or name not in near.metrics or name == names[speed]:
@@ -337,17 +297,13 @@ def _prices(
         amounts = np.concatenate([front_amounts, metric.flipped(near.metrics[name][inside])])
         if not np.isfinite(amounts).all() or np.ptp(amounts) == 0:
             continue
-        prices.append(
-            {
-                "metric": name,
-                "exact": name == names[cost] and results.exact is not None,
-                "of": [
-                    _price(gain, amounts, float(front_amounts[pick.place]), metric.unit)
-                    | {"best": float(gain.min())}
-                    for pick in picks
-                ],
-            }
-        )
+        gains = [
+            _price(gain, amounts, float(front_amounts[pick.place]), metric.unit)
+            | {"best": float(gain.min())}
+            for pick in picks
+        ]
+        is_exact = name == names[cost] and results.exact is not None
+        prices.append({"metric": name, "exact": is_exact, "of": gains})
     return prices
 
 
@@ -359,10 +315,3 @@ def _price(
     within = gain[amounts <= amount + slack].min()
     more = gain[amounts <= amount + step + slack].min()
     return {"amount": abs(amount), "step": step, "gain": float(within - more)}
-
-
-def _column_of(pick: Pick, results: Results, folded: FoldedFront) -> int:
-    """The objective in which a recommended design is the best."""
-    points = results.objectives[folded.positions[folded.kept]]
-    mine = results.objectives[folded.positions[pick.place]]
-    return int((points.min(axis=0) == mine).argmax())

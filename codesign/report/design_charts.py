@@ -18,6 +18,7 @@ from codesign.report.labels import format_metric, format_value, metric_title, ro
 from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.svg import axis_unit, wrap
+from codesign.report.tables import constant_words
 
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
@@ -303,7 +304,7 @@ def traffic_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
 def swing_chart(metric: Metric, value: float, swings: Sequence[Swing]) -> Chart:
     """Changes of a metric as single constants move over the ranges of their sources."""
     rows = np.arange(len(swings))
-    names = [f"{swing.technology} {swing.number.replace('_', ' ')}" for swing in swings]
+    names = [constant_words(swing.technology, swing.number) for swing in swings]
     marks: list[Mark] = []
     for end, hue, hatch in (("low", "blue", ""), ("high", "vermilion", "/")):
         values = np.array([getattr(constant_swing, f"at_{end}") for constant_swing in swings])

@@ -28,6 +28,7 @@ from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.paper import height_of, save_svg, sized
 from codesign.report.svg import FONT, draw, wrap
+from codesign.report.tables import constant_words
 
 if TYPE_CHECKING:
     from codesign.report.marked_designs import MarkedDesigns
@@ -164,8 +165,8 @@ def _constants(results: Results, account: Account) -> Iterator[str]:
     for _, name, swing in sorted(swings, key=lambda entry: -entry[0])[:_MOST_CONSTANTS]:
         metric = metric_of(name, results.problem.metrics)
         ends = " to ".join(format_metric(end, metric, 3) for end in (swing.at_low, swing.at_high))
-        number = swing.number.replace("_", " ")
-        yield f"{swing.technology} {number}: {metric_title(metric)} {ends}"
+        constant = constant_words(swing.technology, swing.number)
+        yield f"{constant}: {metric_title(metric)} {ends}"
 
 
 def _others(results: Results, answer: Mapping[str, Any]) -> Iterator[_Line]:

@@ -132,7 +132,6 @@ def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
     """One operation per lane and cycle; None if the evaluator models no vector unit."""
     lanes = evaluated.design.get("vector_length")
     clock_hz = evaluated.design.get("clock_hz") or DEFAULT_CLOCK_HZ
-    are_numbers = isinstance(lanes, int | float) and isinstance(clock_hz, int | float)
-    if not are_numbers or not evaluated.evaluator.offers("technologies"):
+    if not isinstance(lanes, int | float) or not isinstance(clock_hz, int | float):
         return None
-    return float(lanes * clock_hz) or None
+    return lanes * clock_hz or None if evaluated.evaluator.offers("technologies") else None

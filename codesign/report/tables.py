@@ -10,7 +10,8 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value
+from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
+from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value, memory_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -96,6 +97,16 @@ def unit_and_title(name: str) -> tuple[str, str]:
             title = name.removesuffix(suffix).rstrip("_") or name
             return unit, title.replace("_", " ")
     return "", name.replace("_", " ")
+
+
+def constant_words(technology: str, number: str) -> str:
+    """A constant in words, with its technology if it is of one.
+
+    >>> constant_words("hbm4_12h", "access_energy"), constant_words(CONSTANTS, "mac_energy_joules")
+    ('HBM4, 12-high access energy', 'mac energy')
+    """
+    title = unit_and_title(number)[1]
+    return title if technology == CONSTANTS else f"{memory_words(technology)} {title}"
 
 
 def rows_table(

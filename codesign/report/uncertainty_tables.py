@@ -16,7 +16,6 @@ from codesign.insight.uncertainty.uncertainty_results import (
     DesignUncertainty,
     RobustDesign,
     RobustFront,
-    number_words,
 )
 from codesign.report.labels import (
     format_metric,
@@ -26,7 +25,7 @@ from codesign.report.labels import (
     takes_prefix,
 )
 from codesign.report.result_tables import design_words, metric_header
-from codesign.report.tables import plain_table, spaced, text_line
+from codesign.report.tables import constant_words, plain_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -76,7 +75,7 @@ def _tornado_table(uncertainty: DesignUncertainty, metrics: Mapping[str, Metric]
     for name, swings in uncertainty.tornado.items():
         title, show = _scaled_to_unit(uncertainty.intervals[name].typical, metrics[name])
         for swing in swings[:_MOST_TORNADO_ROWS]:
-            number = number_words(swing.technology, swing.number)
+            number = constant_words(swing.technology, swing.number)
             ends = (show(swing.at_low), show(swing.at_high))
             table.add_row(title, number, *ends, _percent(swing.relative_swing))
             title = ""

@@ -11,12 +11,6 @@ CONSTANTS = "all designs"
 """Stands for the technology of a constant that belongs to none."""
 
 
-def number_words(technology: str, number: str) -> str:
-    """A number as tables name it: with its technology, if it is of one."""
-    words = number.replace("_", " ")
-    return words if technology == CONSTANTS else f"{technology} {words}"
-
-
 @dataclass(frozen=True)
 class RangedNumber:
     """A number of a technology whose source gives a range; SI units.
@@ -35,7 +29,8 @@ class RangedNumber:
     high: float
 
     def __str__(self) -> str:
-        return number_words(self.technology, self.number)
+        words = self.number.replace("_", " ")
+        return words if self.technology == CONSTANTS else f"{self.technology} {words}"
 
 
 @dataclass(frozen=True)

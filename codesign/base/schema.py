@@ -506,7 +506,7 @@ def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
     error_type, got = item["type"], item.get("input")
     if error_type == "extra_forbidden":
         model, key = _model_at(record, location[:-1]), str(location[-1])
-        known_by_alias = [] if model is None else list(_by_alias(model))
+        known_by_alias = [] if model is None else list(_aliased_fields(model))
         meant = getattr(model, "other_words", {}).get(key)
         return describe_unknown("key", key, known_by_alias, meant=meant)
     if error_type == "missing":
@@ -545,13 +545,13 @@ def _model_at(record: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     for step in path:
         if isinstance(step, int) or model is None:
             continue
-        field = _by_alias(model).get(step)
+        field = _aliased_fields(model).get(step)
         model = _model_in(field.annotation) if field is not None else model
     nested: type[BaseModel] | None = model
     return nested
 
 
-def _by_alias(model: type[BaseModel]) -> dict[str, Any]:
+def _aliased_fields(model: type[BaseModel]) -> dict[str, Any]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 

@@ -206,7 +206,7 @@ def parse_quantity(value: object, expected: str) -> float:
         except InputError as error:
             raise InputError(f"{error}; expected {valid}") from None
     else:
-        number, unit, text = _as_float(value), DIMENSIONLESS, ""
+        number, unit, text = _float_value(value), DIMENSIONLESS, ""
     if unit.exponents != wanted_parse_unit.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
         raise InputError(f"expected {valid}, got {got}")
@@ -215,7 +215,7 @@ def parse_quantity(value: object, expected: str) -> float:
     return number
 
 
-def _as_float(value: float) -> float:
+def _float_value(value: float) -> float:
     """``value`` as a float; infinite where it is a whole number beyond all floats."""
     try:
         return float(value)

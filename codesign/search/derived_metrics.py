@@ -73,7 +73,7 @@ class DerivedMetric:
         Args:
             metrics: (n,) values of its sources, each in its own unit.
         """
-        values = self._in_unit(self.expression.evaluate(metrics))
+        values = self._scaled(self.expression.evaluate(metrics))
         return np.where(np.isfinite(values), values, np.nan)
 
     def best_case(
@@ -90,7 +90,7 @@ class DerivedMetric:
             metric.name: _interval_from(metric, best.get(metric.name)) for metric in own_metrics
         }
         low, high = interval_of(self.expression.node, intervals)
-        end = self._in_unit(high if self.metric.sense == "maximize" else low)
+        end = self._scaled(high if self.metric.sense == "maximize" else low)
         minimized = np.fmax(self.metric.flipped(end), -_FAR)
         return np.broadcast_to(self.metric.flipped(minimized), n)
 
@@ -112,7 +112,7 @@ class DerivedMetric:
         sources = (f"{name} {metrics[name][position]:g}" for name in sorted(self.sources))
         return f"{self.expression.text} with {', '.join(sources)}"
 
-    def _in_unit(self, values: FloatArray) -> FloatArray:
+    def _scaled(self, values: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
             return values / parse_unit(self.metric.unit).scale
 

@@ -386,7 +386,7 @@ class Problem:
     def provenance(self) -> dict[str, Any]:
         """Everything the observations depend on, as JSON values."""
         space = self.space.provenance()
-        evaluator = _without_unused(self.evaluator.provenance(), json.dumps(space, default=str))
+        evaluator = _used_provenance(self.evaluator.provenance(), json.dumps(space, default=str))
         return {
             "space": space,
             "evaluator": {"name": self.evaluator_name, **evaluator},
@@ -516,7 +516,7 @@ def located_error(error: UnusableValueError, space: DesignSpace) -> InputError:
     return InputError(str(error), place)
 
 
-def _without_unused(described: Any, space: str) -> Any:
+def _used_provenance(described: Any, space: str) -> Any:
     """Provenance of an evaluator without off-chip memories and banks that its space never names.
 
     Adding a memory file does not change problems that cannot use it.
@@ -531,7 +531,7 @@ def _without_unused(described: Any, space: str) -> Any:
             or json.dumps(name) in space
         }
         if key == "memtech"
-        else _without_unused(value, space)
+        else _used_provenance(value, space)
         for key, value in described.items()
     }
 

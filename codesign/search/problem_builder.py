@@ -53,7 +53,7 @@ def build_problem(
     """
     places = where or {}
     evaluator = checked_evaluator(evaluator, evaluator_name)
-    evaluator = _with_parameters(evaluator, space.names, places)
+    evaluator = _parametrized(evaluator, space.names, places)
     evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
     problems = ProblemList(
         _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
@@ -93,7 +93,7 @@ def build_problem(
     return problem
 
 
-def _with_parameters(
+def _parametrized(
     evaluator: Evaluator, names: Sequence[str], places: Mapping[str, str]
 ) -> Evaluator:
     """The evaluator for a space's parameters; its problems with the places of its options."""

@@ -52,7 +52,7 @@ def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBound
     is_whole = all(operand.is_whole for operand in operands)
     largest = max(operand.largest for operand in operands)
     if isinstance(node, Product):
-        return _of_product(node, operands, is_defined, is_whole)
+        return _product_bounds(node, operands, is_defined, is_whole)
     if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
         largest = sum(operand.largest for operand in operands)
     elif isinstance(node, Call):
@@ -60,7 +60,7 @@ def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBound
     return MagnitudeBounds(0.0, largest, is_whole, is_defined and math.isfinite(largest))
 
 
-def _of_product(
+def _product_bounds(
     node: Product, operands: Sequence[MagnitudeBounds], is_defined: bool, is_whole: bool
 ) -> MagnitudeBounds:
     least, largest = 1.0, 1.0

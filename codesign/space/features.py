@@ -86,7 +86,7 @@ def features_of(
         if repeated_part is not None and column == repeated_part.columns[0, 0]:
             features += _amounts(structure, repeated_part)
         if repeated_part is None or column not in repeated_part.columns[:, 0]:
-            features += _of_parameter(column, parameter)
+            features += _parameter_features(column, parameter)
     for name, quantity in structure.derived.items():
         if not quantity.feature:
             continue
@@ -97,7 +97,7 @@ def features_of(
     return tuple(features)
 
 
-def _of_parameter(column: int, parameter: Parameter) -> Iterator[TableFeature]:
+def _parameter_features(column: int, parameter: Parameter) -> Iterator[TableFeature]:
     name, values = parameter.name, parameter.values
     can_be_absent = parameter.optional or (bool(parameter.when) and not parameter.part)
     if can_be_absent:
@@ -166,7 +166,7 @@ def _amounts(structure: Structure, repeated_part: RepeatedPart) -> Iterator[Amou
         if member and parameter.is_numeric and len(parameter.values) > 1:
             (scaled,) = (
                 feature
-                for feature in _of_parameter(0, parameter)
+                for feature in _parameter_features(0, parameter)
                 if not feature.name.endswith(" present")
             )
             sizes.append(scaled.table[repeated_part.variants[:, member]])

@@ -25,10 +25,10 @@ def with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Documen
     if path in derivatives:
         raise InputError(f"{name} is based on itself", where)
     base = with_base(read_document(path), (*derivatives, path))
-    return overlaid(_with_whole_parts(document, base), base)
+    return overlaid(_merged_parts(document, base), base)
 
 
-def _with_whole_parts(document: Document, base: Document) -> Document:
+def _merged_parts(document: Document, base: Document) -> Document:
     """Repeated parts that are stated in part, over those of the base key by key.
 
     One with ``maximum`` and ``parameters`` is stated as a whole and replaces that of the base.

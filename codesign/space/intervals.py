@@ -58,7 +58,7 @@ def _fold(node: Sum | FoldedCall, operands: Sequence[Interval]) -> Interval:
         is_subtracted = isinstance(node, Sum) and node.terms[position][0] < 0
         first, last = (highest, lowest) if is_subtracted else (lowest, highest)
         low, high = node.step(low, position, first), node.step(high, position, last)
-    return _with_order(low, high)
+    return _defined(low, high)
 
 
 def _product(divisors: Sequence[bool], operands: Sequence[Interval]) -> Interval:
@@ -83,10 +83,10 @@ def _corners(values: Sequence[FloatArray]) -> Interval:
     value is finite, however large.
     """
     together = np.stack(np.broadcast_arrays(*values))
-    return _with_order(np.fmin.reduce(together), np.fmax.reduce(together))
+    return _defined(np.fmin.reduce(together), np.fmax.reduce(together))
 
 
-def _with_order(low: FloatArray, high: FloatArray) -> Interval:
+def _defined(low: FloatArray, high: FloatArray) -> Interval:
     """The interval; what is undefined may be anything."""
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 

@@ -295,7 +295,7 @@ def _joined(
         origins["constraints", len(data["constraints"])] = (document, ("constraints", number))
         data["constraints"].append(condition)
     data["designs"] = {
-        name: _with_pool_designs(design, pools, partial(document.where, "designs", name, "values"))
+        name: _expanded_design(design, pools, partial(document.where, "designs", name, "values"))
         for name, design in data["designs"].items()
     }
     return SystemDocument(
@@ -375,7 +375,7 @@ def _add_pool(
     origins["parameters", names.full(MACHINES)] = (document, ("pools", pool.name, MACHINES))
 
 
-def _with_pool_designs(
+def _expanded_design(
     design: Any, pools: tuple[PoolDefinition, ...], where: Callable[[str], str]
 ) -> Any:
     """A design of the system whose values name designs of its pools, with these written out."""

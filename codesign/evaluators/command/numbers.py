@@ -54,7 +54,7 @@ class Outputs:
             for step in key.split("."):
                 value = _child(value, step, name, key)
         elif source.csv_file is not None:
-            value = self._in_csv(source.csv_file, source.column or "", source.row)
+            value = self._csv_cell(source.csv_file, source.column or "", source.row)
         else:
             value = self._matched(source.regex or "", source.file)
         number = _converted(value, source.unit, unit)
@@ -76,7 +76,7 @@ class Outputs:
                 raise UnreadableOutputError(f"{name} cannot be read: {error.strerror}") from None
         return self._texts[name]
 
-    def _in_csv(self, name: str, column: str, row: int) -> Any:
+    def _csv_cell(self, name: str, column: str, row: int) -> Any:
         if name not in self._tables:
             lines = self._text(name).splitlines()
             try:

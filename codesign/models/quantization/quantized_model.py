@@ -73,7 +73,7 @@ def quantized(
         for layer in range(decoder.shape.num_hidden_layers)
         for linear_name in LINEAR_NAMES
     }
-    rounded_decoder = _with_rounded_weights(decoder, {**of_weights, **mixed}, rounding, calibration)
+    rounded_decoder = _rounded_decoder(decoder, {**of_weights, **mixed}, rounding, calibration)
     in_flight = replace(
         decoder.in_flight,
         activations=_or_none(formats.activations),
@@ -88,7 +88,7 @@ def _or_none(name: str) -> BlockFormat | None:
     return None if block_format.element is None else block_format
 
 
-def _with_rounded_weights(
+def _rounded_decoder(
     decoder: Decoder, names: Mapping[str, str], rounding: Rounding, calibration: Tensor
 ) -> Decoder:
     """Layer after layer; the inputs of a layer are those behind the rounded ones before it."""

@@ -32,7 +32,7 @@ def quantize(values: Any, block_format: BlockFormat) -> Any:
         values: NumPy array or torch tensor.
         block_format: Format; without an element type, the values themselves.
     """
-    values = _as_float32(values)
+    values = _float32_values(values)
     if block_format.element is None or values.shape[-1] == 0:
         return values
     if isinstance(values, np.ndarray) or values.device.type != "cpu":
@@ -68,7 +68,7 @@ def quantize_with_own_library(values: Any, element: ElementType, block_format: B
 
 def relative_noise(values: Any, block_format: BlockFormat) -> float:
     """Energy of the rounding error over that of the values: the inverse of the SQNR."""
-    values = _as_float32(values)
+    values = _float32_values(values)
     error = quantize(values, block_format) - values
     energy = float((values * values).sum())
     return float((error * error).sum()) / energy if energy else 0.0
@@ -152,7 +152,7 @@ def scale_of_tensor(values: Any, block_format: BlockFormat) -> Any:
 # What NumPy and torch call differently
 
 
-def _as_float32(values: Any) -> Any:
+def _float32_values(values: Any) -> Any:
     if hasattr(values, "detach"):
         return values.detach().float()
     return np.ascontiguousarray(values, dtype=np.float32)

@@ -218,7 +218,7 @@ class Search:
         screening, optimizer = self._plan.resolved.screening, self._optimizer
         if screening is None or self._plan.screen is None or not isinstance(optimizer, Screens):
             return
-        while len(rows := self._to_screen(optimizer, pending)):
+        while len(rows := self._screening_rows(optimizer, pending)):
             if not self._problem.admits(rows).all():
                 raise self._broken("it screened a design that is not admissible")
             start = time.perf_counter()
@@ -233,7 +233,7 @@ class Search:
             yield batch
             self.tell_screened(batch)
 
-    def _to_screen(self, optimizer: Screens, pending: IntArray) -> IntArray:
+    def _screening_rows(self, optimizer: Screens, pending: IntArray) -> IntArray:
         """(k, d) the designs to screen next: before the initial ones, the best by hints."""
         if self._seen:
             return optimizer.ask_screened(pending)

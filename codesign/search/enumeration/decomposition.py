@@ -109,7 +109,7 @@ class Decomposition:
             axis = _axis(problem, component.columns, component.rows, stride)
             stride *= axis.size
             if all(name in order for name in component.names):
-                axis = _without_superseded(problem, axis)
+                axis = _competitive_axis(problem, axis)
                 undecided.append((min(order.index(name) for name in component.names), axis))
             else:
                 decided.append(axis)
@@ -194,7 +194,7 @@ def _axis(problem: Problem, columns: IntArray, rows: IntArray, stride: int) -> E
     )
 
 
-def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationAxis:
+def _competitive_axis(problem: Problem, axis: EnumerationAxis) -> EnumerationAxis:
     """The axis without classes that another class beats in every design.
 
     Only of one parameter by itself, which no constraint mentions. Designs that are left out this

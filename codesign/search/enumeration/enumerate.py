@@ -194,12 +194,12 @@ def _elsewhere(
 ) -> Iterator[tuple[int, PartialFront]]:
     opened = open_executor(executor or LOCAL, workers)
     try:
-        yield from _on_executor(opened, setup, state, pending)
+        yield from _distributed(opened, setup, state, pending)
     finally:
         opened.shutdown(wait=True, cancel_futures=True)
 
 
-def _on_executor(
+def _distributed(
     executor: Executor, setup: SearchSetup, state: State, pending: Sequence[int]
 ) -> Iterator[tuple[int, PartialFront]]:
     """The fronts of blocks as they come; a block that is lost is searched again."""

@@ -112,27 +112,27 @@ def describe_expected_error(
     engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
     engine_errors, elsewhere = (_on(device, errors.requests[name]) for name in (engine, opposite))
     kernels = _on(device, errors.kernels)
-    every = "; ".join(_of_requests(_on("all", errors.requests[engine])))
+    every = "; ".join(_request_errors(_on("all", errors.requests[engine])))
     sentences = []
     if engine_errors:
         sentences.append(
-            f"Expected error on this device: {'; '.join(_of_requests(engine_errors))}."
+            f"Expected error on this device: {'; '.join(_request_errors(engine_errors))}."
         )
     if elsewhere:
         words = "the host starts each kernel" if opposite == "eager" else "kernels are queued ahead"
-        sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
+        sentences.append(f"Where {words}: {'; '.join(_request_errors(elsewhere))}.")
     if kernels:
-        sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")
+        sentences.append(f"Errors of kernels measured on this device: {_kernel_errors(kernels)}.")
     elif chip is not None and chip in measured_chips():
         sentences.append(
             "No kernel was measured on this device; those of its chip correct its laws "
             f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "
-            f"with others of their chip: {_of_kernels(errors.unseen_device)}."
+            f"with others of their chip: {_kernel_errors(errors.unseen_device)}."
         )
     elif not engine_errors:
         sentences.append(
             "No kernel was measured on this device. Those of chips that the fit had not seen: "
-            f"{_of_kernels(errors.unseen_chip)}."
+            f"{_kernel_errors(errors.unseen_chip)}."
         )
     if not engine_errors:
         sentences.append(f"Requests on other devices: {every}.")
@@ -174,23 +174,18 @@ def energy_range(device: str, joules: float) -> tuple[float, float]:
     return error.low * joules, error.high * joules
 
 
-def is_measured(device: str) -> bool:
-    """Whether kernels of a device were measured."""
-    return any(device in by_device for by_device in measured_errors().kernels.values())
-
-
 def _on(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> dict[str, MeasuredError]:
     return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
 
 
-def _of_requests(errors: Mapping[str, MeasuredError]) -> Iterator[str]:
+def _request_errors(errors: Mapping[str, MeasuredError]) -> Iterator[str]:
     for name in (name for name in _QUANTITIES if name in errors):
         error = errors[name]
         spread = f", 90 % within {error.p90:.0%}" if error.cases >= _FEW else ""
         yield f"{_QUANTITIES[name]} {error.median:.0%} (median of {error.cases:,} measured{spread})"
 
 
-def _of_kernels(errors: Mapping[str, MeasuredError]) -> str:
+def _kernel_errors(errors: Mapping[str, MeasuredError]) -> str:
     return ", ".join(
         f"{_FAMILIES.get(name, name.replace('_', ' '))} {error.median:.0%}"
         for name, error in errors.items()

@@ -374,17 +374,17 @@ class _FarStreams:
         n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
         n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
         weights = _resident(work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2])
-        self.weights = _at_first_use(weights, n_weight_sweeps)
+        self.weights = _swept_passes(weights, n_weight_sweeps)
         requests = max(work.n_requests, 1.0)
         kv = requests * _resident(
             work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1]
         )
-        self.kv = _at_first_use(kv, n_weight_sweeps)
+        self.kv = _swept_passes(kv, n_weight_sweeps)
         through = work.input_bytes + work.output_bytes
         stays = min(1.0, tiling.held_bytes[0] / through) if through else 1.0
         away = 1.0 - stays
         inputs = np.full(n_inputs, work.input_bytes * away)
-        self.activation_reads = _at_first_use(inputs, n_input_sweeps)
+        self.activation_reads = _swept_passes(inputs, n_input_sweeps)
         self.activation_writes = np.array([work.output_bytes * away])
         self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
 
@@ -397,7 +397,7 @@ def _sweeps(work: OperatorWork, tiling: Tiling) -> tuple[int, int]:
     return (1, len(axes["column"])) if tiling.dataflow == "ws" else (len(axes["row"]), 1)
 
 
-def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:
+def _swept_passes(passes: FloatArray, n_sweeps: int) -> FloatArray:
     """Every pass serves an equal number of sweeps, the first of which needs all of its bytes."""
     n_each = max(1, n_sweeps // len(passes))
     swept = np.zeros((len(passes), n_each))

@@ -1,4 +1,4 @@
-"""Rules of operators, one row each, for machines and deployments.
+"""Rules of operators (``operator_rules.csv``), one row each, for machines and deployments.
 
 A row states how several devices divide the operator, which kernel runs it, and its role.
 
@@ -21,8 +21,13 @@ An operator that has no row here is refused when it is lowered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal, TypeAlias
+
+from pydantic import TypeAdapter
 
 from codesign.base.errors import check_known
 
@@ -94,93 +99,19 @@ REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
 """A product that every device does with all of its weights."""
 STREAMED_STATE = OperatorRule("replicated", "all", "stream", scope="phase")
 """An operator that reads and writes a state of every request, which every device stores."""
-_ATTENTION = OperatorRule(
-    "heads", "query_heads", "attention", scope="phase", access="paged", stored="kv_heads"
-)
-_ROWS_OF_HEADS = OperatorRule("heads", "query_heads", "rowwise")
-_INDEX = OperatorRule("replicated", "all", "index", scope="phase", access="paged")
-_ABSORPTION = OperatorRule("heads", "query_heads", "absorption", scope="phase")
-_SCAN = OperatorRule("heads", "value_heads", "scan", scope="phase", stored="value_heads")
-_CONVOLUTION = replace(_SCAN, dimension="linear_convolution")
 
-_RULES: dict[str, OperatorRule] = {
-    "embedding": OperatorRule(
-        "rows", "vocabulary", "lookup", "all_reduce", role="embedding", access="gathered"
-    ),
-    "embedding_projection": REPLICATED_PRODUCT,
-    "norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
-    "residual": OperatorRule("replicated", "all", "residual", role="residual"),
-    "lm_head": OperatorRule(
-        "columns", "vocabulary", "gemm", "all_gather", role="lm_head", scope="logits"
-    ),
-    # Attention with grouped queries.
-    "qkv_projection": OperatorRule("columns", "query_key_value", "gemm", role="qkv"),
-    "qk_norm": replace(_ROWS_OF_HEADS, role="qk_norm"),
-    "rope": replace(_ROWS_OF_HEADS, role="rope"),
-    "attention_qk": _ATTENTION,
-    "softmax": replace(_ATTENTION, role="softmax"),
-    "attention_pv": _ATTENTION,
-    "sliding_attention_qk": replace(_ATTENTION, is_windowed=True),
-    "sliding_softmax": replace(_ATTENTION, role="softmax", is_windowed=True),
-    "sliding_attention_pv": replace(_ATTENTION, is_windowed=True),
-    "output_gate": _ROWS_OF_HEADS,
-    "output_projection": OperatorRule(
-        "rows", "query_heads", "gemm", "all_reduce", role="attention_output"
-    ),
-    # Multi-head latent attention: all heads share the latent, which every device keeps.
-    "latent_projection": OperatorRule("columns", "latent", "gemm", role="latent"),
-    "latent_norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
-    "query_projection": OperatorRule("columns", "query_heads", "gemm", role="query"),
-    "key_value_projection": OperatorRule(
-        "columns", "query_heads", "gemm", role="key_value", scope="phase"
-    ),
-    "query_absorption": _ABSORPTION,
-    "value_absorption": _ABSORPTION,
-    # The indexer of sparse latent attention, which every device has.
-    "index_projection": REPLICATED_PRODUCT,
-    "index_query_projection": REPLICATED_PRODUCT,
-    "index_norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
-    "index_scores": _INDEX,
-    "index_selection": _INDEX,
-    # Linear attention.
-    "linear_projection": OperatorRule("columns", "linear_projection", "gemm"),
-    "linear_convolution": _CONVOLUTION,
-    "linear_qk_norm": replace(_CONVOLUTION, role="norm"),
-    "linear_decay": _SCAN,
-    "linear_state_products": _SCAN,
-    "linear_state_update": _SCAN,
-    "scan_projection": OperatorRule("rows", "value_heads", "gemm", "all_reduce"),
-    "time_step_projection": OperatorRule("columns", "value_heads", "gemm"),
-    "selective_scan": _SCAN,
-    "convolution_gates": _SCAN,
-    "scan_scores": _SCAN,
-    "scan_decay": _SCAN,
-    "scan_corrections": _SCAN,
-    "scan_state_products": _SCAN,
-    "scan_outputs": _SCAN,
-    "scan_state_update": _SCAN,
-    "linear_norm": OperatorRule("heads", "value_heads", "rowwise", role="norm"),
-    "linear_output_projection": OperatorRule("rows", "value_heads", "gemm", "all_reduce"),
-    # Feed-forward layers. Partial sums of all experts are combined before they are added up.
-    "gate_up_projection": OperatorRule("columns", "mlp", "gemm", role="up"),
-    "up_projection": OperatorRule("columns", "mlp", "gemm", role="up"),
-    "activation": OperatorRule("heads", "mlp", "rowwise", role="activation"),
-    "down_projection": OperatorRule("rows", "mlp", "gemm", "all_reduce", role="down"),
-    "router": replace(REPLICATED_PRODUCT, role="router"),
-    "shared_gate_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
-    "shared_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
-    "shared_activation": OperatorRule("heads", "shared", "rowwise", role="activation"),
-    "shared_down_projection": OperatorRule("rows", "shared", "gemm", role="down"),
-    "expert_latent_projection": REPLICATED_PRODUCT,
-    "expert_latent_output": REPLICATED_PRODUCT,
-    "expert_gate_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
-    "expert_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
-    "expert_activation": OperatorRule("heads", "expert", "experts", role="activation"),
-    "expert_down_projection": OperatorRule("rows", "expert", "experts", role="down"),
-    "expert_combination": OperatorRule(
-        "replicated", "all", "experts", "all_reduce", role="combination"
-    ),
-}
+
+@cache
+def _rules() -> dict[str, OperatorRule]:
+    with Path(__file__).with_name("operator_rules.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    reader = TypeAdapter(OperatorRule)
+    return {
+        row["operator"]: reader.validate_python(
+            {key: text for key, text in row.items() if text and key != "operator"}
+        )
+        for row in rows
+    }
 
 
 def operator_rule(operator: str) -> OperatorRule:
@@ -189,5 +120,5 @@ def operator_rule(operator: str) -> OperatorRule:
     Raises:
         UnknownNameError: The operator has none.
     """
-    check_known("operator", operator, _RULES)
-    return _RULES[operator]
+    check_known("operator", operator, _rules())
+    return _rules()[operator]

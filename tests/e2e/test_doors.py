@@ -214,8 +214,9 @@ class NpuWithIdlePower(NpuEvaluator):
     ) -> Mapping[str, FloatArray]:
         best = dict(super().best_case(designs, undecided, metrics))
         if IDLE.name in metrics:
-            lanes = {"vector_length": column_of([1] * len(designs["pe_array"]))}
-            hardware = build_accelerators({**lanes, **designs}, self.technologies())
+            n = len(designs["pe_array"])
+            open_columns = {name: column_of([values[0]] * n) for name, values in undecided.items()}
+            hardware = build_accelerators({**open_columns, **designs}, self.technologies())
             best[IDLE.name] = _idle_watts(hardware)
         return best
 

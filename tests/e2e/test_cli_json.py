@@ -15,7 +15,7 @@ from codesign.answers.answer import answers, schema_of
 from codesign.answers.economics import PricedPoint
 from codesign.answers.json_values import plain_value
 from codesign.cli import main
-from codesign.cli.app import command_tree
+from codesign.cli.app import _joined, command_tree
 from tests.snapshots import differences
 
 _CAMPAIGN = """\
@@ -227,7 +227,7 @@ def test_every_command_with_json_has_a_schema_and_is_run_here():
         for name, command in commands.items()
         if any("--json" in parameter.opts for parameter in command.params)
     }
-    run_here = {words.split()[0] for lines in INVOCATIONS.values() for words in lines}
+    run_here = {_joined(words.split())[0] for lines in INVOCATIONS.values() for words in lines}
     assert run_here == with_json
     assert INVOCATIONS.keys() == answers().keys()
 
@@ -244,8 +244,8 @@ def test_a_key_that_was_not_announced_fails(capsys, check_document):
 
 
 def test_an_answer_refuses_what_its_record_does_not_have(capsys, monkeypatch):
-    monkeypatch.setattr("codesign.models.workload.list_traces", lambda: ["osworld"])
-    monkeypatch.setattr("codesign.models.workload.load_trace", lambda name: {"color": "red"})
+    monkeypatch.setattr("codesign.models.workload.traces.list_traces", lambda: ["osworld"])
+    monkeypatch.setattr("codesign.models.workload.traces.load_trace", lambda name: {"color": "red"})
     assert main(["list", "workloads", "--json"]) == 1
     assert "workloads.osworld.prompt_tokens Field required" in capsys.readouterr().err
 

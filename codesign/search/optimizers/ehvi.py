@@ -11,9 +11,10 @@ hypervolume improvement, candidates that were not evaluated. Added to it are
 - prior predictions as bounds while no result was better, and larger posterior deviations while no
   improvement is expected.
 
-Steps that explore on purpose are left out: the posteriors say what they do not know. Over twelve
-problems of as many kinds, every fifth step with eight times the deviations reached 2.3 points less
-of the exact hypervolume after 60 evaluations, and no more after 100.
+No step explores on purpose: the posteriors say what they do not know. Over eight runs of seven
+problems (deceptive, plateaus, a rough table, a cliff, permutations, categories), every fifth step
+with eight times the deviations reached 6.3 points less of the exact hypervolume after 60
+evaluations, and 0.4 less after 100.
 
 ``gp-ehvi-paper`` is the recipe as it was published.
 """

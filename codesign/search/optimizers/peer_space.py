@@ -7,12 +7,14 @@ proposals that are refused.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import BoolArray, IntArray
 from codesign.search.optimizers.base import SearchSpace
+from codesign.space.expressions import Expression
 from codesign.space.nodes import Compare
 from codesign.space.structure import SpaceConstraint, Structure
 
@@ -105,45 +107,44 @@ class PeerSpace:
         }
 
 
-def _combinations(structure: Structure, first: IntArray, columns: list[int]) -> IntArray | None:
-    """(n, d) all combinations of the levels of some columns, the others present; None: too many."""
-    levels = [np.arange(first[column], structure.n_levels[column]) for column in columns]
-    if np.prod([len(column) for column in levels]) > _MOST_COMBINATIONS:
+def _tabulated(
+    structure: Structure, first: IntArray, expression: Expression
+) -> tuple[list[int], IntArray, BoolArray] | None:
+    """Columns of an expression, (n, k) all their levels, and (n,) whether it holds; None: too many.
+
+    Levels count from 0.
+    """
+    columns = sorted(structure.roots(expression.names))
+    levels = (structure.n_levels - first)[columns].tolist()
+    if math.prod(levels) > _MOST_COMBINATIONS:
         return None
-    grid = np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(-1, len(columns))
-    rows = np.zeros((len(grid), len(structure.parameters)), dtype=np.int64)
-    rows[:, columns] = grid
-    return rows
+    codes = np.indices(tuple(levels)).reshape(len(columns), -1).T
+    rows = np.zeros((len(codes), len(structure.parameters)), dtype=np.int64)
+    rows[:, columns] = codes + first[columns]
+    holds = np.broadcast_to(expression.violation(structure.batch(rows)) <= 0, len(rows))
+    return columns, codes, holds
 
 
 def _condition(structure: Structure, first: IntArray, column: int) -> tuple[int, list[int]] | None:
     """Parameter on which the existence of a column depends, and its levels; None if not one."""
     if column not in structure.conditions or column in structure.columns_in_parts:
         return None
-    condition = structure.conditions[column]
-    roots = sorted(structure.roots(condition.names))
-    if len(roots) != 1:
+    table = _tabulated(structure, first, structure.conditions[column])
+    if table is None or len(table[0]) != 1:
         return None
-    rows = _combinations(structure, first, roots)
-    if rows is None:
-        return None
-    is_there = np.broadcast_to(condition.violation(structure.batch(rows)) <= 0, len(rows))
-    return roots[0], np.flatnonzero(is_there).tolist()
+    (parent,), codes, holds = table
+    return parent, codes[holds, 0].tolist()
 
 
 def _forbidden(
     structure: Structure, first: IntArray, constraint: SpaceConstraint
-) -> list[list[tuple[int, int]]] | None:
-    """Combinations of levels that break a constraint; None if there are too many."""
-    columns = sorted(structure.roots(constraint.expression.names))
-    rows = _combinations(structure, first, columns)
-    if rows is None:
-        return None
-    rows = rows[constraint.violation(structure.batch(rows)) > 0]
-    if len(rows) > _MOST_FORBIDDEN:
-        return None
-    codes = (rows - first)[:, columns].tolist()
-    return [list(zip(columns, combination, strict=True)) for combination in codes]
+) -> list[list[tuple[int, int]]]:
+    """Combinations of levels that break a constraint; none if there are too many."""
+    table = _tabulated(structure, first, constraint.expression)
+    if table is None or (~table[2]).sum() > _MOST_FORBIDDEN:
+        return []
+    columns, codes, holds = table
+    return [list(zip(columns, combination, strict=True)) for combination in codes[~holds].tolist()]
 
 
 def _inequality(
@@ -159,17 +160,14 @@ def _inequality(
         for column in columns
     ):
         return None
-    rng = np.random.default_rng(0)
-    rows = np.zeros((1 + len(columns) + _DRAWN, len(structure.parameters)), dtype=np.int64)
-    rows[1 + np.arange(len(columns)), columns] = np.minimum(structure.n_levels[columns] - 1, 1)
-    rows[1 + len(columns) :, columns] = rng.integers(
-        structure.n_levels[columns], size=(_DRAWN, len(columns))
-    )
+    levels = structure.n_levels
+    rows = np.zeros((1 + len(levels) + _DRAWN, len(levels)), dtype=np.int64)
+    rows[1 : 1 + len(levels)] = np.diag(np.minimum(levels - 1, 1))
+    rows[1 + len(levels) :] = np.random.default_rng(0).integers(levels, size=(_DRAWN, len(levels)))
     batch = structure.batch(rows)
     excess = np.asarray(node.left.evaluate(batch) - node.right.evaluate(batch))
     excess = np.broadcast_to(excess if node.operator == "<=" else -excess, len(rows))
-    coefficients = np.zeros(rows.shape[1])
-    coefficients[columns] = excess[1 : 1 + len(columns)] - excess[0]
+    coefficients = excess[1 : 1 + len(levels)] - excess[0]
     if not np.allclose(rows @ coefficients, excess - excess[0], atol=1e-9):
         return None
     return coefficients.tolist(), -float(excess[0])

@@ -124,14 +124,12 @@ def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
     Parallel, bytes are spread such that all tiers take as long to give them, latencies left out.
     So an operator may wait longer by the difference of two latencies at most.
 
-    Calibrated to printed tables, latencies and chunks are no part of the model.
+    Blocked by the array, the two streams take turns, and each fills the tiers.
     """
     working = chosen.working
     levels = working.accelerators.levels
     latency = np.where(levels.exists[1:], levels.latency_s[1:], np.nan)
-    if one.options.blocking == "array":
-        fill_s = np.zeros(N)
-    elif one.options.topology == "parallel":
+    if one.options.topology == "parallel":
         fill_s = np.nanmax(latency, axis=0) - np.nanmin(latency, axis=0)
     else:
         inputs = working.stage_design((-1,))
@@ -145,7 +143,8 @@ def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
         byte_s = inverse(share * chosen.designs.tier_bytes_per_s).sum(axis=0)
         fill_s = np.nansum(latency, axis=0) + 2.0 * chunk * byte_s
     has_choice = levels.exists[2]  # a second tier
-    return np.where(has_choice, one.pass_.table.count.sum() * fill_s, 0.0)
+    n_streams = 2.0 if one.options.blocking == "array" else 1.0
+    return np.where(has_choice, one.pass_.table.count.sum() * n_streams * fill_s, 0.0)
 
 
 def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
@@ -186,7 +185,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "calibrated": {"profile": "memexplorer"},
 }
 DEAR_WRITES: Change = (EVERY_TECHNOLOGY, "write_energy", 10.0)
-LARGEST_SLOWDOWNS = {"staged": 0.006, "parallel": 2e-4, "calibrated": 0.0}
+LARGEST_SLOWDOWNS = {"staged": 0.006, "parallel": 2e-4, "calibrated": 0.006}
 """Relative. Measured: staged 0.44 % (Qwen3-Next) and 0.38 % (LLaDA) in passes of milliseconds,
 0.16 % in all other cases; parallel 3e-5, or 1.5e-4 with 8 requests in flight."""
 BATCHES: list[tuple[str, int | str]] = [
@@ -245,16 +244,6 @@ def test_more_memory_never_slows_a_design_under_any_choice(
 ) -> None:
     one = evaluator("mixtral-8x7b", phase=phase, batch=4, **WAYS[way], **CHOICES[choice])
     assert assert_more_memory_never_slows(one)[0] <= LARGEST_SLOWDOWNS["staged"]
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_calibrated_the_topology_makes_no_difference(phase: str) -> None:
-    staged, parallel = (
-        evaluator("mixtral-8x7b", "memexplorer", phase, 4, topology=topology).evaluate(designs())
-        for topology in ("staged", "parallel")
-    )
-    for name, values in staged.metrics.items():
-        assert values.tobytes() == parallel.metrics[name].tobytes(), name
 
 
 @every_case
@@ -513,19 +502,16 @@ def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
     for position in EXPLAINED:
         told = limit.explain(take(designs(), np.array([position])))
         for row in told.operators:
-            longer = max(row["compute_s"], row["vector_s"])
-            assert row["time_s"] == pytest.approx(longer, rel=1e-12)
+            joined = sum if profile == "memexplorer" else max
+            assert row["time_s"] == pytest.approx(joined((row["compute_s"], row["vector_s"])))
     ideal = evaluator(model, profile, phase, array="ideal").with_library(library(*LIMIT))
-    unlimited = with_values("vector_length", lambda _: 10**12, designs())
+    unlimited = with_values("vector_length", lambda _: 10**17, designs())
     used = ideal.evaluate(unlimited, ["compute_utilization"]).metrics["compute_utilization"]
     np.testing.assert_allclose(used, 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case[1:] != ("memexplorer", "prefill")], ids="-".join
-)
+@pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_with_everything_on_chip_the_tiers_do_not_matter(case: tuple[str, str, str]) -> None:
-    # Not so in a calibrated prefill, whose storage priority leaves some kinds of data off chip.
     spacious: Change = (ON_CHIP, "capacity", 1e7)
     slow: Change = (TIER_TECHNOLOGIES, "bandwidth", 0.01)
     names = ["throughput_tokens_per_s", "offchip_bytes_per_token"]

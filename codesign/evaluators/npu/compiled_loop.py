@@ -21,8 +21,8 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware import formula_operations, hierarchy
 from codesign.models.hardware.tier_order import BY_BANDWIDTH
-from codesign.models.machines.npu import calibrated, pass_time, placement, stage_records, traffic
 from codesign.models.machines.npu import operator_stage as stage
+from codesign.models.machines.npu import pass_time, placement, stage_records, traffic
 from codesign.models.machines.npu.machine_code import (
     compile_loop,
     design_at,
@@ -102,7 +102,7 @@ def _blocks(values: FloatArray) -> FloatArray:
 def loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
     own: tuple[Callable[..., Any], ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
-    shared = functions_of(stage, calibrated, traffic, placement, pass_time, hierarchy)
+    shared = functions_of(stage, traffic, placement, pass_time, hierarchy)
     return cast(Loop, compile_loop(_choose_over_designs, (*shared, *own)))
 
 
@@ -237,7 +237,7 @@ def _pass_sums(
         begin = (shape_of * n_blocks + block) * _N_SHAPE
         own_shapes = shapes[begin : begin + _N_SHAPE]
         # The compiler works on all lanes at once only where it knows of every branch beforehand.
-        if modelling.is_calibrated:
+        if modelling.is_array_blocked:
             _fill_table(some, own_shapes, placed, weight_bytes, modelling, table)
         elif modelling.is_staged:
             _fill_table(some, own_shapes, placed, weight_bytes, _physics(modelling, True), table)
@@ -251,10 +251,9 @@ def _pass_sums(
 
 
 def _physics(modelling: stage_records.Modelling, is_staged: bool) -> stage_records.Modelling:
-    """The same, not calibrated, with every branch of an operator known."""
+    """The same, blocked by capacity, with every branch of an operator known."""
     return stage_records.Modelling(
-        is_calibrated=False,
-        is_series=False,
+        is_array_blocked=False,
         is_staged=is_staged,
         is_vector_serial=False,
         offchip_efficiency=modelling.offchip_efficiency,

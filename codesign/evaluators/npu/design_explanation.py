@@ -24,7 +24,6 @@ from codesign.models.hardware.accelerator import (
     UNCHARGED_EDGE,
 )
 from codesign.models.hardware.array import ORGANIZATIONS
-from codesign.models.machines.npu.operands import vector_operands
 from codesign.models.machines.npu.placement import KINDS
 from codesign.models.machines.npu.traffic import SCORE_BYTES, vector_streams
 
@@ -130,7 +129,7 @@ def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
 
     All scores count with the softmax, those of the array's side of a buffer included.
     """
-    operands = vector_operands(design.pass_.all_operators, design.pass_.options.fused)
+    operands = design.pass_.vector_operands_by_operator
     hardware = design.working.accelerators
     reads, writes = (moved[0] for moved in vector_streams(operands, design.working.placed))
     levels, batch = hardware.levels, float(design.working.in_pass[0])
@@ -441,7 +440,10 @@ def notes(design: DesignMetrics) -> list[str]:
         "an operand's bytes are interleaved over the levels that hold it",
     ]
     if options.profile == "memexplorer":
-        sentences.append("profile memexplorer is calibrated to MemExplorer's tables, not derived")
+        sentences.append(
+            "profile memexplorer is fitted to MemExplorer's tables: operands come anew for every "
+            "tile of the array, and every vector operation reads and writes on chip"
+        )
     if organization == "ideal":
         sentences.append(
             "the array is ideal: no cycle is lost to padding, filling or draining it; an upper "

@@ -1,9 +1,11 @@
 """Modelling choices of the NPU that the papers leave open, each with a name.
 
-Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
-a calibration: of the readings of the paper that were tried, the one with the least logarithmic
-error over the ratios of MemExplorer's [MemExplorer]_ Tables 4 to 6 (``calibrated.py`` has its
-formulas). ``python -m validation memexplorer`` shows every cell, all of them in-sample.
+Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is a
+reading of the software behind Tables 4 to 6 of MemExplorer [MemExplorer]_: every projection streams
+its operands anew for every tile of the array, and every operation of the vector unit reads an
+operand at the on-chip port and writes one, after the products. Fitted are the size of a tile (half
+of BLEN), two operands an operation where PLENA has three, and that the streams take turns.
+``python -m validation memexplorer`` shows every cell, all of them in-sample.
 """
 
 from __future__ import annotations
@@ -30,7 +32,6 @@ from codesign.models.hardware.array import Organization
 from codesign.models.hardware.collective_times import Link
 from codesign.models.machines.npu.stage_records import Modelling
 from codesign.models.memtech import Level
-from codesign.models.workload.lowering import Phase
 
 Blocking: TypeAlias = Literal["capacity", "array"]
 
@@ -49,17 +50,18 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 1.0,
         "topology": "staged",
         "batch": "best",
+        "vector": "overlapped",
         "score_path": "on_chip",
         "work": "proportional",
     },
     "memexplorer": {
         "blocking": "array",
-        # Table 4 prints 2 TB/s for the two HBM4 stacks of P1, which have 4 TB/s in Table 1.
-        "offchip_efficiency": 0.5,
-        "topology": "parallel",
+        "offchip_efficiency": 1.0,
+        "topology": "staged",
         "batch": "capacity",
-        "score_path": "uncharged",
-        "work": "padded",
+        "vector": "serial",
+        "score_path": "on_chip",
+        "work": "proportional",
     },
 }
 
@@ -85,7 +87,7 @@ class NpuOptions(AccuracyOptions):
     """Choice of the batch where neither workload nor design says it. ``best``: the power of two
     that is best in throughput within the campaign's limits on latency. ``capacity``: the largest
     power of two that fits (MemExplorer)."""
-    vector: Literal["overlapped", "serial"] = "overlapped"
+    vector: Literal["overlapped", "serial"] | None = None
     """Vector unit against matrix array: side by side over a pass, as where the chunks of a prompt
     or two halves of a batch take turns, or one after the other."""
     softmax: Literal["pipelined", "unpipelined"] = "pipelined"
@@ -114,8 +116,7 @@ class NpuOptions(AccuracyOptions):
     fused: bool = True
     """Whether elementwise operators run on tiles while they are on chip, without traffic."""
     requests_in_flight: Annotated[float | None, Field(gt=0)] = None
-    """Chunks that a memory level can have outstanding; no limit if left out, nor under blocking
-    ``array``, which knows peak bandwidths alone."""
+    """Chunks that a memory level can have outstanding; no limit if left out."""
     technology_level: Level = "typical"
     """Level of every number with a published range: ``low`` its good end (small, cheap, fast,
     lasting), ``high`` its bad end. For intervals see ``codesign evaluate --uncertainty``."""
@@ -180,15 +181,12 @@ def link_time(part: ModelPart, options: NpuOptions) -> LinkTime:
     return part.messages.on(link, options.link_warm_up)
 
 
-def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
+def modelling_of(options: NpuOptions) -> Modelling:
     """Resolved options as numbers."""
-    is_calibrated = options.blocking == "array"
     return Modelling(
-        is_calibrated=is_calibrated,
-        is_series=is_calibrated and phase == "decode",
-        # Calibrated, every tier feeds the array side by side, whatever the topology.
-        is_staged=options.topology == "staged" and not is_calibrated,
+        is_array_blocked=options.blocking == "array",
+        is_staged=options.topology == "staged",
         is_vector_serial=options.vector == "serial",
         offchip_efficiency=options.offchip_efficiency or 1.0,
-        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
+        requests_in_flight=options.requests_in_flight or 0.0,
     )

@@ -26,7 +26,6 @@ from codesign.models.hardware.array import (
     systolic_cycles,
 )
 from codesign.models.hardware.formula_operations import inverse
-from codesign.models.machines.npu.calibrated import calibrated_cycles
 from codesign.models.machines.npu.operands import port_operands, vector_operands
 from codesign.models.machines.npu.operator_stage import kv_held_shares, operator_cost
 from codesign.models.machines.npu.pass_time import port_limited_s, power_limited_s
@@ -122,11 +121,17 @@ class Pass:
         scores = (operators.scores_in + operators.scores_out) @ operators.instances
         return batch_size * (self._vector_bytes(activation_bytes) + scores * SCORE_BYTES)
 
+    @property
+    def vector_operands_by_operator(self) -> VectorOperands:
+        """(o,) the same of one instance of each operator."""
+        is_by_operation = self.options.blocking == "array"
+        return vector_operands(self.all_operators, self.options.fused, is_by_operation)
+
     @cached_property
     def vector_operands(self) -> VectorOperands:
         """Operands of the vector unit for one request in one pass."""
         count = self.all_operators.count
-        each = vector_operands(self.all_operators, self.options.fused)
+        each = self.vector_operands_by_operator
         sums: list[Any] = [values @ count for values in each]  # numbers, as the compiled loop needs
         return VectorOperands(*sums)
 
@@ -215,8 +220,6 @@ class Pass:
             return np.asarray((values * table.count)[..., which].sum(axis=-1))
 
         everywhere = np.ones_like(own)
-        if self.options.blocking == "array":  # calibrated, only cycles are surely needed
-            everywhere = reads_weights = reads_kv = np.zeros_like(own)
         return LeastWork(
             shared_cycles=total(shapes.cycles, ~own),
             own_cycles=total(shapes.cycles, own),
@@ -283,9 +286,7 @@ class Pass:
     ) -> FloatArray:
         """(u, o) cycles of all products of one instance."""
         k, n = self.table.k, self.table.n
-        if self.options.blocking == "array":
-            flattened = calibrated_cycles(self.table, m, depth, width, self._is_prefill)
-        elif self.options.work == "padded":
+        if self.options.work == "padded":
             flattened = padded_cycles(m, k, n, depth, width, slots)
         else:
             columns = n * np.maximum(n_products, 1.0)

@@ -37,15 +37,13 @@ from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.hardware.tier_order import worth_trying
-from codesign.models.machines.npu.calibrated import (
-    busiest_s,
-    known_tiers,
-    off_chip_passes,
-    scale_bytes,
-)
 from codesign.models.machines.npu.operator_stage import pinned_shares
 from codesign.models.machines.npu.pass_time import ROUNDING, whole_pass_s
-from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES, SCORE_BYTES
+from codesign.models.machines.npu.traffic import (
+    ACCUMULATOR_BYTES,
+    SCORE_BYTES,
+    array_blocked_passes,
+)
 
 _WIDEST_BYTES = 4.0
 """No number format is wider."""
@@ -240,7 +238,7 @@ class PassBounds:
             totals: By group, (g, n).
             off_chip_bytes: Likewise.
         """
-        levels, modelling = case.hardware.levels, self.modelling
+        levels = case.hardware.levels
         weights, kv, written, loose_weights, loose_kv = off_chip_bytes
         near_reads, near_writes = self._near_bytes(case, totals)
         port_s = inverse(levels.bandwidth_bytes_per_s[0])
@@ -248,8 +246,6 @@ class PassBounds:
         compute = totals.cycles / case.hardware.clock_hz
         kv_s, written_s = self._slowdowns(case)
         off_chip = (weights + kv * kv_s + written * written_s) * self._byte_s(case, held)
-        if modelling.is_calibrated:
-            return busiest_s(compute, on_chip, off_chip, modelling)
         tiles_weights = totals.weight_tiles * case.weight_bytes
         tiles_kv = totals.kv_tiles * case.kv_bytes
         loose_tiles = tiles_weights * loose_weights + tiles_kv * loose_kv
@@ -262,12 +258,10 @@ class PassBounds:
         exposed = exposed + waiting * latency + loose_tiles * inverse(rate)
         off_chip = off_chip + waiting * (latency + near_s) + loose_tiles * port_s
         on_chip = on_chip + totals.active * near_s
-        return busiest_s(compute + exposed, on_chip, off_chip, modelling)
+        return np.asarray(np.maximum(compute + exposed, np.maximum(on_chip, off_chip)))
 
-    def _slowdowns(self, case: BestInputs) -> tuple[FloatArray | float, FloatArray | float]:
+    def _slowdowns(self, case: BestInputs) -> tuple[FloatArray, FloatArray]:
         """Least time of a byte of the KV cache read, and written, over that of a streamed one."""
-        if self.modelling.is_calibrated:
-            return 1.0, 1.0
         levels = case.hardware.levels
         paged, written = (
             np.where(levels.exists[1:], slowdown[1:], np.inf).min(axis=0)
@@ -299,11 +293,10 @@ class PassBounds:
         # Each has all of the room, so what is off chip is so in any placement.
         _, pinned_kv, pinned_weights = pinned_shares((room, room, room), (kv, kv, weights))
         loose_weights, loose_kv = 1.0 - pinned_weights, 1.0 - pinned_kv
-        scale = scale_bytes(self.modelling)
-        kv_read = totals.far_kv * (case.kv_bytes + scale) + totals.far_state
-        kv_written = totals.written_kv * (case.kv_bytes + scale) + totals.written_state
+        kv_read = totals.far_kv * case.kv_bytes + totals.far_state
+        kv_written = totals.written_kv * case.kv_bytes + totals.written_state
         return _OffChip(
-            totals.far_weights * (case.weight_bytes + scale) * loose_weights,
+            totals.far_weights * case.weight_bytes * loose_weights,
             kv_read * loose_kv,
             kv_written * loose_kv,
             loose_weights,
@@ -318,8 +311,7 @@ class PassBounds:
     def _rates(self, case: BestInputs) -> FloatArray:
         """(t, n) most bytes of weights and KV cache per second of each tier."""
         usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
-        tiers = known_tiers(case.hardware.levels.bandwidth_bytes_per_s[1:], self.modelling)
-        return np.asarray(usable * tiers)
+        return np.asarray(usable * case.hardware.levels.bandwidth_bytes_per_s[1:])
 
     def _byte_s(self, case: BestInputs, held: float) -> FloatArray:
         """(n,) least seconds of a byte from off chip."""
@@ -402,7 +394,9 @@ class PassBounds:
         """Totals of (a, 1) arrays, each (g, a)."""
         table, operators, batch = self._pass.table, self._pass.operators, b
         shapes = self._pass.shapes_of(d, w, kind, flow, is_local, b)
-        far, far_kv = off_chip_passes(shapes.rows, table.m_per_request > 0, w, flow, self.modelling)
+        far: FloatArray = np.ones((1, 1))
+        if self.modelling.is_array_blocked:
+            far, _ = array_blocked_passes(operators, shapes.rows, w, flow)
         kv, state = operators.kv_read * batch, operators.state_read * batch
         streamed = operators.inputs * shapes.near_inputs
         streamed = streamed + operators.port_activations * shapes.near_stationary
@@ -437,10 +431,10 @@ class PassBounds:
             sums=total((outputs + stored) * shapes.near_spills),
             near_state=total(state * shapes.near_stationary),
             far_weights=total(shapes.weights_read * far),
-            far_kv=far_kv * total(kv),
-            far_state=far_kv * total(state),
-            written_kv=far_kv * total(operators.kv_written * batch),
-            written_state=far_kv * total(operators.state_written * batch),
+            far_kv=total(kv),
+            far_state=total(state),
+            written_kv=total(operators.kv_written * batch),
+            written_state=total(operators.state_written * batch),
             active=total(np.sign(shapes.weights_read + streamed + operators.port_kv)),
             weight_operators=total(np.sign(weight_tile)),
             kv_operators=total(np.sign(kv_tile)),

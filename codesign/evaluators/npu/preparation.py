@@ -36,7 +36,6 @@ from codesign.models.hardware.accelerator import (
     build_accelerators,
 )
 from codesign.models.hardware.hierarchy import inverse
-from codesign.models.machines.npu.calibrated import shared_evenly
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
 from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload import Request
@@ -76,7 +75,7 @@ class Preparation:
         self.workload = workload
         self.part = part
         self.options = options
-        self.modelling = modelling_of(options, workload.phase)
+        self.modelling = modelling_of(options)
         self.convention = workload.format_convention
         self.units = UnitTables(
             library,
@@ -150,12 +149,12 @@ class Preparation:
         share = None if self.options.bandwidth_sharing == "shared" else MATRIX_SHARE[priority]
         if share is None:
             return 1.0
-        return shared_evenly(share, self.modelling) if priority == "equal" else share
+        return share
 
     @property
     def data_share(self) -> float:
         """Part of the on-chip memory for data that stay; the rest is for tiles."""
-        return 1.0 if self.modelling.is_calibrated else 1.0 - TILE_BUFFER_SHARE
+        return 1.0 if self.modelling.is_array_blocked else 1.0 - TILE_BUFFER_SHARE
 
     @property
     def batch_policy(self) -> int | Sequence[int] | str:

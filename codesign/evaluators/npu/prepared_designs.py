@@ -30,7 +30,6 @@ from codesign.models.hardware.accelerator import AcceleratorBatch, in_order, tak
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
 from codesign.models.hardware.tier_order import fastest_first
-from codesign.models.machines.npu.calibrated import known_tiers
 from codesign.models.machines.npu.operator_stage import place, resident_bytes
 from codesign.models.machines.npu.placement import PRIORITIES, WRITTEN, Two
 from codesign.models.machines.npu.stage_records import (
@@ -340,8 +339,6 @@ class PreparedDesigns:
         preparation, hardware = self.preparation, self.accelerators
         levels = hardware.levels
         activations = preparation.largest_activations * self.activation_bytes
-        capacity = known_tiers(levels.capacity_bytes[1:], preparation.modelling)
-        bandwidth = known_tiers(levels.bandwidth_bytes_per_s[1:], preparation.modelling)
         return StageDesign(
             weight_bytes=self.weight_bytes.reshape(shape),
             activation_bytes=self.activation_bytes.reshape(shape),
@@ -362,8 +359,10 @@ class PreparedDesigns:
             on_chip_bandwidth_bytes_per_s=levels.bandwidth_bytes_per_s[0].reshape(shape),
             on_chip_latency_s=levels.latency_s[0].reshape(shape),
             on_chip_write_ratio=levels.write_energy_ratio[0].reshape(shape),
-            tier_capacity_bytes=tuple(of.reshape(shape) for of in capacity),
-            tier_bandwidth_bytes_per_s=tuple(of.reshape(shape) for of in bandwidth),
+            tier_capacity_bytes=tuple(of.reshape(shape) for of in levels.capacity_bytes[1:]),
+            tier_bandwidth_bytes_per_s=tuple(
+                of.reshape(shape) for of in levels.bandwidth_bytes_per_s[1:]
+            ),
             tier_latency_s=tuple(of.reshape(shape) for of in levels.latency_s[1:]),
             tier_write_ratio=tuple(of.reshape(shape) for of in levels.write_energy_ratio[1:]),
             tier_paged=tuple(of.reshape(shape) for of in levels.paged_slowdown[1:]),

@@ -71,7 +71,7 @@ class SimulationOptions(NpuOptions):
     def _check(self) -> SimulationOptions:
         if super().resolved().blocking == "array":
             raise ValueError(
-                "expected blocking capacity (profile plain): array is calibrated to printed tables "
+                "expected blocking capacity (profile plain): array is fitted to printed tables "
                 "and has no transactions to simulate"
             )
         return self

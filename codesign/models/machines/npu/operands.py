@@ -67,12 +67,17 @@ def port_operands(table: OperatorTable, is_charged: bool) -> PortOperands:
     )
 
 
-def vector_operands(table: OperatorTable, is_fused: bool) -> VectorOperands:
+def vector_operands(table: OperatorTable, is_fused: bool, is_by_operation: bool) -> VectorOperands:
     """(o,) operands of the vector unit in one instance of each operator, for one request.
 
     Args:
         is_fused: Whether elementwise operators have no other traffic.
+        is_by_operation: True if every operation of the vector unit is an instruction of its own,
+            which reads an operand of 16 bits on chip and writes one.
     """
+    if is_by_operation:
+        nothing = np.zeros(len(table))
+        return VectorOperands(nothing, nothing, table.vector_ops_per_request)
     works = table.vector_ops_per_request > 0
     is_vector, is_biased = table.is_kind("vector"), table.is_kind("gemm") & works
     read, written = table.input_elements_per_request, table.output_elements_per_request

@@ -1,7 +1,6 @@
 """Traffic and time of one operator: the formulas of the innermost loop.
 
-Physics without fitted factors; ``calibrated.py`` has the reading of the paper's tables. The records
-that go in and out are in ``stage_records.py``.
+The records that go in and out are in ``stage_records.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from codesign.models.hardware.hierarchy import (
     parallel_time_s_at,
     staged_time_s_at,
 )
-from codesign.models.machines.npu.calibrated import calibrated_cost
 from codesign.models.machines.npu.placement import (
     ALL,
     Levels,
@@ -44,6 +42,7 @@ from codesign.models.machines.npu.stage_records import (
     StageOperator,
 )
 from codesign.models.machines.npu.traffic import (
+    array_blocked_passes,
     array_streams,
     blocked_passes,
     read_off_chip_bytes,
@@ -166,30 +165,36 @@ def operator_cost(
         weight_bytes: Of a weight in the layers at hand; placement, ports and chunks are those of
             all layers together.
     """
-    if modelling.is_calibrated:
-        return calibrated_cost(operator, shape, placed, weight_bytes, modelling)
     design, batch = placed.design, placed.batch_size
     per_activation = batch * design.activation_bytes
     near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
     inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
-    stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
-    re_read, re_read_inputs = blocked_passes(
-        shape.rows,
-        operator.n,
-        stationary * shape.per_product,
-        inputs * shape.per_product,
-        placed.buffer_bytes,
-        design.dataflow,
-    )
     held, pinned = placed.held_bytes, placed.pinned
-    spilled = 1.0 - smaller(held[0] / larger(inputs + outputs, 1.0), 1.0)
+    if modelling.is_array_blocked:
+        re_read, re_read_inputs = array_blocked_passes(
+            operator, shape.rows, design.width, design.dataflow
+        )
+        # What is not pinned is streamed; of the activations, an operator's inputs stay on chip.
+        cache, staying = 0.0 * held[2], inputs
+    else:
+        stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
+        re_read, re_read_inputs = blocked_passes(
+            shape.rows,
+            operator.n,
+            stationary * shape.per_product,
+            inputs * shape.per_product,
+            placed.buffer_bytes,
+            design.dataflow,
+        )
+        cache, staying = held[2], inputs + outputs
+    spilled = 1.0 - smaller(held[0] / larger(staying, 1.0), 1.0)
     kept_kv_read = operator.kv_read * design.kv_bytes + operator.state_read
     appended = operator.kv_written * design.kv_bytes + operator.state_written
     weights = shape.weights_read * weight_bytes
     moved = Moved(
         array_reads=near_reads,
         array_writes=near_writes,
-        weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], held[2]),
+        weight_reads=read_off_chip_bytes(weights, re_read, pinned[2], cache),
         kv_reads=batch * read_off_chip_bytes(kept_kv_read, re_read, pinned[1], held[1]),
         kv_writes=appended * (batch * (1.0 - pinned[1])),
         activation_reads=inputs * re_read_inputs * spilled,
@@ -213,7 +218,8 @@ def _operator_times(
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
     matrix, vector = _stream_times(operator, placed, moved, tile, modelling)
-    transfer = larger(matrix, vector)
+    # Blocked by the array, a tile's weights and inputs come one after the other.
+    transfer = matrix + vector if modelling.is_array_blocked else larger(matrix, vector)
     # The first chunk is no larger than all that comes.
     near_fill = design.on_chip_latency_s + smaller(tile, moved.array_reads) * port
     first_tier = placed.first_latency_s + smaller(tile, from_tiers) * placed.first_byte_s

@@ -17,16 +17,14 @@ class Modelling(NamedTuple):
     """The options that the stage depends on.
 
     Attributes:
-        is_calibrated: Blocking ``array`` (see ``calibrated.py``); else ``capacity``.
-        is_series: Array and memory work one after the other: a calibrated decode.
+        is_array_blocked: Blocking ``array``; else ``capacity``.
         is_staged: Topology ``staged``; else ``parallel``.
         is_vector_serial: The vector unit works after array and memories; else beside them.
         offchip_efficiency: Share of the off-chip peak that streams can use.
         requests_in_flight: Chunks that a tier can have outstanding; 0 for no limit.
     """
 
-    is_calibrated: bool
-    is_series: bool
+    is_array_blocked: bool
     is_staged: bool
     is_vector_serial: bool
     offchip_efficiency: float

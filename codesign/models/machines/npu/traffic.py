@@ -1,8 +1,8 @@
 """Traffic of the operators of a pass: between array and on-chip memory, and off chip.
 
 The array streams its operands from on-chip memory once per array tile, as its dataflow says. How
-often the off-chip memories have to supply what is not resident is a matter of blocking: here with
-the best tiles for the on-chip memory, in ``calibrated.py`` anew for every tile of the array.
+often the off-chip memories have to supply what is not resident is a matter of blocking: with the
+best tiles for the on-chip memory, or anew for every tile of the array.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ SCORE_BYTES = 2.0
 """A score between array and vector unit: 16 bits, as FlashAttention keeps the operand of PV."""
 ACCUMULATOR_BYTES = 4.0
 """A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
+TILE_SHARE = 0.5
+"""Rows, or columns, of a tile that is streamed anew over BLEN: half, for double buffering [fit]."""
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 _SYSTOLIC = ORGANIZATIONS.index("systolic")
 
@@ -153,6 +155,27 @@ def blocked_passes(
     return (
         where(fits | (dataflow == _WS), 1.0, re_read),
         where(fits | (dataflow == _IS), 1.0, re_read_inputs),
+    )
+
+
+def array_blocked_passes(
+    operator: StageOperator, rows: FloatArray, width: FloatArray, dataflow: IntArray
+) -> Two:
+    """Times that weights and inputs come from off chip, streamed anew for every tile of the array.
+
+    Keys and values come once.
+
+    Args:
+        rows: Rows of a product.
+        width: BLEN.
+        dataflow: Position in ``DATAFLOWS``.
+    """
+    tile = TILE_SHARE * width
+    weights = where(dataflow == _WS, 1.0, larger(rows / tile, 1.0))
+    inputs = where(dataflow == _IS, 1.0, larger(operator.n / tile, 1.0))
+    return (
+        where(operator.is_attention, 1.0, weights),
+        where(operator.is_attention, 1.0, inputs),
     )
 
 

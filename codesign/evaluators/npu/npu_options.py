@@ -50,7 +50,6 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 1.0,
         "topology": "staged",
         "batch": "best",
-        "vector": "overlapped",
         "score_path": "on_chip",
         "work": "proportional",
     },
@@ -59,7 +58,6 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 1.0,
         "topology": "staged",
         "batch": "capacity",
-        "vector": "serial",
         "score_path": "on_chip",
         "work": "proportional",
     },
@@ -87,9 +85,10 @@ class NpuOptions(AccuracyOptions):
     """Choice of the batch where neither workload nor design says it. ``best``: the power of two
     that is best in throughput within the campaign's limits on latency. ``capacity``: the largest
     power of two that fits (MemExplorer)."""
-    vector: Literal["overlapped", "serial"] | None = None
+    vector: Literal["overlapped", "serial"] = "overlapped"
     """Vector unit against matrix array: side by side over a pass, as where the chunks of a prompt
-    or two halves of a batch take turns, or one after the other."""
+    or two halves of a batch take turns, or one after the other. Under blocking ``array`` it is
+    always the latter."""
     softmax: Literal["pipelined", "unpipelined"] = "pipelined"
     """``pipelined``: a lane takes in one score per cycle and does all six operations on it;
     ``unpipelined``: each of them is a pass of its own over the scores."""
@@ -166,7 +165,9 @@ class NpuOptions(AccuracyOptions):
             for name, value in _PROFILES[self.profile].items()
             if getattr(self, name) is None
         }
-        return self.model_copy(update=chosen_profiles)
+        resolved = self.model_copy(update=chosen_profiles)
+        is_serial = resolved.blocking == "array"
+        return resolved.model_copy(update={"vector": "serial"}) if is_serial else resolved
 
 
 def account_constants(options: NpuOptions) -> Constants:

@@ -139,7 +139,8 @@ class _PhaseDesigns:
         if not problem.has_bounds:
             raise InputError(f"evaluator {problem.evaluator_name!r} has no bounds")
         self._problem, self._evaluator, self._n_tokens = problem, problem.evaluator, n_tokens
-        self._decomposition = Decomposition(problem)
+        on_chip = [name for name in problem.space.names if name.startswith("sram")]
+        self._decomposition = Decomposition(problem, always_decided=on_chip)
         best_cases = [self._best_case(piece) for piece in self._pieces()]
         self._most_tokens_per_s, self._least_tdp = np.concatenate(best_cases, axis=1)
 

@@ -7,7 +7,7 @@ can tell apart are one class, visited once and counted as many times as it has m
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,6 +83,7 @@ class Decomposition:
 
     Args:
         problem: Its evaluator may say what it can bound, and what it cannot tell apart.
+        always_decided: Parameters that every partial design has, whatever the evaluator can bound.
 
     Attributes:
         decided: Axes that every partial design has.
@@ -92,7 +93,7 @@ class Decomposition:
         InputError: The space is too large to be listed.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, always_decided: Collection[str] = ()) -> None:
         self.space = problem.space
         if self.space.size >= _LARGEST:
             raise InputError(
@@ -102,6 +103,7 @@ class Decomposition:
         order: tuple[str, ...] = ()
         if problem.has_bounds:
             order = problem.evaluator.undecided_parameters
+            order = tuple(name for name in order if name not in always_decided)
         decided: list[EnumerationAxis] = []
         undecided: list[tuple[int, EnumerationAxis]] = []
         stride = 1

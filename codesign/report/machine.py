@@ -7,12 +7,12 @@ the evaluators use, one design at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Value
+from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.models.hardware.accelerator import (
@@ -203,22 +203,17 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         lane_energy_joules=energies.lane_joules,
         levels=tuple(
             MachineLevel(
-                name=LEVEL_NAMES[i],
-                title=LEVEL_TITLES[i],
-                banks=_banks(columns, library, i, level),
-                capacity_bytes=float(levels.capacity_bytes[i, 0]),
-                bandwidth_bytes_per_s=float(levels.bandwidth_bytes_per_s[i, 0]),
-                latency_s=float(levels.latency_s[i, 0]),
-                background_watts=float(levels.background_watts[i, 0]),
-                read_energy_joules_per_byte=float(levels.read_energy_joules_per_byte[i, 0]),
-                write_energy_joules_per_byte=float(levels.write_energy_joules_per_byte[i, 0]),
-                shoreline_m=float(levels.shoreline_m[i, 0]),
-                uncharged_shoreline_m=float(levels.uncharged_shoreline_m[i, 0]),
+                LEVEL_NAMES[i],
+                LEVEL_TITLES[i],
+                _banks(columns, library, i, level),
+                **{name: float(getattr(levels, name)[i, 0]) for name in _LEVEL_NUMBERS},
             )
-            for i in range(len(levels.exists))
-            if levels.exists[i, 0]
+            for i in np.flatnonzero(levels.exists[:, 0]).tolist()
         ),
     )
+
+
+_LEVEL_NUMBERS = tuple(field.name for field in fields(MachineLevel))[3:]
 
 
 def _array(value: float) -> FloatArray:
@@ -228,12 +223,14 @@ def _array(value: float) -> FloatArray:
 def _banks(
     columns: Columns, library: Mapping[str, MemoryTechnology], number: int, level: Level
 ) -> tuple[Bank, ...]:
-    def of(name: str, default: Value = None) -> Any:
-        return columns[name].to_list()[0] if name in columns else default
+    def setting(name: str) -> Any:
+        return columns[name].to_list()[0] if name in columns else None
 
-    if number:
-        named = [(of(f"tier{number}_technology"), of(f"tier{number}_stacks"))]
-    else:
-        named = [(of("sram_technology") or "sram", of("sram_dies"))]
-        named.append(("sram_3d", of("sram_3d_layers")))
-    return tuple(Bank(library[str(name)], int(count), level) for name, count in named if count)
+    pairs = [(f"tier{number}_technology", f"tier{number}_stacks")]
+    if not number:
+        pairs = [("sram_technology", "sram_dies"), ("sram_3d_technology", "sram_3d_layers")]
+    return tuple(
+        Bank(library[str(setting(name) or name.removesuffix("_technology"))], int(count), level)
+        for name, count_name in pairs
+        if (count := setting(count_name))
+    )

@@ -17,9 +17,8 @@ from codesign.answers.json_values import json_text, plain_value
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import replacing
-from codesign.base.metrics import Metric
 from codesign.base.text import markdown_line, markdown_text, spreadsheet_text
-from codesign.insight.plateaus import FoldedFront, folded_front
+from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
@@ -54,7 +53,10 @@ def to_csv(results: Results, path: Path, scope: Scope = "front") -> Path:
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(map(spreadsheet_text, columns))
-        cells = (map(_csv_cell, _cells(values)) for values in columns.values())
+        cells = (
+            (spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in _cells(values))
+            for values in columns.values()
+        )
         writer.writerows(zip(*cells, strict=True))
     return path
 
@@ -63,10 +65,6 @@ def _cells(values: Any) -> Iterator[Any]:
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     # NaN is the only value that differs from itself.
     return ("" if value is None or value != value else value for value in listed)
-
-
-def _csv_cell(cell: Any) -> Any:
-    return spreadsheet_text(cell) if isinstance(cell, str) else cell
 
 
 def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
@@ -120,11 +118,36 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
             name: book.add_format({"num_format": _number_format(name, results)})
             for name in results.metrics
         }
-        names = _ordered(results, scope)
+        csv_columns = scope_columns(results, scope)
+        space = results.problem.space
+        parameters = [
+            name
+            for parameter in space.parameters
+            for name in (f"parameter.{parameter.name}", parameter.name)
+            if name not in results.metrics
+        ]
+        first = [*results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS, *parameters]
+        order = dict.fromkeys([*first, *results.metrics, *csv_columns])
+        names: dict[str, Any] = {
+            "#": numbers_of(results, scope),
+            "design": list(_words(results, positions)),
+            **{name: csv_columns[name] for name in order if name in csv_columns},
+        }
         columns = {_header(name, results): values for name, values in names.items()}
         _sheet(book, "observations", columns, bold, [formats.get(name) for name in names], 2)
         _front_chart(book, results, list(columns), len(positions))
-        _sheet(book, "metrics", _metric_columns(results), bold)
+        senses = {element.metric.name: element.sense for element in results.problem.objectives}
+        metrics = [metric_of(name, results.problem.metrics) for name in results.metrics]
+        better = {"minimize": "lower", "maximize": "higher"}
+        meanings = {
+            "metric": [metric_title(metric) for metric in metrics],
+            "name in files": [metric.name for metric in metrics],
+            "unit": [unit_text(metric.unit) for metric in metrics],
+            "better": [better[senses.get(metric.name, metric.sense)] for metric in metrics],
+            "objective": ["yes" if metric.name in senses else "" for metric in metrics],
+            "meaning": [metric.meaning for metric in metrics],
+        }
+        _sheet(book, "metrics", meanings, bold)
         note = plain_value(Provenance.describe(results, scope))
         versions = note["versions"]
         definition = {key: plain_value(getattr(results.definition, key)) for key in _DEFINITION}
@@ -140,27 +163,12 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
     return path
 
 
-def _ordered(results: Results, scope: Scope) -> dict[str, Any]:
-    """Columns of the CSV as people read them, after the number and the design in words."""
-    columns = scope_columns(results, scope)
-    space, positions = results.problem.space, positions_of(results, scope)
-    words: list[str] = []
+def _words(results: Results, positions: IntArray) -> Iterator[str]:
+    """Each design in words."""
+    space = results.problem.space
     for start in range(0, len(positions), CHUNK):
         rows = results.rows[positions[start : start + CHUNK]]
-        words += design_words(space, space.decode(rows))
-    parameters = [
-        name
-        for parameter in space.parameters
-        for name in (f"parameter.{parameter.name}", parameter.name)
-        if name in columns and name not in results.metrics
-    ]
-    first = [*results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS]
-    order = dict.fromkeys([*first, *parameters, *results.metrics, *columns])
-    return {
-        "#": numbers_of(results, scope),
-        "design": words,
-        **{name: columns[name] for name in order if name in columns},
-    }
+        yield from design_words(space, space.decode(rows))
 
 
 def _header(name: str, results: Results) -> str:
@@ -250,23 +258,6 @@ def _sheet(
     sheet.autofilter(0, 0, max(n_rows, 1), max(len(listed) - 1, 0))
 
 
-def _metric_columns(results: Results) -> dict[str, list[str]]:
-    """Meaning of each metric; objectives are marked."""
-    senses = {element.metric.name: element.sense for element in results.problem.objectives}
-    metrics = [metric_of(name, results.problem.metrics) for name in results.metrics]
-    return {
-        "metric": [metric_title(metric) for metric in metrics],
-        "name in files": [metric.name for metric in metrics],
-        "unit": [unit_text(metric.unit) for metric in metrics],
-        "better": [
-            {"minimize": "lower", "maximize": "higher"}[senses.get(element.name, element.sense)]
-            for element in metrics
-        ],
-        "objective": ["yes" if metric.name in senses else "" for metric in metrics],
-        "meaning": [metric.meaning for metric in metrics],
-    }
-
-
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """``key.key`` and value of everything in a document, in its order."""
     if isinstance(value, Mapping) and value:
@@ -284,52 +275,39 @@ def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
     """One table: the design in words, every metric that varies, and above it the provenance."""
     positions, numbers = positions_of(results, scope), numbers_of(results, scope)
     folded = folded_front(results) if scope == "folded" else None
-    space = results.problem.space
-    metrics = _markdown_metrics(results, positions)
+    names = dict.fromkeys([
+        *results.problem.objective_names,
+        *(x for x, values in results.metrics.items() if len(np.unique(values[positions])) > 1),
+    ])  # fmt: skip
+    metrics = [metric_of(name, results.problem.metrics) for name in names]
     headers = ["#", "design", *(metric_title(metric) for metric in metrics), "found by"]
-    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        file.write(_markdown_head(results, scope, len(positions), folded))
-        rule = ["--:", "---", *("--:" for _ in metrics), "---"]
-        print(markdown_line(headers), markdown_line(rule), sep="\n", file=file)
-        for start in range(0, len(positions), CHUNK):
-            chunk = positions[start : start + CHUNK]
-            words = design_words(space, space.decode(results.rows[chunk]))
-            for number, position, design in zip(numbers[start:], chunk, words, strict=False):
-                values = [
-                    format_metric(float(results.metrics[metric.name][position]), metric)
-                    for metric in metrics
-                ]
-                run = results.runs[int(results.run_index[position])]
-                origin = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
-                more = folded.count_words(number - 1) if folded else ""
-                design_cell = f"{design} ({more})" if more else design
-                print(markdown_line([str(number), design_cell, *values, origin]), file=file)
-    return path
-
-
-def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
-    """The objectives, then what differs between the designs shown."""
-    objectives = [objective.metric for objective in results.problem.objectives]
-    names = {metric.name for metric in objectives}
-    varying = [
-        metric_of(name, results.problem.metrics)
-        for name, values in results.metrics.items()
-        if name not in names and len(np.unique(values[positions])) > 1
-    ]
-    return objectives + varying
-
-
-def _markdown_head(results: Results, scope: str, n: int, folded: FoldedFront | None) -> str:
-    scope_title = "All observations" if scope == "all" else "Pareto front"
-    summary = f" of {len(folded.positions):,}; {folded.summary}" if folded else ""
     note = Provenance.describe(results, scope)
     versions = ", ".join(f"{name} {number}" for name, number in note.versions.items())
     workload = json_text(results.definition.workload, indent=None)
     goals = ", ".join(f"{sense} {name}" for name, sense in note.objectives.items())
-    return markdown_text(
-        f"# {results.definition.name}: {scope_title}\n\n"
-        f"- designs: {n:,}{summary}; evaluated: {note.evaluated}\n"
+    summary = f" of {len(folded.positions):,}; {folded.summary}" if folded else ""
+    head = (
+        f"# {results.definition.name}: "
+        f"{'All observations' if scope == 'all' else 'Pareto front'}\n\n"
+        f"- designs: {len(positions):,}{summary}; evaluated: {note.evaluated}\n"
         f"- state: {progress_words(results)}\n"
         f"- evaluator: {evaluator_words(results.reading)}\n- objectives: {goals}\n"
         f"- workload: `{workload}`\n- versions: {versions}\n\n"
     )
+    rule = ["--:", "---", *("--:" for _ in metrics), "---"]
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.write(markdown_text(head))
+        print(markdown_line(headers), markdown_line(rule), sep="\n", file=file)
+        for number, position, design in zip(
+            numbers, positions, _words(results, positions), strict=True
+        ):
+            values = [
+                format_metric(float(results.metrics[metric.name][position]), metric)
+                for metric in metrics
+            ]
+            run = results.runs[int(results.run_index[position])]
+            origin = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
+            more = folded.count_words(number - 1) if folded else ""
+            words = f"{design} ({more})" if more else design
+            print(markdown_line([str(number), words, *values, origin]), file=file)
+    return path

@@ -24,6 +24,7 @@ from codesign.report.labels import (
 )  # fmt: skip
 from codesign.report.machine_charts import die_chart
 from codesign.report.page.answer_html import bound_words, sure_words
+from codesign.report.page.design_html import Account
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.paper import height_of, save_svg, sized
@@ -32,7 +33,6 @@ from codesign.report.tables import constant_words
 
 if TYPE_CHECKING:
     from codesign.report.marked_designs import MarkedDesigns
-    from codesign.report.page.design_html import Account
     from codesign.report.page.explained import Explainer
     from codesign.search.campaign import Results
 
@@ -71,9 +71,19 @@ def write_sheet(
     answer = recommendation_document(results, picture.folded, judge)
     picks = answer["picks"]
     first = next((pick for pick in picks if pick["key"] == "knee"), picks[0] if picks else None)
-    account = None if first is None else _account(results, first, explainer)
+    account = None
+    if first is not None and explainer is not None:
+        design = results.design(first["position"])
+        swings = explainer.vary([design])[0] if explainer.vary else {}
+        account = Account(explainer.explain(design), swings)
     front = draw(front_chart(picture, is_narrow=False), _COLUMN + 40.0)
-    head = [(question_text(results), 17.0, "ink"), *_source(results)]
+    source = (
+        f"exact front of {results.exact.n_designs:,} designs"
+        if results.exact
+        else f"best of {len(results):,} evaluated designs"
+    )
+    source = f"{results.definition.name}: {source}, {evaluator_words(results.reading)}"
+    head = [(question_text(results), 17.0, "ink"), (source, 10.5, "quiet")]
     pieces = [(_texts(head, _WIDTH), _MARGIN, 14.0)]
     top = 78.0
     if first is not None:
@@ -92,25 +102,6 @@ def write_sheet(
             top += _SCALE * height_of(drawing) + 4.0
         pieces.append((_texts(list(_materials(account)), room), right, top))
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
-
-
-def _account(
-    results: Results, pick: Mapping[str, Any], explainer: Explainer | None
-) -> Account | None:
-    from codesign.report.page.design_html import Account
-
-    if explainer is None:
-        return None
-    design = results.design(pick["position"])
-    swings = explainer.vary([design])[0] if explainer.vary else {}
-    return Account(explainer.explain(design), swings)
-
-
-def _source(results: Results) -> Iterator[_Line]:
-    exact = f"exact front of {results.exact.n_designs:,} designs" if results.exact else (
-        f"best of {len(results):,} evaluated designs"
-    )  # fmt: skip
-    yield f"{results.definition.name}: {exact}, {evaluator_words(results.reading)}", 10.5, "quiet"
 
 
 def _reasons(

@@ -8,58 +8,20 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from codesign.base.metrics import Metric
-from codesign.insight.plateaus import folded_front
 from codesign.insight.summary import summarize
+from codesign.report.labels import design_words as design_words
 from codesign.report.labels import (
-    KEY_METRICS,
     evaluator_words,
     format_metric,
     format_value,
     is_share,
-    metric_of,
     metric_title,
     unit_text,
 )
-from codesign.report.labels import design_words as design_words
-from codesign.report.tables import plain_table, record_table
-from codesign.search.pareto import TOLERANCE
+from codesign.report.tables import record_table
 
 if TYPE_CHECKING:
     from codesign.search.campaign import Results
-
-
-def front_table(
-    results: Results,
-    limit: int | None = None,
-    tolerance: float = TOLERANCE,
-) -> Table:
-    """The front in words, with objectives and further metrics.
-
-    Designs that are hardly better than a cheaper one are folded under it; numbers are those of
-    the whole front.
-
-    Args:
-        limit: At most so many lines.
-        tolerance: Share within which designs are folded; 0 shows every design.
-    """
-    folded = folded_front(results, tolerance)
-    places = folded.kept[:limit]
-    positions = folded.positions[places]
-    metrics = _front_metrics(results)
-    headers = [metric_header(metric) for metric in metrics]
-    table = plain_table(front_title(results), ["#", "design", *headers], ["#", *headers])
-    space = results.problem.space
-    words = design_words(space, space.decode(results.rows[positions]), between="\n")
-    for place, position, design in zip(places.tolist(), positions, words, strict=True):
-        values = [float(results.metrics[metric.name][position]) for metric in metrics]
-        cells = [metric_cell(*pair) for pair in zip(values, metrics, strict=True)]
-        design_cell = "\n".join(filter(None, [design, folded.count_words(place)]))
-        table.add_row(str(place + 1), design_cell, *cells)
-    n_hidden = len(folded.kept) - len(places)
-    table.caption = "; ".join(
-        filter(None, [f"{n_hidden:,} more" if n_hidden else "", folded.summary])
-    )
-    return table
 
 
 def front_title(results: Results) -> str:
@@ -81,14 +43,6 @@ def metric_header(metric: Metric) -> str:
 def metric_cell(value: float, metric: Metric) -> str:
     """A number under :func:`metric_header`."""
     return format_value(100.0 * value, digits=3) if is_share(metric) else format_value(value)
-
-
-def _front_metrics(results: Results) -> list[Metric]:
-    objectives = [objective.metric for objective in results.problem.objectives]
-    names = {metric.name for metric in objectives}
-    key = [name for name in KEY_METRICS if name in results.metrics and name not in names]
-    metrics = results.problem.metrics
-    return objectives + [metric_of(name, metrics) for name in key]
 
 
 def optimizers_table(results: Results, ranks: Mapping[str, float] | None = None) -> Table:

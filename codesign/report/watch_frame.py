@@ -12,9 +12,9 @@ from rich.table import Table
 
 from codesign.base.columns import FloatArray
 from codesign.insight.summary import convergence, optimizer_names
+from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
-from codesign.report.result_tables import front_table
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import plain_table, record_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -110,7 +110,12 @@ def frame_tables(frame: Frame, console: Console | None = None) -> list[Renderabl
     if frame.results is not None and len(frame.results):
         sections += [_hypervolume_table(frame.results, is_narrow), text_line("")]
     if console is None:
-        return [*sections, _runs_table(frame), text_line(""), _front(frame, _FRONT_DESIGNS)]
+        return [
+            *sections,
+            _runs_table(frame),
+            text_line(""),
+            _front(frame, _FRONT_DESIGNS, _USUAL_WIDTH),
+        ]
     # One line for the cursor, a blank one between runs and front, one of the front at least.
     room = console.height - 3 - _n_lines(console, sections)
     runs = _fitting(
@@ -118,10 +123,13 @@ def frame_tables(frame: Frame, console: Console | None = None) -> list[Renderabl
     )
     sections += [runs, text_line("")]
     room = console.height - 1 - _n_lines(console, sections)
-    return [*sections, _fitting(console, room, _FRONT_DESIGNS, lambda n: _front(frame, n))]
+    return [
+        *sections,
+        _fitting(console, room, _FRONT_DESIGNS, lambda n: _front(frame, n, console.width)),
+    ]
 
 
-_FRONT_DESIGNS = 8
+_FRONT_DESIGNS, _USUAL_WIDTH = 8, 140
 WHOLE_WIDTH = 76
 """Columns that the table of runs takes; with fewer, only what one waits for is shown."""
 
@@ -140,11 +148,11 @@ def _fitting(
     )
 
 
-def _front(frame: Frame, most: int) -> RenderableType:
+def _front(frame: Frame, most: int, width: int = _USUAL_WIDTH) -> RenderableType:
     """At most so many designs, or the number of them."""
     n_found = 0 if frame.results is None else len(frame.results.front())
     if n_found and most and frame.results is not None:
-        return front_table(frame.results, most)
+        return front_lines(frame.results, width, most)
     return text_line(f"{n_found:,} designs on the front" if n_found else "no feasible design yet")
 
 
@@ -191,35 +199,30 @@ def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
 
 def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) -> Table:
     """The runs, or so many of them, those first that have not ended; and how many are left out."""
-    numbers = ["seed", "evaluated", "feasible", "failed", "designs/s", "left"]
-    columns = ["seed", "evaluated", "left"] if is_narrow else numbers
-    state = [] if is_narrow else ["state"]
-    table = plain_table("Runs", ["optimizer", *columns, *state], columns)
     pairs = list(zip(frame.status.runs, frame.paces, strict=True))
+    hidden: list[RunStatus] = []
     if most is not None and most < len(pairs):
         pairs.sort(key=lambda pair: _INTEREST.index(pair[0].state))
-        table.caption = _left_out([run for run, _ in pairs[most:]])
-    for run, pace in pairs[:most]:
-        cells = {
-            "seed": str(run.run.seed),
-            "evaluated": f"{run.done:,}",
-            "feasible": f"{run.feasible:,}",
-            "failed": f"{run.failed:,}",
-            "designs/s": format_value(pace.designs_per_s, "", 3),
-            "left": "–" if pace.left_s is None else describe_time(pace.left_s),
-            "state": run.state,
+        pairs, hidden = pairs[:most], [run for run, _ in pairs[most:]]
+    rows = [
+        vars(run)
+        | {
+            "rate": pace.designs_per_s,
+            "time_left": "–" if pace.left_s is None else describe_time(pace.left_s),
         }
-        table.add_row(run.run.optimizer, *(cells[name] for name in [*columns, *state]))
+        for run, pace in pairs
+    ]
+    counts = "" if is_narrow else "feasible failed rate=designs/s "
+    fields = f"run.optimizer=optimizer run.seed=seed done=evaluated {counts}time_left=left"
+    table = record_table("Runs", rows, fields + ("" if is_narrow else " state"))
+    if hidden:
+        states = Counter(run.state for run in hidden)
+        table.caption = "and " + ", ".join(f"{n} {state}" for state, n in states.items())
     return table
 
 
 _INTEREST = ("running", "stopped", "not started", "exhausted", "complete")
 """States of runs, those first of which one wants to know."""
-
-
-def _left_out(runs: Sequence[RunStatus]) -> str:
-    counts = Counter(run.state for run in runs)
-    return "and " + ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def watch_answer(frame: Frame) -> WatchAnswer:

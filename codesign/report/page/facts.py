@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.answers.json_values import plain_value
 from codesign.models.workload import list_models, list_traces, load_trace
+from codesign.report.front_lines import front_lines
 from codesign.report.labels import evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.page.answer_html import rich_html
-from codesign.report.result_tables import front_table, reference_text
+from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from codesign.search.campaign import CampaignStatus, Results
 
 _MOST_REASONS = 5
+_WIDE = 140
+"""Columns of a terminal on which the page's plain table would fit."""
 
 
 def state_text(results: Results, status: CampaignStatus) -> str:
@@ -246,7 +249,7 @@ def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
 
 def front_html(results: Results, limit: int, tolerance: float) -> str:
     """The front as a plain table, for readers without JavaScript."""
-    return rich_html(front_table(results, limit, tolerance=tolerance))
+    return rich_html(front_lines(results, _WIDE, limit, tolerance=tolerance))
 
 
 def folded_text(folded: FoldedFront) -> str:

@@ -19,7 +19,7 @@ from codesign.insight.plateaus import folded_front, number_ranges
 from codesign.report import exports
 from codesign.report.chosen import ChosenDesign
 from codesign.report.exchange import exchange_words
-from codesign.report.result_tables import front_table
+from codesign.report.front_lines import front_lines
 
 _FRONT = [(3336.0, 630.0), (3335.0, 500.0), (3330.0, 450.0), (3315.0, 407.0), (2054.0, 220.0),
           (2043.0, 217.0), (1000.0, 120.0)]  # fmt: skip
@@ -55,26 +55,26 @@ def _numbers(table) -> list[int]:
 
 
 def test_the_table_folds_plateaus_and_keeps_the_numbers(plateaus):
-    table = front_table(plateaus)
+    table = front_lines(plateaus, 140)
     assert _numbers(table) == _KEPT
     text = " ".join(_lines(table).split())
-    assert text.count("+3 within 2 %") == text.count("+1 within 2 %") == 1
+    assert text.count(" +3 ") == text.count(" +1 ") == 1
     assert "4 more points gain at most 2 % over a cheaper one; they are hidden" in text
 
 
 def test_the_tolerance_is_asked_for_and_zero_shows_the_whole_front(plateaus):
-    whole = front_table(plateaus, tolerance=0.0)
+    whole = front_lines(plateaus, 140, tolerance=0.0)
     assert _numbers(whole) == [1, 2, 3, 4, 5, 6, 7]
     assert "folded" not in _lines(whole) and "within" not in _lines(whole)
-    half = front_table(plateaus, tolerance=0.005)
+    half = front_lines(plateaus, 140, tolerance=0.005)
     assert _numbers(half) == [2, 4, 5, 6, 7]
-    assert _lines(half).count("+1 within 0.5 %") == 2
+    assert _lines(half).split().count("+1") == 2
 
 
 def test_a_limit_counts_the_designs_that_are_shown(plateaus):
-    table = front_table(plateaus, limit=2)
+    table = front_lines(plateaus, 140, limit=2)
     assert _numbers(table) == _KEPT[:2]
-    assert "1 more; 4 more points gain" in _lines(table)
+    assert "1 more: --all; 4 more points gain" in _lines(table)
 
 
 def test_the_document_has_every_design_and_says_under_which_it_is_folded(plateaus):

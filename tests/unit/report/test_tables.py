@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from codesign.report.result_tables import front_table, optimizers_table
+from codesign.report.front_lines import front_lines
+from codesign.report.result_tables import optimizers_table
 from codesign.report.tables import format_cell, plain_table, rows_table, unit_and_title
 
 _ROWS = [
@@ -118,16 +119,16 @@ def test_brackets_in_names_are_not_taken_for_markup():
 
 
 def test_the_front_table_has_every_design_or_says_how_many_more(results):
-    text = _printed(front_table(results, tolerance=0.0), 140)
+    text = _printed(front_lines(results, 140, 99, tolerance=0.0), 140)
     assert f"\n{len(results.front())} " in text
-    limited = _printed(front_table(results, limit=1, tolerance=0.0), 140)
+    limited = _printed(front_lines(results, 140, 1, tolerance=0.0), 140)
     assert f"{len(results.front()) - 1} more" in limited
     assert "TDP" in limited
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_result_tables_fit(results, width):
-    for table in (front_table(results), optimizers_table(results)):
+    for table in (front_lines(results, width), optimizers_table(results)):
         text = _printed(table, width)
         assert all(len(line) <= width for line in text.splitlines())
         assert "…" not in text

@@ -8,7 +8,7 @@ import typer
 
 from codesign.base.errors import InputError, check_known
 
-PICKS = ("knee", "frugal", "fastest")
+PICKS = ("recommended", "knee", "frugal", "fastest")
 
 Pick: TypeAlias = Annotated[
     str | None,

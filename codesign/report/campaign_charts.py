@@ -44,7 +44,7 @@ _MOST_NAMES = 12
 _NEAR = 0.6
 """[ours] Share of the front's span around it that is drawn."""
 _CROWDED = 0.1
-PICK_TITLES = {"frugal": "Frugal", "knee": "Knee", "fastest": "Fastest", "best": "Best"}
+PICK_TITLES = {key: key.title() for key in ("frugal", "knee", "recommended", "fastest", "best")}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 
-PICK_KEYS = ("knee", "frugal", "fastest")
+PICK_KEYS = ("knee", "frugal", "fastest", "recommended")
 """Names of recommended designs; see :func:`picks_of`."""
 
 
@@ -147,6 +147,7 @@ def _picked_number(results: Results, name: str) -> int | None:
     if not picks:
         return None
     by_key = {pick.key: pick.place + 1 for pick in picks}
+    by_key["recommended"] = next(pick.place + 1 for pick in picks if pick.is_recommended)
     if name == "knee" and len(picks) > 1 and name not in by_key:
         raise InputError(f"a front of {len(picks)} designs has no knee", "--pick")
     # A design that two rules recommend has the first rule's name.

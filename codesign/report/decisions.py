@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codesign.base.units import format_quantity
+from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
@@ -34,6 +35,8 @@ _UNITS = {
     "lane_energy_joules": "pJ", "score_buffer_joules_per_byte": "pJ/B",
 }  # fmt: skip
 """Units of quantities of technologies, and of constants that are given in SI units."""
+_ON_CHIP = 1e-9
+"""Idle power in W/B above which it is that of an on-chip memory, and stated in W/GB."""
 _MOST_CHANGES, _MOST_VALUES = 2, 3
 
 VERDICTS = {
@@ -55,7 +58,10 @@ def number_title(number: RangedNumber) -> str:
 
 def number_text(number: RangedNumber, value: float) -> str:
     """A value of a constant with its unit."""
-    return format_quantity(value, _UNITS.get(number.number, ""), 3)
+    unit = _UNITS.get(number.number, "")
+    if unit == "mW/GB" and number.typical > _ON_CHIP:
+        unit = "W/GB"
+    return format_quantity(value, unit, 3)
 
 
 def tables(
@@ -82,7 +88,10 @@ def tables(
             "; ".join(cells) or "–",
         )
     return spaced(
-        [text_line(title, "bold"), text_line(recommendation_words(results, decided.tolerance))],
+        [
+            text_line(title, "bold"),
+            text_line(recommendation_words(results, folded_front(results, decided.tolerance))),
+        ],
         [table],
         [text_line(f"{mark}: {words}") for words, mark in flips.items()],
         [text_line(line) for line in _notes(decided, seconds)],

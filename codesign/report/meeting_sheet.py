@@ -70,7 +70,7 @@ def write_sheet(
     picture = front_picture(results, tolerance, marked)
     answer = recommendation_document(results, picture.folded, judge)
     picks = answer["picks"]
-    first = next((pick for pick in picks if pick["key"] == "knee"), picks[0] if picks else None)
+    first = next((pick for pick in picks if pick["is_recommended"]), None)
     account = None
     if first is not None and explainer is not None:
         design = results.design(first["position"])
@@ -112,6 +112,7 @@ def _reasons(
     title = PICK_TITLES[pick["key"]]
     yield f"{title}: {pick['reason']}", 14.0, palette.PICKS.get(pick["key"], "blue")
     yield f"#{pick['id'] + 1}: {pick['words']}", 10.5, "ink"
+    yield answer["sentence"], 10.0, "ink"
     for name in answer["figures"][:_MOST_FIGURES]:
         value = format_metric(float(results.metrics[name][position]), metric_of(name, metrics), 3)
         if value != "–":
@@ -135,7 +136,7 @@ def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
 
 def _worth(results: Results, answer: Mapping[str, Any]) -> Iterator[str]:
     """Gains in speed from 5 % more of each resource, at the recommended design."""
-    place = next((k for k, pick in enumerate(answer["picks"]) if pick["key"] == "knee"), 0)
+    place = next(k for k, pick in enumerate(answer["picks"]) if pick["is_recommended"])
     speed = metric_of(answer["speed"], results.problem.metrics)
     for price in answer.get("prices", ()):
         amount = price["of"][place]
@@ -163,7 +164,7 @@ def _constants(results: Results, account: Account) -> Iterator[str]:
 def _others(results: Results, answer: Mapping[str, Any]) -> Iterator[_Line]:
     """The other recommended designs in one paragraph each."""
     for pick in answer["picks"]:
-        if pick["key"] == "knee":
+        if pick["is_recommended"]:
             continue
         position = pick["position"]
         values = ", ".join(

@@ -49,7 +49,7 @@ PARTS = {"array": "blue", "vector": "purple"} | LEVELS
 """Components that draw power, take area or cost money."""
 STAGES = {"prefill": "blue", "decode": "green", "hand-over": "vermilion", "exchange": "purple"}
 """Hue of the work that machines and links of a system do for a request."""
-PICKS = {"frugal": "green", "knee": "blue", "fastest": "vermilion"}
+PICKS = {"frugal": "green", "knee": "blue", "recommended": "purple", "fastest": "vermilion"}
 """Recommended designs."""
 
 

@@ -1,14 +1,15 @@
-"""The designs of a front that are recommended first: frugal, knee, fastest."""
+"""The designs of a front that are named: frugal, knee, fastest, and the recommended one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.insight.decisions.recommendation import Rule, recommend
 from codesign.insight.explanation.choices import knees_of
 from codesign.report.labels import metric_title
 from codesign.search.problem import Objective, cost_column
@@ -20,21 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pick:
-    """A recommended design.
+    """A design with a name.
 
     Attributes:
-        key: ``frugal``, ``knee``, ``fastest``; ``best`` of a single objective.
-        reason: Rule of the recommendation, in words.
+        key: ``frugal``, ``knee``, ``fastest``, or ``recommended`` if that is none of these;
+            ``best`` of a single objective.
+        reason: Rule by which it has the name, in words.
         place: Position on the whole front, from 0.
+        is_recommended: True for the one design that is recommended.
     """
 
     key: str
     reason: str
     place: int
+    is_recommended: bool = False
 
 
 def picks_of(results: Results, folded: FoldedFront) -> list[Pick]:
-    """The frugal, the knee and the fastest design of those to choose from; none twice."""
+    """The named designs of those to choose from; none twice."""
     points = results.objectives[folded.positions]
     return recommended(results.problem.objectives, points, folded.kept)
 
@@ -42,8 +46,9 @@ def picks_of(results: Results, folded: FoldedFront) -> list[Pick]:
 def recommended(
     objectives: Sequence[Objective], front: FloatArray, kept_places: IntArray
 ) -> list[Pick]:
-    """The frugal, the knee and the fastest design of a front; none twice.
+    """The frugal, the knee, the recommended and the fastest design of a front; none twice.
 
+    One of them is recommended, by the rule of :mod:`codesign.insight.decisions.recommendation`.
     *Frugal* is best in the objective by which designs are called cheaper, *fastest* in the first
     of the others. The *knee* is the sharpest one. A front without a knee has in its place the
     design whose worst objective, as a share of the front's range, is best.
@@ -56,13 +61,18 @@ def recommended(
         return []
     points = front[kept_places]
     if len(objectives) == 1:
-        return [Pick("best", _best_words(objectives[0]), int(kept_places[points[:, 0].argmin()]))]
+        return [
+            Pick("best", _best_words(objectives[0]), int(kept_places[points[:, 0].argmin()]), True)
+        ]
     cost = cost_column(objectives)
     speed = next(column for column in range(len(objectives)) if column != cost)
     ends = {"frugal": cost, "fastest": speed}
     places = {key: int(np.lexsort((*points.T, points[:, j]))[0]) for key, j in ends.items()}
     cheap = metric_title(objectives[cost].metric)
     middle, reason = _middle(points, list(places.values()), cheap)
+    senses = tuple(objective.sense for objective in objectives)
+    recommendation = recommend(points, senses, cost)
+    place = int(kept_places[recommendation.point])
     picks = [
         Pick("frugal", _best_words(objectives[cost]), int(kept_places[places["frugal"]])),
         *([Pick("knee", reason, int(kept_places[middle]))] if middle is not None else []),
@@ -70,8 +80,26 @@ def recommended(
     ]
     distinct = {pick.place: pick for pick in reversed(picks)}
     if len(distinct) == 1:
-        return [Pick("best", "best in every objective", picks[0].place)]
-    return [pick for pick in picks if distinct[pick.place] is pick]
+        return [Pick("best", "best in every objective", picks[0].place, True)]
+    if place not in distinct:
+        picks.insert(-1, Pick("recommended", reason_words(objectives, recommendation.rule), place))
+        distinct[place] = picks[-2]
+    return [
+        replace(pick, is_recommended=pick.place == place)
+        for pick in picks
+        if distinct[pick.place] is pick
+    ]
+
+
+def reason_words(objectives: Sequence[Objective], rule: Rule) -> str:
+    """The rule of a recommendation in words for these objectives."""
+    titles = {sense: [metric_title(x.metric) for x in objectives if x.sense == sense]
+              for sense in ("maximize", "minimize")}  # fmt: skip
+    if rule == "most even":
+        return "its worst objective, as a share of the front's range, is best"
+    if len(objectives) == 2 and all(titles.values()):
+        return f"the most {titles['maximize'][0]} per {titles['minimize'][0]}"
+    return "every other point loses more percent in some objectives than it gains in the others"
 
 
 def _middle(points: FloatArray, ends: Sequence[int], cheap: str) -> tuple[int | None, str]:

@@ -205,7 +205,7 @@ def answer_html(
     picks = document["picks"]
     if not picks:
         return ""
-    first = next((pick for pick in picks if pick["key"] == "knee"), picks[0])
+    first = next(pick for pick in picks if pick["is_recommended"])
     title = PICK_TITLES[first["key"]]
     hue = palette.PICKS.get(first["key"], "blue")
     limits = [bound_words(explained.get(first["id"])), *_close_words(first)]
@@ -237,7 +237,8 @@ def answer_html(
         )
     return (
         f'<article class="recommendation" style="--pick: var(--{hue})">'
-        f'<h2>{escape(heading)}</h2><p class="words">{escape(first["words"])} '
+        f"<h2>{escape(heading)}</h2><p>{escape(document['sentence'])}</p>"
+        f'<p class="words">{escape(first["words"])} '
         f'<a href="#design" data-take="{first["id"]}">#{first["id"] + 1}, details</a></p>'
         f'<dl class="figures">{"".join(cells)}</dl>'
         f"{_warnings(results, first)}"
@@ -324,7 +325,7 @@ def changes_html(results: Results, document: Mapping[str, Any]) -> str:
                 *(escape(metric_title(m)) for m in metrics),
                 "limits",
             ]
-            opened = " open" if pick["key"] in ("knee", "best") else ""
+            opened = " open" if pick["is_recommended"] else ""
             blocks.append(
                 f'<details class="inner" name="changes"{opened}><summary>{title}: {len(rows)} '
                 f"changes</summary>{table_html(head, rows, f'Changes of {title}')}</details>"

@@ -115,7 +115,7 @@ def write_page(
         "limits": limits,
         "start": [
             next(
-                (pick["id"] for pick in answer["picks"] if pick["key"] == "knee"),
+                (pick["id"] for pick in answer["picks"] if pick["is_recommended"]),
                 picks[0] if picks else None,
             ),
             carried.positions.size if marked and marked.names else None,

@@ -32,6 +32,7 @@ from codesign.report.labels import (
 )
 from codesign.report.limit_lines import limit_words
 from codesign.report.picks import Pick, picks_of
+from codesign.report.recommended import recommendation_words
 from codesign.search.problem import cost_column
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def recommendation_document(
         documents.append({
             "key": pick.key,
             "reason": pick.reason,
+            "is_recommended": pick.is_recommended,
             "id": pick.place,
             "position": position,
             "words": spoken_design(problem.space, design),
@@ -119,6 +121,7 @@ def recommendation_document(
     names, cost = problem.objective_names, cost_column(problem.objectives)
     document: dict[str, Any] = {
         "picks": documents,
+        "sentence": recommendation_words(results, folded) if picks else "",
         "figures": metrics,
         "tolerance": folded.tolerance,
         "cost": names[cost],

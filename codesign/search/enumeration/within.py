@@ -12,7 +12,7 @@ from codesign.search.enumeration.decomposition import Part
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.problem import Problem
 
-_ROOTS = 1 << 15
+_ROOTS = 1 << 11
 
 
 class _Collection(Walk):

@@ -59,6 +59,7 @@ _TITLES = {
     "output_tokens_per_s": "steady throughput",
     "usd_per_million_tokens": "price",
     "usd_per_million_output_tokens": "price of output",
+    "usd_per_million_asked_tokens": "price of asked tokens",
     "usd_per_hour": "price per hour",
     "kgco2e_per_million_tokens": "carbon",
     "embodied_kgco2e": "embodied carbon",

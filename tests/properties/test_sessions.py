@@ -7,7 +7,8 @@ import pytest
 
 from codesign.base.columns import column_of
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
-from codesign.evaluators.sessions import SessionsEvaluator
+from codesign.evaluators.sessions import MixEvaluator, SessionsEvaluator
+from codesign.evaluators.sessions.mix_evaluator import MixWorkload
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
@@ -141,27 +142,75 @@ def test_bounds_are_never_beaten_whatever_is_undecided():
                 assert is_at_most(*pair), (metric.name, names)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_front_of_machine_and_caches_is_that_of_all_designs(seed):
-    rng = np.random.default_rng(seed)
-    part = space()
-    design = part.decode(part.sample(rng, 1))[0]
-    open_ones = {"cache1_technology", "cache1_units", "cache2_technology", "cache2_units",
-                 "concurrent_sessions", "pe_array"}  # fmt: skip
-    part = part.fix({
-        name: value for name, value in design.items() if name not in open_ones
-    })  # fmt: skip
-    problem = build_problem(
-        part, evaluator(session=["coding-agent", "chat", "osworld"][seed]),
-        ["maximize sessions_per_s", "minimize tdp_watts", "minimize usd_per_million_asked_tokens"],
-        ["later_turn_time_to_first_token_s <= 60"],
-    )  # fmt: skip
-    front = enumerate_front(problem)
-    rows = part.rows(np.arange(part.size))
+def brute_front(problem):
+    rows = problem.space.rows(np.arange(problem.space.size))
     results = problem.evaluate(rows, problem.deciding_metrics)
     known = problem.known_violations(rows)
     is_feasible = results.feasible & np.all([x <= 0 for x in known.values()], axis=0)
     points = np.unique(results.objectives[is_feasible], axis=0)
-    expected = points[non_dominated(points)]
-    np.testing.assert_array_equal(np.unique(front.objectives, axis=0), np.unique(expected, axis=0))
+    return points[non_dominated(points)]
+
+
+def part_of(space, seed, open_ones):
+    design = space.decode(space.sample(np.random.default_rng(seed), 1))[0]
+    fixed = {name: value for name, value in design.items() if name not in open_ones}
+    return space.fix(fixed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_front_of_machine_and_caches_is_that_of_all_designs(seed):
+    open_ones = {"cache1_technology", "cache1_units", "cache2_technology", "cache2_units",
+                 "concurrent_sessions", "pe_array"}  # fmt: skip
+    problem = build_problem(
+        part_of(space(), seed, open_ones),
+        evaluator(session=["coding-agent", "chat", "osworld"][seed]),
+        ["maximize sessions_per_s", "minimize tdp_watts", "minimize usd_per_million_asked_tokens"],
+        ["later_turn_time_to_first_token_s <= 60"],
+    )
+    front = enumerate_front(problem)
+    np.testing.assert_array_equal(np.unique(front.objectives, axis=0), brute_front(problem))
     assert front.n_excluded > 0
+
+
+def mixed(**limits):
+    chat = {"model": "llama-3-8b", "session": "chat", "batch": 4, "share": 0.75,
+            "concurrent_sessions": 16, "best_usd_per_million_asked_tokens": 1e-4}  # fmt: skip
+    agent = {"model": "llama-3.3-70b", "session": "osworld", "share": "25 %",
+             "concurrent_sessions": 32, "best_usd_per_million_asked_tokens": 1e-3,
+             "limits": limits}  # fmt: skip
+    return MixEvaluator(MixWorkload(mix=[chat, agent]), SessionsOptions(machine=MACHINE))
+
+
+@cache
+def space_of_mixes():
+    return load_space("mix-caches", {"memtech": load_library().catalog()})
+
+
+def test_a_mix_is_the_sum_of_its_workloads_by_their_shares():
+    designs = space_of_mixes().columns(space_of_mixes().sample(np.random.default_rng(2), 12))
+    both = mixed(time_per_output_token_s=0.05).evaluate(designs).metrics
+    seconds = 0.75 / both["chat_sessions_per_s"] + 0.25 / both["osworld_sessions_per_s"]
+    np.testing.assert_allclose(both["sessions_per_s"], 1 / seconds)
+    worst = np.maximum(
+        both["chat_usd_per_million_asked_tokens"] / 1e-4,
+        both["osworld_usd_per_million_asked_tokens"] / 1e-3,
+    )
+    np.testing.assert_allclose(both["regret"], worst - 1)
+    alone = evaluator(session="osworld").evaluate(designs).metrics
+    np.testing.assert_allclose(
+        both["worst_limit_excess"], alone["time_per_output_token_s"] / 0.05 - 1
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_front_of_a_mix_is_that_of_all_designs(seed):
+    open_ones = {"cache1_technology", "cache1_units", "cache2_technology", "cache2_units",
+                 "pe_array", "dataflow"}  # fmt: skip
+    problem = build_problem(
+        part_of(space_of_mixes(), seed, open_ones),
+        mixed(later_turn_time_to_first_token_s=9),
+        ["minimize usd_per_million_asked_tokens", "minimize regret", "maximize sessions_per_s"],
+        ["worst_limit_excess <= 0"],
+    )
+    front = enumerate_front(problem)
+    np.testing.assert_array_equal(np.unique(front.objectives, axis=0), brute_front(problem))

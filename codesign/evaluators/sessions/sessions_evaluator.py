@@ -77,6 +77,9 @@ class _Prefill:
 class SessionsEvaluator(Evaluator):
     """Rates, latencies, energy and price of machines that serve sessions with caches.
 
+    Args:
+        is_always_busy: Whether there is always more work, as of requests of a trace and in a mix.
+
     Raises:
         InputError: The machines cannot serve the model, or report too little.
     """
@@ -86,8 +89,14 @@ class SessionsEvaluator(Evaluator):
     workload: SessionWorkload
     options: SessionsOptions
 
-    def __init__(self, workload: SessionWorkload, options: SessionsOptions | None = None) -> None:
+    def __init__(
+        self,
+        workload: SessionWorkload,
+        options: SessionsOptions | None = None,
+        is_always_busy: bool = False,
+    ) -> None:
         self.workload = workload
+        self._is_always_busy = is_always_busy or workload.trace is not None
         self.options = options or SessionsOptions()
         self._reuse, classes = workload.reuse, workload.reuse.classes
         factory = machine_class(self.options.machine.name)
@@ -148,6 +157,12 @@ class SessionsEvaluator(Evaluator):
 
     def technologies(self) -> Mapping[str, Any]:
         return self._decode.technologies()
+
+    @property
+    def tokens_per_session(self) -> float:
+        """Tokens of the prompts and answers of a session."""
+        classes = self._reuse.classes
+        return classes.total(classes.context_tokens + classes.new_tokens + classes.generated_tokens)
 
     def with_library(self, library: Mapping[str, Any]) -> SessionsEvaluator:
         return self._with(lambda machine: machine.with_library(library))
@@ -281,7 +296,7 @@ class SessionsEvaluator(Evaluator):
         turn_s = cached.turn_s(time_costs, self.workload.language_model.num_hidden_layers)
         alone_s = self._reuse.think_s + cached.total(turn_s) + answers * step_s
         rate = 1.0 / busy_s
-        if self.workload.trace is None:
+        if not self._is_always_busy:
             rate = np.minimum(rate, sessions / alone_s)
         prompts = classes.context_tokens + classes.new_tokens
         prompt_total = classes.total(prompts)
@@ -358,7 +373,10 @@ class SessionsEvaluator(Evaluator):
         life_years = lifetime_years(written, memory.wear_per_byte)
         worn_per_hour = written * memory.wear_per_byte * 3600.0
         outer = memory.price_usd * np.maximum(worn_per_hour, per_hour)
-        return machine["standing_usd_per_hour"] + sum_of(tuple(outer)), life_years
+        # A machine whose tier is worn out before it is written off is replaced as a whole.
+        worn = worn_per_hour[: memory.n_tiers].max(axis=0) / (per_hour or np.inf)
+        standing = machine["standing_usd_per_hour"] * np.maximum(worn, 1.0)
+        return standing + sum_of(tuple(outer)), life_years
 
     # --- bounds --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from codesign.base.errors import InputError
 from codesign.base.schema import Document, to_record
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.sessions import SessionsEvaluator
+from codesign.evaluators.sessions.mix_evaluator import MixWorkload
 from codesign.evaluators.sessions.session_workload import SessionWorkload
 
 
@@ -34,3 +35,23 @@ def test_machines_that_do_not_report_enough_are_refused(monkeypatch):
     monkeypatch.setattr(NpuEvaluator, "metrics_for_pools", frozenset({"idle_watts"}))
     with pytest.raises(InputError, match="expected machines that report dynamic_joules"):
         SessionsEvaluator(workload(model="llama-3-8b", session="chat"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([{}, {"share": 0.4}], "mix: expected shares that add up to 1, got 0.9"),
+        ([{}, {"session": "chat"}], "expected a name of letters and digits for each"),
+        ([{}, {"limits": {"tdp": 9}}], "unknown metric 'tdp'. Did you mean 'tdp_watts'"),
+        ([{}, {"share": 0}], "share: .*greater than 0"),
+    ],
+)
+def test_a_mix_that_does_not_add_up_is_refused(changes, message):
+    parts = [
+        {"model": "llama-3-8b", "share": 0.5, "session": session} | change
+        for session, change in zip(("chat", "rag"), changes, strict=True)
+    ]
+    parts[1] |= {"model": "llama-3.3-70b"}
+    with pytest.raises(InputError, match=message) as caught:
+        to_record(Document("workload", {"mix": parts}, {}), MixWorkload)
+    assert len(caught.value.problems) == 1

@@ -1,0 +1,256 @@
+"""The ``mix`` evaluator: one machine that serves several workloads of sessions in turns.
+
+Time, energy and price of a session of the mix are sums over its workloads, by their shares; limits
+hold for each. So are their bounds, and exact fronts are found as those of one workload.
+
+Limiting assumption: the workload in turn has all of the memory, and a change costs nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, cast
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.errors import check_known
+from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.metrics import SESSION_METRICS, Metric, chosen_metrics
+from codesign.base.schema import Fraction, Record
+from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
+from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
+from codesign.models.hardware.formula_operations import sum_of
+
+_RATE, _USD, _JOULES = (
+    "sessions_per_s",
+    "usd_per_million_asked_tokens",
+    "energy_joules_per_asked_token",
+)
+_ALIKE = ("tdp_watts", "unit_cost_usd", "area_mm2", "power_density_w_per_mm2",
+          "junction_temperature_celsius")  # fmt: skip
+"""Metrics of the machine; the workload in which one is worst counts."""
+_TOLERANCE = 1e-6
+"""Distance of the sum of all shares from 1 that passes as rounding [ours]."""
+WORST_LIMIT = Metric(
+    "worst_limit_excess", "minimize", "",
+    "relative excess over its limit of the metric that is worst, over all workloads; 0 or less: "
+    "every workload keeps its limits",
+)  # fmt: skip
+REGRET = Metric(
+    "regret", "minimize", "",
+    "extra price of a token over that of the workload's own best design, of the workload where "
+    "it is largest",
+)  # fmt: skip
+SHARED_METRICS = {metric.name: metric for metric in (WORST_LIMIT, REGRET)}
+"""Metrics that only a mix has, by name."""
+
+
+class MixedWorkload(SessionWorkload):
+    """A workload of a mix."""
+
+    name: str = ""
+    """Name in the metrics of the mix; that of the session if left out."""
+    share: Annotated[Fraction, Field(gt=0, le=1)]
+    """Share of the sessions."""
+    limits: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field({})
+    """Worst value that each metric may have in this workload."""
+    best_usd_per_million_asked_tokens: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = (
+        None
+    )
+    """Least price of the designs for this workload alone, from its exact front."""
+
+    @field_validator("limits")
+    @classmethod
+    def _are_metrics(cls, limits: dict[str, float]) -> dict[str, float]:
+        for name in limits:
+            check_known("metric", name, SESSION_METRICS)
+        return limits
+
+
+class MixWorkload(Record):
+    """Workloads that one machine serves in turns."""
+
+    mix: Annotated[tuple[MixedWorkload, ...], Field(min_length=1)]
+    """The workloads; their shares add up to 1."""
+
+    @field_validator("mix")
+    @classmethod
+    def _add_up(cls, mix: tuple[MixedWorkload, ...]) -> tuple[MixedWorkload, ...]:
+        total = sum(part.share for part in mix)
+        if abs(total - 1.0) > _TOLERANCE:
+            raise ValueError(f"expected shares that add up to 1, got {total:g}")
+        names = [_name(part) for part in mix]
+        if len({*names}) < len(names) or not all(map(str.isidentifier, names)):
+            raise ValueError(f"expected a name of letters and digits for each, got {names}")
+        return mix
+
+    @property
+    def by_name(self) -> dict[str, MixedWorkload]:
+        """The workloads by name."""
+        return {_name(part): part for part in self.mix}
+
+
+def _name(part: MixedWorkload) -> str:
+    return part.name or (part.session or "trace").replace("-", "_")
+
+
+class MixEvaluator(Evaluator):
+    """Rates, energy, price and limits of machines that serve a mix of sessions.
+
+    Raises:
+        InputError: The machines cannot serve a workload.
+    """
+
+    Workload: ClassVar[type[Record]] = MixWorkload
+    Options: ClassVar[type[Record]] = SessionsOptions
+    workload: MixWorkload
+    options: SessionsOptions
+
+    def __init__(self, workload: MixWorkload, options: SessionsOptions | None = None) -> None:
+        self.workload = workload
+        self.options = options or SessionsOptions()
+        self._mix = workload.by_name
+        self._parts = {
+            name: SessionsEvaluator(part, self.options, True)
+            for name, part in workload.by_name.items()
+        }
+        first = next(iter(self._parts.values()))
+        self.required_parameters = first.required_parameters
+        self.optional_parameters = first.optional_parameters
+        self.undecided_parameters = first.undecided_parameters
+        has_best = all(part.best_usd_per_million_asked_tokens for part in workload.mix)
+        machine = {metric.name: metric for metric in first.metrics}
+        self.metrics: tuple[Metric, ...] = (
+            SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
+            *(machine[name] for name in _ALIKE), WORST_LIMIT, *([REGRET] if has_best else []),
+            *(replace(SESSION_METRICS[metric], name=f"{name}_{metric}")
+              for name in workload.by_name for metric in (_RATE, _USD)),
+        )  # fmt: skip
+
+    def _with(self, change: Callable[[Evaluator], Evaluator]) -> MixEvaluator:
+        evaluator = copy.copy(self)
+        evaluator._parts = {
+            name: cast("SessionsEvaluator", change(part)) for name, part in self._parts.items()
+        }
+        return evaluator
+
+    @property
+    def profile(self) -> str | None:
+        return next(iter(self._parts.values())).profile
+
+    def technologies(self) -> Mapping[str, Any]:
+        return next(iter(self._parts.values())).technologies()
+
+    def with_library(self, library: Mapping[str, Any]) -> MixEvaluator:
+        return self._with(lambda part: part.with_library(library))
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Any]:
+        return next(iter(self._parts.values())).constant_ranges(metrics)
+
+    def with_constants(self, values: Mapping[str, float]) -> MixEvaluator:
+        return self._with(lambda part: part.with_constants(values))
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        keys = [part.interchangeable(parameter, values) for part in self._parts.values()]
+        return list(zip(*keys, strict=True))
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        return next(iter(self._parts.values())).absent_metrics(values)
+
+    def provenance(self) -> Mapping[str, Any]:
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "parts": {name: part.provenance() for name, part in self._parts.items()},
+        }
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """The limits of the machine in every workload, with the workload's name in front."""
+        return {
+            f"{name}_{limit}": excess
+            for name, part in self._parts.items()
+            for limit, excess in part.known_violations(designs).items()
+        }
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        results = {
+            name: part.evaluate(designs, self._needed(name, names))
+            for name, part in self._parts.items()
+        }
+        values = self._composed({name: result.metrics for name, result in results.items()}, names)
+        failures = {i: text for result in results.values() for i, text in result.failures.items()}
+        return Evaluation(
+            {name: values[name] for name in names}, self.known_violations(designs), failures
+        )
+
+    def best_case(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) what no completion of a design beats: sums and extremes of the workloads' bounds."""
+        bounds = {
+            name: part.best_case(designs, undecided, self._needed(name, metrics))
+            for name, part in self._parts.items()
+        }
+        return self._composed(bounds, metrics)
+
+    def _needed(self, name: str, metrics: Sequence[str]) -> list[str]:
+        """Metrics of a workload that decide on those of the mix."""
+        machine = [metric for metric in _ALIKE if metric in metrics]
+        priced = {_USD, REGRET.name, f"{name}_{_USD}"} & {*metrics}
+        tokens = [_USD] * bool(priced) + [_JOULES] * (_JOULES in metrics)
+        limits = self._mix[name].limits if WORST_LIMIT.name in metrics else ()
+        return list(dict.fromkeys([_RATE, *machine, *tokens, *limits]))
+
+    def _composed(
+        self, parts: Mapping[str, Mapping[str, FloatArray]], metrics: Sequence[str]
+    ) -> dict[str, FloatArray]:
+        """(n,) metrics of the mix, or bounds, as far as those of all workloads are there."""
+        mix = self._mix
+        rates = {name: values[_RATE] for name, values in parts.items()}
+        results = {
+            f"{name}_{metric}": parts[name][metric]
+            for name in mix
+            for metric in (_RATE, _USD)
+            if metric in parts[name]
+        }
+        results[_RATE] = 1.0 / sum_of(tuple(mix[name].share / rates[name] for name in mix))
+        if REGRET.name in metrics:
+            ratios = [
+                parts[name][_USD] / (mix[name].best_usd_per_million_asked_tokens or np.nan)
+                for name in mix
+            ]
+            results[REGRET.name] = np.maximum.reduce(ratios) - 1.0
+        tokens = {name: part.tokens_per_session * mix[name].share
+                  for name, part in self._parts.items()}  # fmt: skip
+        for metric in (_USD, _JOULES):
+            if all(metric in values for values in parts.values()):
+                weighted = tuple(tokens[name] * parts[name][metric] for name in mix)
+                results[metric] = sum_of(weighted) / sum(tokens.values())
+        for metric in _ALIKE:
+            if all(metric in values for values in parts.values()):
+                worst = np.maximum.reduce([values[metric] for values in parts.values()])
+                results[metric] = worst
+        if WORST_LIMIT.name in metrics:
+            results[WORST_LIMIT.name] = self._worst_excess(parts)
+        return {name: results[name] for name in metrics if name in results}
+
+    def _worst_excess(self, parts: Mapping[str, Mapping[str, FloatArray]]) -> FloatArray:
+        """(n,) largest relative excess over a limit; one without a bound decides nothing."""
+        n = len(next(iter(parts.values()))[_RATE])
+        worst = np.full(n, -1.0)
+        for name, part in self._mix.items():
+            for metric, limit in part.limits.items():
+                values = parts[name].get(metric)
+                if values is None:
+                    continue
+                is_least = SESSION_METRICS[metric].sense == "maximize"
+                excess = 1.0 - values / limit if is_least else values / limit - 1.0
+                worst = np.maximum(worst, excess)
+        return worst

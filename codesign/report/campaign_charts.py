@@ -84,7 +84,6 @@ def front_picture(
     results: Results,
     tolerance: float = TOLERANCE,
     marked: MarkedDesigns | None = None,
-    tighter: Mapping[str, FloatArray] | None = None,
 ) -> FrontPicture:
     """The front of a campaign with the designs that a page carries.
 
@@ -95,7 +94,7 @@ def front_picture(
     folded = fold_positions(results, carried.positions[: carried.n_front], tolerance)
     return FrontPicture(
         results, carried.positions, carried.n_front, carried.n_feasible, folded,
-        picks_of(results, folded), marked, tighter,
+        picks_of(results, folded), marked,
     )  # fmt: skip
 
 

@@ -261,14 +261,10 @@ def system_chart(evaluated: EvaluatedDesign, is_narrow: bool) -> Chart:
     return Chart(panels, f"System: {picture.limit}", columns=columns, has_legend=False)
 
 
-def way_panels(picture: SystemPicture, end_s: float = 0.0) -> list[Panel]:
-    """Time lines of one request that waits for nobody, and the shares of busy time.
-
-    Args:
-        end_s: Least end of the time axis, so that several systems share a scale.
-    """
+def way_panels(picture: SystemPicture) -> list[Panel]:
+    """Time lines of one request that waits for nobody, and the shares of busy time."""
     bars = picture.bars
-    end = max([end_s, *(bar.end_s for bar in bars)])
+    end = max(bar.end_s for bar in bars)
     panels = []
     if picture.second_token_s:
         panels.append(_way_panel(bars, picture.second_token_s, "To its second token"))

@@ -158,7 +158,6 @@ def test_optuna_plots_what_it_loaded(results, tmp_path):
         warnings.simplefilter("ignore")  # Optuna marks its plots as an experiment
         front = optuna.visualization.plot_pareto_front(study)
         volumes = optuna.visualization.plot_hypervolume_history(study, [0.0, 700.0])
-        optuna.visualization.matplotlib.plot_pareto_front(study)
     assert front.layout.xaxis.title.text == "throughput_tokens_per_s"
     ours = np.flatnonzero(results.run_index == 0)
     shown = np.concatenate([trace.x for trace in front.data])

@@ -69,11 +69,11 @@ def table_html(
     )
 
 
-def rich_html(table: Table, name: str = "") -> str:
+def rich_html(table: Table) -> str:
     """A table of the terminal in HTML."""
     columns = [[escape(str(cell)) for cell in column.cells] for column in table.columns]
     head = [escape(str(column.header).replace("\n", " ")) for column in table.columns]
-    return table_html(head, zip(*columns, strict=True), str(table.title or ""), name)
+    return table_html(head, zip(*columns, strict=True), str(table.title or ""))
 
 
 def change_cell(metric: Metric, share: float | None) -> str:

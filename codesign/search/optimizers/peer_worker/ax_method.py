@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .task import Proposal, Task, settings_of
+from .task import Proposal, Task, avoid_compiling, settings_of
 
 
 def ax(task: Task) -> Proposal:
@@ -21,6 +21,7 @@ def ax(task: Task) -> Proposal:
     from ax.api.client import Client
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
+    avoid_compiling()
     client = Client(random_seed=task.seed)
     children: dict[int, dict[Any, list[str]]] = {}
     for i in task.varying:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .task import Proposal, Task, settings_of
+from .task import Proposal, Task, avoid_compiling, settings_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,6 +92,7 @@ def _acquisition(task: Task) -> tuple[Any, dict[str, Any]]:
     model = _fitted(x, outcomes)
     sampler = SobolQMCNormalSampler(torch.Size([_MC_SAMPLES]), seed=task.seed)
     rejected = [result.design for result in task.rejected]
+    avoid_compiling()
     acquisition = qLogNoisyExpectedHypervolumeImprovement(
         model=model,
         ref_point=[-value for value in bound] if bound else y.min(dim=0).values.tolist(),

@@ -165,6 +165,17 @@ class Proposal:
 Method: TypeAlias = Callable[[Task], Proposal]
 
 
+def avoid_compiling() -> None:
+    """Let BoTorch use its kernel in Python, with the same digits everywhere.
+
+    BoTorch 0.18 compiles another one at the first use. All processes wait for the lock of that for
+    ever if one of them was killed.
+    """
+    from botorch.acquisition.multi_objective import logei
+
+    logei._load_attempted = True
+
+
 def settings_of(
     library: str, method: object, limits: str, reference_point: str, **further: Any
 ) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class FamilyTable(Record):
     nested_types: dict[str, str]
     alien_types: dict[str, str]
     alien_keys: dict[str, tuple[str, ...]]
+    inert_keys: tuple[str, ...]
     encoders: frozenset[str]
 
     def known_types(self) -> list[str]:

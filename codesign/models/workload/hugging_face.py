@@ -153,7 +153,28 @@ def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...
     family = table.templates["by-shape"].model_copy(
         update={"defaults": {"tie_word_embeddings": is_tied}}
     )
+    unread = _unread_keys(config, family)
+    if unread:
+        problem = (
+            f"model_type {model_type!r} is not known, and its shapes do not suffice: "
+            f"{', '.join(unread)} would be ignored"
+        )
+        raise InputError(problem, document.where(unread[0]))
     return family, (_assumptions(model_type, config, is_tied=is_tied),)
+
+
+def _unread_keys(config: Mapping[str, Any], family: Family) -> list[str]:
+    """Keys of a type without a row that are neither read, nor empty, nor known to be inert."""
+    keys = (*family.keys, *family.required)
+    readable = {name for key in keys for name in ALIASES.get(key, (key,))}
+    if isinstance(config.get("moe_layer_freq"), list) or config.get("moe_layer_freq") == 1:
+        readable.add("moe_layer_freq")
+    inert = re.compile("|".join(family_table().inert_keys))
+    return [
+        key
+        for key, value in config.items()
+        if value and key not in readable and not inert.fullmatch(key)
+    ]
 
 
 def _has_encoder(model_type: str, config: Mapping[str, Any]) -> bool:

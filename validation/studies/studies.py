@@ -22,6 +22,7 @@ STUDIES = {
     "epoch": "epoch",
     "genz": "genz_study",
     "life": "life_study",
+    "fleets": "fleets",
     "systems": "systems",
     "area": "published_dies",
     "heat": "stack_heat",

@@ -54,6 +54,8 @@ CHUNKS = (512, 2048, 8192)
 """Tokens of a chunk that are tried [ours]; vLLM's steps have 2,048 and 8,192 tokens by default."""
 COPIES = (0, 32, 64)
 """Copies of experts that are tried: DeepSeek-V3 has 32 where it prefills, 64 where it decodes."""
+MOST_STAGES = 16
+"""Stages of a pipeline at most [ours]: engines start deeper ones in no published deployment."""
 _COPIED_GROUPS = 32
 """Groups of devices from which on experts are copied [ours]."""
 MOST_DEVICES = 320
@@ -233,7 +235,8 @@ class DeploymentSearch:
         """The instances of a variant: a grid of batches, then those where limits are met."""
         variant = self.variants[position]
         model, request = variant.evaluator.workload.language_model, self._request
-        stages = divisors(model.num_hidden_layers) if self._has_stages else [1]
+        every = divisors(model.num_hidden_layers) if self._has_stages else [1]
+        stages = [n for n in every if n <= MOST_STAGES]
         degrees = splits(model, stages, self._most_devices)
         for j, name in enumerate(SEARCHED_DEGREES):
             if name in self._fixed:

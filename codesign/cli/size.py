@@ -318,7 +318,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
 
         check_known("engine", study.launch, (*ENGINES, "all"), "--launch")
     entries = fleet.entries(ranked_by)
-    at_once = demand.users or demand.burst or max(round(_at_once(entries[0])), 1)
+    at_once = demand.users or demand.burst or max(round(_concurrent_requests(entries[0])), 1)
     others = {**fleet.formats, "batch_size": at_once}
     needed = sizing.size_requirements(evaluator, demand.limits, others)
     if demand.burst is None:
@@ -350,7 +350,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
     report(as_json, lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))
 
 
-def _at_once(entry: DeploymentEntry) -> float:
+def _concurrent_requests(entry: DeploymentEntry) -> float:
     """Requests at once, by Little's law."""
     steps_s = entry.output_tokens_per_s / entry.requests_per_s * entry.time_per_output_token_s
     return entry.requests_per_s * (entry.time_to_first_token_s + steps_s)

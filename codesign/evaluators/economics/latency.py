@@ -182,7 +182,7 @@ class ForwardPass:
                 ):
                     candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
                     blocks = [
-                        self._with_rest(self._feedforward(stage, layout, work), work.rest)
+                        self._rest_added(self._feedforward(stage, layout, work), work.rest)
                         for work in works
                     ]
                     refused = self._refused(layout)
@@ -205,7 +205,7 @@ class ForwardPass:
         )
 
     def _total(self, attention: Parts, block: Parts) -> FloatArray:
-        """Seconds of a pass from the seconds of a layer, :meth:`_with_rest` in its block."""
+        """Seconds of a pass from the seconds of a layer, :meth:`_rest_added` in its block."""
         read = np.asarray(attention.read_s + block.read_s)
         time = np.maximum(read, attention.arithmetic_s + block.arithmetic_s)
         time += attention.network_s
@@ -213,7 +213,7 @@ class ForwardPass:
         time *= self.shape.n_layers
         return np.asarray(time)
 
-    def _with_rest(self, block: Parts, rest: Parts) -> Parts:
+    def _rest_added(self, block: Parts, rest: Parts) -> Parts:
         """A layer's block with its share of what a pass has besides layers."""
         share = 1.0 / self.shape.n_layers
         return Parts(*(np.asarray(a + b * share) for a, b in zip(block, rest, strict=True)))

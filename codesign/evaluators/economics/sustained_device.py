@@ -155,7 +155,7 @@ def device_machine(
             peak_flop_per_s=peak,
             notes=notes,
         )
-    return _of_file(device, weight_format, profile, choices)
+    return _file_device(device, weight_format, profile, choices)
 
 
 def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray | float:
@@ -163,7 +163,7 @@ def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray 
     return otherwise if one_way is None else one_way / 2
 
 
-def _of_file(
+def _file_device(
     device: Device, weight_format: str, profile: Profile, choices: MachineChoices
 ) -> SustainedDevice:
     multiplied, widening = multiplied_format(device, weight_format)

@@ -18,7 +18,7 @@ from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import METRICS, Metric, chosen_metrics
 from codesign.base.schema import Document, Record, to_record
-from codesign.evaluators.forecast.forecast_explanation import Forecast, to_explanation
+from codesign.evaluators.forecast.forecast_explanation import Forecast, explained_forecast
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, demand
 from codesign.evaluators.forecast.phases import Inference
@@ -121,7 +121,7 @@ class ForecastEvaluator(Evaluator):
             name: float(excess[0]) for name, excess in self.known_violations(designs).items()
         }
         counted, machine = results.forecasts[0], results.machines
-        return to_explanation(counted, self.workload, machine, values, violations)
+        return explained_forecast(counted, self.workload, machine, values, violations)
 
     # Software: counted once per variant
 

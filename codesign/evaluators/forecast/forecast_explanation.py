@@ -79,7 +79,7 @@ def totals(work: PassWork) -> dict[str, float]:
     return {name: float(work.total(*quantities)) for name, quantities in classes.items()}
 
 
-def to_explanation(
+def explained_forecast(
     forecast: Forecast,
     request: ForecastRequest,
     machine: ForecastMachine,

@@ -70,7 +70,7 @@ class PassWork:
         """(...) the sum over the operators as well."""
         return np.asarray(self.of(*quantities).sum(axis=-1))
 
-    def with_values(self, values: FloatArray) -> PassWork:
+    def substituted(self, values: FloatArray) -> PassWork:
         """The same operators with other work."""
         return replace(self, values=values)
 

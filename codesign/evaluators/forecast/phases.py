@@ -13,9 +13,9 @@ from codesign.evaluators.forecast.operator_work import PassWork, added
 from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import (
     Variant,
+    attention_variant,
     format_bytes,
     weight_bytes_per_element,
-    with_attention,
 )
 from codesign.models.workload import OperatorTable, lower
 from codesign.models.workload.lowering import Logits
@@ -63,7 +63,7 @@ class Inference:
                 it.
         """
         rules_of(profile).check(model)
-        variant_model = with_attention(model, variant)
+        variant_model = attention_variant(model, variant)
         return cls(variant_model, variant, profile, is_causal, logits, tile)
 
     @property
@@ -101,7 +101,7 @@ class Inference:
         if predicts or logits == "all":
             return work
         has_no_head = np.array([group != "lm_head" for group in work.groups], dtype=np.float64)
-        return work.with_values(work.values * has_no_head)
+        return work.substituted(work.values * has_no_head)
 
     def decode(self, contexts: ArrayLike, batch_size: int = 1) -> PassWork:
         """The work of one decode step at each of ``c`` contexts; values are (c, q, o).
@@ -122,7 +122,7 @@ class Inference:
             row = 0  # matrix_ops, the only quantity that grows with the padded context
             padded = np.ceil(lengths / self.tile) * self.tile - self.tile
             values[:, row] = first.values[row] + padded * slope[row]
-        return first.with_values(values)
+        return first.substituted(values)
 
     def _attended(self, contexts: ArrayLike, rules: Sequence[OperatorRule]) -> FloatArray:
         """(c, o) tokens to which operators attend; those of sliding layers to their window, sparse
@@ -153,7 +153,7 @@ class Inference:
         """
         contexts = prompt_tokens + np.arange(1, generated_tokens + 1, dtype=np.float64)
         steps = self.decode(contexts, batch_size)
-        return steps.with_values(steps.values.mean(axis=0))
+        return steps.substituted(steps.values.mean(axis=0))
 
     def kv_bytes(self, n_tokens: int) -> float:
         """Bytes of one sequence's cache: the latents under MLA, whatever a pass expands.

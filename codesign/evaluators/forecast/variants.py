@@ -125,7 +125,7 @@ def weight_bytes_per_element(variant: Variant) -> float:
     return width + (SCALE_BYTES + width) / variant.group_size
 
 
-def with_attention(model: LanguageModel, variant: Variant) -> LanguageModel:
+def attention_variant(model: LanguageModel, variant: Variant) -> LanguageModel:
     """The model with the variant's kind of attention instead of its own.
 
     ``mla`` has keys of ``head_dim`` unrotated and half of that rotated elements a head, and

@@ -211,11 +211,11 @@ class FittedKernels(Rooflines):
             sustained_s = sustained_time_s(time_s, work, rates, constants)
             return kernel_energy_joules(sustained_s, work, rates, constants)
 
-        return self.by_class("energy", EnergyConstants, law)
+        return self.class_law("energy", EnergyConstants, law)
 
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others."""
-        return self.by_class(
+        return self.class_law(
             "energy", EnergyConstants,
             lambda constants: idle_watts(self.platform.rates, constants),
         )  # fmt: skip
@@ -233,7 +233,7 @@ class FittedKernels(Rooflines):
             return super().host_starts_s(operators)
         n_kernels = sum(operator.count for operator in operators if operator.is_in_layers)
         bandwidth = self.platform.rates.host_bandwidth_bytes_per_s
-        return self.by_class(
+        return self.class_law(
             "engine", EngineConstants,
             lambda constants: host_starts_s(n_kernels, bandwidth, constants),
         )  # fmt: skip
@@ -243,7 +243,7 @@ class FittedKernels(Rooflines):
         if self.options.engine != "eager":
             return super().host_own_s(n_decoding, has_prompts=has_prompts)
         ranks = self.platform.stage_devices * self.platform.pp
-        return self.by_class(
+        return self.class_law(
             "engine", EngineConstants,
             lambda constants: host_own_s(has_prompts, n_decoding, ranks, constants),
         )  # fmt: skip
@@ -276,7 +276,7 @@ class FittedKernels(Rooflines):
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 
-    def by_class(
+    def class_law(
         self, family: str, record: type[Constants], law: Callable[[Constants], FloatArray]
     ) -> FloatArray:
         """(n,) a law, with the constants of the class of each design's device."""
@@ -307,7 +307,7 @@ def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         has_fine_scales=formats.has_fine_scales,
         has_block_scales=formats.has_block_scales,
     )
-    law_s = kernels.by_class(
+    law_s = kernels.class_law(
         "gemm", GemmConstants, lambda constants: gemm_time_s(products, kernels.rates, constants)
     )
     return kernels.corrected_s("gemm", gemm_case(products), law_s, group)
@@ -367,7 +367,7 @@ def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArr
     if family == "attention":
         is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
         shape = replace(shape, is_synchronous=is_portable)
-    law_s = kernels.by_class(
+    law_s = kernels.class_law(
         family, AttentionConstants,
         lambda constants: attention_time_s(
             shape, kernels.rates, constants, is_cached=chooses and stream.is_prefill
@@ -390,11 +390,11 @@ def index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         heads=operator.rows / new,
         head_dim=operator.inner,
     )
-    scores_s = kernels.by_class(
+    scores_s = kernels.class_law(
         "mla", AttentionConstants,
         lambda constants: index_score_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
-    return scores_s + kernels.by_class(
+    return scores_s + kernels.class_law(
         "elementwise", ElementwiseConstants,
         lambda constants: selection_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
@@ -413,7 +413,7 @@ def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         weight_bits=platform.weight_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
     )
-    law_s = kernels.by_class(
+    law_s = kernels.class_law(
         "absorbing", AbsorbingConstants,
         lambda constants: absorbing_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
@@ -439,7 +439,7 @@ def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray
         core_limit=platform.products.expert_kernels,
     )
     peak, rates = platform.products.peak_flop_per_s, kernels.rates
-    law_s = kernels.by_class(
+    law_s = kernels.class_law(
         "experts", ExpertConstants,
         lambda constants: experts_time_s(work, peak, rates, constants),
     )  # fmt: skip
@@ -483,7 +483,7 @@ def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
             time = time + convolution_time_s(convolution, kernels.rates, constants)
         return time
 
-    return kernels.by_class("scan", ScanConstants, law)
+    return kernels.class_law("scan", ScanConstants, law)
 
 
 def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -494,7 +494,7 @@ def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     operator, rates = group[0], kernels.platform.rates
     row_bytes = _moved_bytes(kernels, operator) / np.maximum(operator.rows, 1.0)
     is_vectorized = kernels.options.engine == "graphs"
-    return kernels.by_class(
+    return kernels.class_law(
         "elementwise", ElementwiseConstants,
         lambda constants: row_time_s(
             operator.rows, row_bytes, rates, constants, is_vectorized=is_vectorized
@@ -505,7 +505,7 @@ def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A look-up of rows in a table, or an operator that streams its weights and a state."""
     moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes + group[0].kv_bytes
-    return kernels.by_class(
+    return kernels.class_law(
         "elementwise", ElementwiseConstants,
         lambda constants: stream_time_s(
             moved, kernels.rates, constants, is_cached=False
@@ -516,7 +516,7 @@ def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """An addition that the next norm does on its way: its traffic without a start."""
     moved, rates = _moved_bytes(kernels, group[0]), kernels.platform.rates
-    return kernels.by_class(
+    return kernels.class_law(
         "elementwise", ElementwiseConstants,
         lambda constants: stream_time_s(moved, rates, constants)
         - stream_time_s(0.0, rates, constants),

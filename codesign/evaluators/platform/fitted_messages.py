@@ -58,7 +58,7 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
         case kind:
             time = _collective_s(kernels, kind, size, ranks, nodes)
     if kernels.options.engine != "graphs":
-        wait = kernels.by_class(
+        wait = kernels.class_law(
             "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
         )
         return np.asarray(wait + time + host_copy_s(kernels, message))
@@ -76,7 +76,7 @@ def _collective_s(
 ) -> FloatArray:
     """(n,) time of one collective among ranks that are in step."""
     links = kernels.platform.links
-    return kernels.by_class(
+    return kernels.class_law(
         "collectives", CollectiveConstants,
         lambda constants: collective_time_s(collective, size, ranks, nodes, links, constants),
     )  # fmt: skip
@@ -90,7 +90,7 @@ def host_copy_s(kernels: FittedKernels, message: Message) -> FloatArray:
     size, ranks = _message_bytes(message), message.ranks
     sent, _ = wire_bytes(cast("CollectiveKind", message.kind), size, ranks, 1.0)
     rate = kernels.platform.rates.host_bandwidth_bytes_per_s
-    return kernels.by_class(
+    return kernels.class_law(
         "engine", EngineConstants,
         lambda constants: engine_host_copy_s(size, sent, rate, constants),
     )  # fmt: skip
@@ -110,7 +110,7 @@ def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, F
     tokens = message.elements / (hidden * _reached(message, kernels))
 
     def time(exchange_kind: ExchangeKind) -> FloatArray:
-        return kernels.by_class(
+        return kernels.class_law(
             "expert_exchange", ExchangeConstants,
             lambda constants: expert_exchange_time_s(
                 exchange_kind, tokens, experts, top_k, hidden, inner * nodes, nodes, links,

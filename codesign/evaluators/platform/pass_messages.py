@@ -35,8 +35,8 @@ def list_messages(
     hops = np.maximum(platform.pp - 1, 0)
     sent, stride = model.hidden_size * tokens, platform.stage_devices
     return [
-        *_of_operators(sharding, products),
-        *_of_sequences(sharding, streams),
+        *_operator_messages(sharding, products),
+        *_sequence_messages(sharding, streams),
         *(rules.expert_messages(sharding, products, tokens) if model.is_mixture else []),
         Message("stage_to_stage", "send", False, hops, sent, platform.pp, stride),
     ]
@@ -52,7 +52,7 @@ def _tokens(platform: Platform, streams: Sequence[Stream]) -> FloatArray:
     return total
 
 
-def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
+def _operator_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
     """Sums and gathers of devices after each operator that they divide, by its rule.
 
     After experts, the rules of serving say it.
@@ -78,7 +78,7 @@ def _of_operators(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Mes
         )
 
 
-def _of_sequences(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
+def _sequence_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
     """Messages of devices that divide a sequence, in each layer's attention."""
     model, platform = sharding.model, sharding.platform
     layers, ranks = float(model.n_attention_layers), platform.attention_ranks

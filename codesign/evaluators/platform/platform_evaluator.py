@@ -141,7 +141,7 @@ class PlatformEvaluator(Evaluator):
                     f"{self.profile} messages have latencies that are fitted to measurements",
                     key=(name,),
                 )
-        designs = _as_published(designs, self.workload.language_model)
+        designs = _published_formats(designs, self.workload.language_model)
         return build_platform(designs, self.devices, self.options)
 
     def serving(self, designs: Columns) -> PlatformServing:
@@ -231,7 +231,7 @@ class PlatformEvaluator(Evaluator):
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 
 
-def _as_published(designs: Columns, model: LanguageModel) -> Columns:
+def _published_formats(designs: Columns, model: LanguageModel) -> Columns:
     """The designs, with the block scales that a model's published 8-bit weights have."""
     if model.weight_block_size != _BLOCK or "weight_format" not in designs:
         return designs

@@ -85,9 +85,9 @@ class DeviceStepTimes:
         for chunk in step.chunks:
             n_prefilled += chunk.tokens
             i, share = place_on(self._chunks, chunk.tokens)
-            low = self._at_past(i, chunk.past_tokens)
+            low = self._chunk_after(i, chunk.past_tokens)
             if share:
-                low += share * (self._at_past(i + 1, chunk.past_tokens) - low)
+                low += share * (self._chunk_after(i + 1, chunk.past_tokens) - low)
             seconds += low
         n_tokens = fullest = step.n_decoding + n_prefilled
         if self._n_groups > 1:
@@ -215,7 +215,7 @@ class DeviceStepTimes:
             self._decode_rows[i] = [0.0, *self._own_s(stream, n).tolist()]
         return self._decode_rows[i]
 
-    def _at_past(self, chunk: int, past: int) -> float:
+    def _chunk_after(self, chunk: int, past: int) -> float:
         """Seconds of a chunk of the grid after so many tokens."""
         i, share = place_on(self._pasts, past)
         low = self._chunk_point(chunk, i)

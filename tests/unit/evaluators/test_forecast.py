@@ -22,8 +22,8 @@ from codesign.evaluators.forecast.scenarios import lora_update_ops, timeline
 from codesign.evaluators.forecast.variants import (
     VARIANTS,
     Variant,
+    attention_variant,
     weight_bytes_per_element,
-    with_attention,
 )
 from codesign.models.workload import Request, kv_elements_per_token, list_models, load_model
 from codesign.models.workload.model import describe_unlike_attention
@@ -234,7 +234,7 @@ def test_padding_costs_operations_and_no_traffic() -> None:
     ("kind", "expected"), [("mha", 8192), ("gqa", 2048), ("mqa", 256), ("mla", 576)]
 )
 def test_kinds_of_attention_keep_their_cache(kind: Any, expected: int) -> None:
-    model = with_attention(LLAMA, Variant(attention=kind))
+    model = attention_variant(LLAMA, Variant(attention=kind))
     assert kv_elements_per_token(model) == 32 * expected
 
 

@@ -26,6 +26,8 @@ from codesign.report.tables import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+_MOST_DEPLOYMENTS = 12
+"""Deployments that are printed."""
 _FIRST = ("phase", "name", "time_s", "time_share", "bound")
 _CHOICE_METRICS = (
     "time_to_first_token_s",
@@ -37,7 +39,8 @@ _CHOICE_METRICS = (
 
 def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[RenderableType]:
     """The question, the verdict, the deployments, and their pools."""
-    entries = answer.deployments or ()
+    every = answer.deployments or ()
+    entries, n_more = every[:_MOST_DEPLOYMENTS], len(every) - _MOST_DEPLOYMENTS
     assert answer.requirements is not None
     launch = [
         text_line(line) for name, lines in (answer.launch or {}).items() for line in ("", *lines)
@@ -45,10 +48,10 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     numbers = ["devices", "racks", "power", "USD/ Mtoken", "token/J", "first token"]
     numbers.append("output token")
     table = plain_table("Deployments, the best first", ["deployment", *numbers], numbers)
-    for entry in entries:
+    for title, entry in zip(_titles(entries), entries, strict=True):
         times = (entry.time_to_first_token_s, entry.time_per_output_token_s)
         table.add_row(
-            _title(entry),
+            title,
             f"{entry.devices:,}",
             f"{entry.racks:,}",
             _optional(entry.board_power_watts, lambda x: format_engineering(x, "W", 3)),
@@ -64,6 +67,7 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
         _phases_table(entries),
         _pools_table(entries),
         pairs_table("All devices together need, each alone", _needs(answer.requirements)),
+        [text_line(f"{n_more} more deployments with --json")] if n_more > 0 else [],
         [text_line(f"Note: {note}") for note in answer.notes],
         launch,
     )
@@ -71,8 +75,8 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
 
 def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     """The best deployment in a sentence, and by how much it beats the next."""
-    best = entries[0]
-    words = f"{best.devices:,} devices, {best.policy}"
+    best, titles = entries[0], _titles(entries)
+    words = f"{best.devices:,} device{'' if best.devices == 1 else 's'}, {titles[0]}"
     if best.usd_per_million_tokens is not None:
         words += f", {best.usd_per_million_tokens:.3g} USD per million served tokens"
     limits = {
@@ -85,13 +89,17 @@ def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     rest = entries[1]
     share = 1.0 - best.devices / rest.devices
     difference = f"{share:.0%} fewer devices than" if share > 0.005 else "as many devices as"
-    return f"{words} Next best: {_title(rest)}, {rest.devices:,} devices ({difference} it)."
+    return f"{words} Next best: {titles[1]}, {rest.devices:,} ({difference} it)."
 
 
-def _title(entry: DeploymentEntry) -> str:
-    """The policy, and the devices if they are of several kinds."""
-    devices = list(dict.fromkeys(pool.device for pool in entry.pools))
-    return entry.policy if len(devices) == 1 else f"{entry.policy} ({' + '.join(devices)})"
+def _titles(entries: Sequence[DeploymentEntry]) -> list[str]:
+    """The policies, with the devices if these are of several kinds."""
+    devices = [" + ".join(dict.fromkeys(pool.device for pool in each.pools)) for each in entries]
+    has_several = len(set(devices)) > 1
+    return [
+        f"{entry.policy} ({words})" if has_several else entry.policy
+        for entry, words in zip(entries, devices, strict=True)
+    ]
 
 
 def _phases_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
@@ -99,7 +107,7 @@ def _phases_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
     numbers = ["machines", "USD/h", "requests/s", "token/s", "output token/s", "USD/ Moutput"]
     numbers += ["in time"] if is_simulated else []
     table = plain_table("Rates and rents", ["deployment", *numbers], numbers)
-    for entry in entries:
+    for title, entry in zip(_titles(entries), entries, strict=True):
         cells = [
             f"{entry.machines:,}",
             _optional(entry.usd_per_hour, lambda x: f"{x:,.0f}"),
@@ -109,12 +117,16 @@ def _phases_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
             _optional(entry.usd_per_million_output_tokens, lambda x: f"{x:.3g}"),
         ]
         cells += [] if entry.attainment is None else [f"{entry.attainment:.0%}"]
-        table.add_row(_title(entry), *cells)
+        table.add_row(title, *cells)
     return table
 
 
 def _pools_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
-    rows = [(_title(entry), _pool_words(pool)) for entry in entries for pool in entry.pools]
+    rows = [
+        (title, _pool_words(pool))
+        for title, entry in zip(_titles(entries), entries, strict=True)
+        for pool in entry.pools
+    ]
     return plain_table("Pools", ["deployment", "instances"], (), rows)
 
 

@@ -179,12 +179,9 @@ class DeploymentSearch:
         Raises:
             InputError: Nothing keeps the limits; says how near the nearest comes.
         """
-        weights = np.array(
-            [
-                rent_usd_per_hour(variant.device.key, usd) if is_priced else 1.0
-                for variant in self.variants
-            ]
-        )
+        rents = [rent_usd_per_hour(variant.device.key, usd) for variant in self.variants]
+        # Devices without a rent come last, the fewest first.
+        weights = np.nan_to_num(np.array(rents if is_priced else np.ones(len(rents))), nan=1e9)
         deployments = [
             deployment
             for deployment in (*self._joint(weights), *self._disaggregated(weights))
@@ -194,7 +191,8 @@ class DeploymentSearch:
             raise InputError(f"no deployment keeps the limits; {self._why_none()}")
 
         def rank(deployment: Deployment) -> tuple[float, float]:
-            cost = deployment.usd_per_hour(usd) if is_priced else deployment.n_devices
+            cost = deployment.usd_per_hour(usd) if is_priced else float(deployment.n_devices)
+            cost = 1e9 * deployment.n_devices if np.isnan(cost) else cost
             return cost, deployment.time_per_output_token_s
 
         return sorted(deployments, key=rank)

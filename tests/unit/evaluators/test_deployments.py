@@ -98,6 +98,14 @@ def test_rented_devices_are_ranked_by_what_they_cost() -> None:
     assert rents == sorted(rents) and counts == sorted(counts)
 
 
+def test_a_device_without_a_rent_comes_last_with_the_fewest_of_it() -> None:
+    evaluator = evaluator_of(on=("h100-sxm", "mi210"))
+    search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, 100), ["co-located"], 4)
+    by_rent, by_count = search.best(is_priced=True), search.best()
+    assert [each.pools[0].device for each in by_rent] == ["h100-sxm", "mi210"]
+    assert {each.n_devices for each in by_rent} == {each.n_devices for each in by_count}
+
+
 def test_copies_of_experts_let_more_devices_share_them() -> None:
     request = {"prompt_tokens": 2000, "generated_tokens": 1}
     plain = PlatformRequest(model="deepseek-v3", **request)

@@ -133,6 +133,14 @@ class KneeEntry(Entry):
     design: Design
 
 
+class BoundPoint(Entry):
+    """A kept point with the resources and limits that bind it."""
+
+    objectives: Numbers
+    busy: Mapping[str, float]
+    """Busy share of each resource, the largest first, then used shares of limits from 98 %."""
+
+
 class ExplainFrontAnswer(Answer):
     """The exact front of a campaign explained."""
 
@@ -168,6 +176,8 @@ class ExplainFrontAnswer(Answer):
     """Reasons by limit without a price."""
     knees: Sequence[KneeEntry]
     """Knees, the sharpest first."""
+    binding: Sequence[BoundPoint]
+    """Kept points with the resources and limits that bind them."""
     n_enumerated: int
     """Fronts that were enumerated now."""
     seconds: float
@@ -224,6 +234,10 @@ class ExplainFrontAnswer(Answer):
             reference_point=entries.natural(prices.reference),
             hypervolume=prices.hypervolume,
             limits=[entries.price(price) for price in prices.items],
+            binding=[
+                BoundPoint(objectives=entries.natural(front.objectives[point]), busy=busy)
+                for point, busy in zip(explanation.kept, explanation.binding, strict=True)
+            ],
             knees=[
                 KneeEntry(
                     distance=knee.distance,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from codesign.insight.plateaus import folded_front
 from codesign.report.front_formats import formats_table
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import metric_title
+from codesign.report.recommended import recommendation_words
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import pairs_table, spaced, text_line
 from codesign.search.pareto import TOLERANCE
@@ -54,6 +56,7 @@ def tables(
     wrote = (text_line(f"wrote {file}") for file in files)
     return spaced(
         front_lines(results, width, limit, counts, tolerance),
+        [text_line(recommendation_words(results, folded_front(results, tolerance)))],
         [] if formats is None else [formats],
         [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ from codesign.base.units import format_quantity
 from codesign.insight.explanation.choices import neighbors_of
 from codesign.insight.plateaus import tolerance_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
+from codesign.report.front_lines import binding_words
 from codesign.report.labels import (
     evaluator_words,
     format_metric,
@@ -81,6 +83,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
         Section("Values on no design of the front, and why", tuple(words.absences())),
         Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
         Section("Knees", tuple(words.knees())),
+        *([_binding(explanation)] if any(explanation.binding) else []),
     ]
 
 
@@ -150,6 +153,24 @@ def _show(explanation: FrontExplanation, choice: FrontChoice, value: Value) -> s
 
 
 # What is shared
+
+
+def _binding(explanation: FrontExplanation) -> Section:
+    """What binds each point, and how many points each resource binds."""
+    problem = explanation.problem
+    first = Counter(next(iter(shares), "") for shares in explanation.binding)
+    line = ", ".join(f"{name} {_count(n, 'point')}" for name, n in first.most_common() if name)
+    metrics = [objective.metric for objective in problem.objectives]
+    natural = problem.flipped(explanation.front.objectives[explanation.kept])
+    rows = [
+        (*(format_metric(float(x), m) for x, m in zip(point, metrics, strict=True)),
+         binding_words(shares))
+        for point, shares in zip(natural, explanation.binding, strict=True)
+    ]  # fmt: skip
+    header = (*map(metric_title, metrics), "bound by")
+    note = "Busy share of a pass of the busiest resource, and of others from 90 % of that on."
+    table = TextTable(f"What binds {_points_words(explanation)}", header, rows, note, header[:-1])
+    return Section("What binds", (f"Busiest: {line}.",), (table,))
 
 
 def _shared(explanation: FrontExplanation) -> Iterator[str]:

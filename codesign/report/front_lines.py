@@ -10,6 +10,7 @@ from rich.table import Table
 
 from codesign.base.columns import IntArray
 from codesign.base.metrics import Metric
+from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MOST_LINES = 12
 """Designs that are listed unless more are asked for, besides the recommended ones."""
 _LEAST_WORDS = 20
+_NEARLY_AS_BUSY = 0.9
 _BETWEEN = ", "
 _GAP = 2
 """Spaces between two columns."""
@@ -70,6 +72,14 @@ def front_lines(
     words_width = max(longest + min(room, 0), _LEAST_WORDS)
     words = [_wrapped(text, words_width) for text in words]
     objectives = set(results.problem.objective_names)
+    listed = results.rows[positions] if counts else ()
+    bound_by = [binding_words(binding_shares(results.problem, row)) for row in listed]
+    if any(bound_by) and room >= _width("bound by", bound_by):
+        room -= _width("bound by", bound_by)
+        columns["bound by"] = bound_by
+    elif any(bound_by):
+        words = [f"{text}\n{_wrapped(bound, words_width)}" for text, bound in
+                 zip(words, bound_by, strict=True)]  # fmt: skip
     names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
     for header, cells in _numbers(
         results,
@@ -92,6 +102,17 @@ def front_lines(
     # A narrow table may not break its title.
     table.min_width = min(width, max(map(len, str(table.title).splitlines())))
     return table
+
+
+def binding_words(shares: Mapping[str, float]) -> str:
+    """What binds a design: the busiest resource, and others that are nearly as busy.
+
+    >>> binding_words({"vector unit": 1.0, "array": 0.994, "tier 1": 0.21})
+    'vector unit 100 %, array 99 %'
+    """
+    largest = max(shares.values(), default=0.0)
+    near = [(name, share) for name, share in shares.items() if share >= _NEARLY_AS_BUSY * largest]
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in near)
 
 
 def _shared(words: list[str]) -> tuple[list[str], list[str]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray, Value
 from codesign.insight.explanation.absence import Absence, Absences
+from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.explanation.choices import (
     DerivedRange,
     FrontChoice,
@@ -63,6 +64,7 @@ class FrontExplanation:
         prices: Shadow prices of the limits.
         unpriced: Conditions without a price, with the reason.
         knees: Of the kept points, the sharpest first.
+        binding: Of each kept point, the shares of :func:`~.binding.binding_shares`.
         n_enumerated: Exact fronts asked for, besides the front itself.
         seconds: Wall time that they took; little where they were stored.
     """
@@ -79,6 +81,7 @@ class FrontExplanation:
     prices: Prices
     unpriced: Mapping[str, str]
     knees: tuple[Knee, ...]
+    binding: tuple[Mapping[str, float], ...]
     n_enumerated: int
     seconds: float
 
@@ -159,6 +162,7 @@ def explain_front(
             replace(knee, point=int(kept_places[knee.point]))
             for knee in knees_of(kept_front.objectives)
         ),
+        binding=tuple(binding_shares(problem, row) for row in kept_front.representatives()),
         n_enumerated=fronts.n_enumerated,
         seconds=time.perf_counter() - began,
     )

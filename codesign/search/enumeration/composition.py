@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,12 +42,9 @@ _MOST_SHARED = 1 << 20
 Rebuild = Callable[[], Problem]
 
 
-class FrontOfPool(Protocol):
-    """Finds the exact front of a pool's problem, or reads it from where it is kept."""
-
-    def __call__(self, problem: Problem, rebuild: Rebuild | None) -> ExactFront:
-        """The front; ``rebuild`` builds the same problem in another process."""
-        ...
+FrontOfPool: TypeAlias = Callable[[Problem, Rebuild | None], ExactFront]
+"""Finds the exact front of a pool's problem, which the second builds in another process, or reads
+it from where it is kept."""
 
 
 def is_composed(problem: Problem) -> bool:

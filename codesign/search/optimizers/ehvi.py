@@ -215,9 +215,10 @@ class GpEhvi(LearningOptimizer):
             history = self._memory.history()
             trials = history.part(~history.failed)
             trials = trials.part(self._screened.has(trials.rows))
-            self._helps = len(trials.rows) < _LEAST_TRIALS or self._screened.is_nearer(
-                trials.rows, trials.objectives, self._options.logarithmic
-            )
+            with single_thread():
+                self._helps = len(trials.rows) < _LEAST_TRIALS or self._screened.is_nearer(
+                    trials.rows, trials.objectives, self._options.logarithmic
+                )
         return self._helps
 
     def _n_limits(self) -> int:

@@ -54,7 +54,9 @@ def imported_files(modules: Iterable[str]) -> dict[str, Path]:
             continue
         files[name] = path
         if path.name == "__init__.py":
-            files |= {f"{name}/{each.name}": each for each in _data_files(path.parent)}
+            entries = (*path.parent.glob("*"), *path.parent.glob("constants/*"))
+            data = sorted(entry for entry in entries if entry.suffix in _DATA)
+            files |= {f"{name}/{entry.name}": entry for entry in data}
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         top = name.partition(".")[0]
         text = path.read_text(encoding="utf-8")
@@ -102,8 +104,3 @@ def _source(name: str) -> Path | None:
     place = Path(file).parent.joinpath(*rest)
     choices = (place / "__init__.py", place.with_name(place.name + ".py"))
     return next((path for path in choices if path.is_file()), None)
-
-
-def _data_files(folder: Path) -> list[Path]:
-    places = (folder, folder / "constants")
-    return sorted(path for place in places for path in place.glob("*") if path.suffix in _DATA)

@@ -122,11 +122,8 @@ class Walk:
             name = objective.metric.name
             if name in best and objective.sense == objective.metric.sense:
                 bounds[:, j] = objective.minimized(best[name])
-        return excluded | self._is_beaten(bounds, met)
-
-    def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
-        """(n,) True if the objectives of no completion, bounded by these, can be on the front."""
-        return dominated_by(self._barriers, bounds, self._table) | dominated_by(met, bounds)
+        excluded |= dominated_by(self._barriers, bounds, self._table)
+        return excluded | dominated_by(met, bounds)
 
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
         if not len(partials):

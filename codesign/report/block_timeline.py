@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +81,8 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
         for _ in range(n):
             operators.append((name, now, now + run.time_s))
             transactions += [
-                Transaction(
-                    transaction.resource,
-                    transaction.activity,
-                    transaction.step,
-                    transaction.start_s + now,
-                    transaction.end_s + now,
-                    transaction.size_bytes,
+                replace(
+                    transaction, start_s=transaction.start_s + now, end_s=transaction.end_s + now
                 )
                 for transaction in run.transactions
             ]
@@ -155,22 +150,14 @@ def trace_events(timeline: Timeline) -> dict[str, Any]:
     One row per resource, one for the operators.
     """
     rows = {name: i for i, name in enumerate(["operators", *timeline.resources])}
-    events: list[dict[str, Any]] = [
-        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "NPU"}}
-    ]
+    metadata: list[tuple[str, int, dict[str, Any]]] = [("process_name", 0, {"name": "NPU"})]
     for name, row in rows.items():
-        events.append(
-            {"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": name}}
-        )
-        events.append(
-            {
-                "name": "thread_sort_index",
-                "ph": "M",
-                "pid": 0,
-                "tid": row,
-                "args": {"sort_index": row},
-            }
-        )
+        metadata.append(("thread_name", row, {"name": name}))
+        metadata.append(("thread_sort_index", row, {"sort_index": row}))
+    events: list[dict[str, Any]] = [
+        {"name": name, "ph": "M", "pid": 0, "tid": row, "args": arguments}
+        for name, row, arguments in metadata
+    ]
     events += [
         {"name": name, "cat": "operator", "ph": "X", "pid": 0, "tid": 0,
          "ts": start * 1e6, "dur": (end - start) * 1e6}

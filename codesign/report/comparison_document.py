@@ -50,18 +50,18 @@ def convergence_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
             spread = (
                 shares.std(axis=0, ddof=1) if len(shares) > 1 else np.full(shares.shape[1], np.nan)
             )
-            quartiles = np.quantile(shares, [0.25, 0.5, 0.75], axis=0)
+            columns = {
+                "mean": shares.mean(axis=0),
+                "std": spread,
+                **dict(zip(
+                    ("quartile_1", "median", "quartile_3"),
+                    np.quantile(shares, [0.25, 0.5, 0.75], axis=0), strict=True,
+                )),
+            }  # fmt: skip
+            names = {"problem": problem.name, "optimizer": label}
             for step in range(shares.shape[1]):
-                yield {
-                    "problem": problem.name,
-                    "optimizer": label,
-                    "evaluations": step + 1,
-                    "mean": float(shares[:, step].mean()),
-                    "std": float(spread[step]),
-                    "quartile_1": float(quartiles[0, step]),
-                    "median": float(quartiles[1, step]),
-                    "quartile_3": float(quartiles[2, step]),
-                }
+                numbers = {key: float(values[step]) for key, values in columns.items()}
+                yield names | {"evaluations": step + 1} | numbers
 
 
 def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
@@ -72,13 +72,9 @@ def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
     for name, problems in groups.items():
         for label in outcome.labels:
             solved = solved_share(problems, label, outcome.targets, budget)
+            names = {"problem": name, "optimizer": label}
             for step, share in enumerate(solved.tolist()):
-                yield {
-                    "problem": name,
-                    "optimizer": label,
-                    "evaluations": step + 1,
-                    "solved_share": share,
-                }
+                yield names | {"evaluations": step + 1, "solved_share": share}
 
 
 def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
@@ -145,14 +141,12 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]]) -> Path:
             if writer is None:
                 writer = csv.DictWriter(file, list(row), lineterminator="\n")
                 writer.writeheader()
-            writer.writerow({key: _cell(value) for key, value in row.items()})
+            writer.writerow({
+                key: ("" if np.isnan(value) else repr(value)) if isinstance(value, float)
+                else spreadsheet_text(value) if isinstance(value, str) else value
+                for key, value in row.items()
+            })  # fmt: skip
     return path
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else repr(value)
-    return spreadsheet_text(value) if isinstance(value, str) else value
 
 
 def write_files(outcome: Outcome, folder: Path) -> list[Path]:

@@ -84,6 +84,9 @@ def nemenyi_words(nemenyi: CriticalDifference) -> str:
 def pairs_table(outcome: Outcome) -> TextTable:
     """Whether differences over the kinds could be chance, and how large they are."""
     ranking = rank_optimizers(outcome)
+    caution = f"{few_kinds_words(ranking)}."
+    if len(ranking.blocks) < 2:
+        caution = "One kind cannot be tested, and its intervals are about problems of this kind."
     tests = {(pair.first, pair.second): pair for pair in ranking.pairs}
     rows = []
     for interval in pair_intervals(outcome):
@@ -99,15 +102,9 @@ def pairs_table(outcome: Outcome) -> TextTable:
         ("pair", f"final share [{100 * LEVEL:g} %]", "area", "p", "p (Holm)", "A"),
         rows,
         "Intervals: kinds, problems within and seeds within drawn anew (hierarchical bootstrap). "
-        f"p: Wilcoxon over the kinds. {_limits_words(ranking)} A (Vargha and Delaney): "
+        f"p: Wilcoxon over the kinds. {caution} A (Vargha and Delaney): "
         "probability that a run of the first ends higher.",
     )
-
-
-def _limits_words(ranking: Ranking) -> str:
-    if len(ranking.blocks) < 2:
-        return "One kind cannot be tested, and its intervals are about problems of this kind."
-    return f"{few_kinds_words(ranking)}."
 
 
 def _interval_text(middle: float, low: float, high: float) -> str:

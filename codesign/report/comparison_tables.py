@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.insight.comparison import ProblemOutcome, rank_optimizers
 from codesign.insight.comparison.outcome import SOLVED_SHARE
-from codesign.insight.comparison.targets import TargetRecord, target_record
+from codesign.insight.comparison.targets import target_record
 from codesign.report.comparison_document import evaluators_line
 from codesign.report.comparison_statistics import kinds_table, mean_rank_row, pairs_table
 from codesign.report.comparison_wall_time import wall_time_tables
@@ -116,11 +116,16 @@ def hint_tables(outcome: Outcome) -> list[TextTable]:
 
 def quartiles_table(outcome: Outcome) -> TextTable:
     """Share of the best front's hypervolume at the end: median, quartiles and the worst seed."""
+
+    def quartiles(values: FloatArray) -> str:
+        low, middle, high = (100 * np.quantile(values, [0.25, 0.5, 0.75])).tolist()
+        return f"{middle:.1f} [{low:.1f}, {high:.1f}] {100 * values.min():.1f}"
+
     return TextTable(
         f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
         "median [quartiles] worst seed",
         ("problem", *outcome.labels),
-        _rows(outcome, ProblemOutcome.final_shares, np.median, _quartiles),
+        _rows(outcome, ProblemOutcome.final_shares, np.median, quartiles),
     )
 
 
@@ -160,11 +165,6 @@ def _mean_and_deviation(values: FloatArray) -> str:
     return f"{100 * values.mean():.1f}{spread}"
 
 
-def _quartiles(values: FloatArray) -> str:
-    low, middle, high = (100 * np.quantile(values, [0.25, 0.5, 0.75])).tolist()
-    return f"{middle:.1f} [{low:.1f}, {high:.1f}] {100 * values.min():.1f}"
-
-
 def _distance_table(
     outcome: Outcome, title: str, distance: Callable[[RunOutcome], float | None]
 ) -> TextTable:
@@ -194,8 +194,15 @@ def targets_table(outcome: Outcome) -> TextTable:
     """Evaluations until a share of the best hypervolume is reached."""
     rows = []
     for label in outcome.labels:
-        records = [target_record(outcome.ranked, label, target) for target in outcome.targets]
-        rows.append((label, *map(_record_text, records)))
+        cells = []
+        for target in outcome.targets:
+            record = target_record(outcome.ranked, label, target)
+            median, expected = (
+                _NOTHING if value is None else f"{value:.0f}"
+                for value in (record.median, record.expected)
+            )
+            cells.append(f"{median} / {expected} ({record.n_reached}/{record.n_runs})")
+        rows.append((label, *cells))
     return TextTable(
         "Evaluations to a share of the best front's hypervolume: median / expected (reached)",
         ("optimizer", *(f"{100 * target:g} %" for target in outcome.targets)),
@@ -203,11 +210,6 @@ def targets_table(outcome: Outcome) -> TextTable:
         "Reached: runs that did. Expected: all evaluations before the target over these runs. "
         f"{_NOTHING}: too few runs did.",
     )
-
-
-def _record_text(record: TargetRecord) -> str:
-    reached = f"({record.n_reached}/{record.n_runs})"
-    return f"{_number(record.median)} / {_number(record.expected)} {reached}"
 
 
 def counts_table(outcome: Outcome) -> TextTable:
@@ -221,10 +223,6 @@ def counts_table(outcome: Outcome) -> TextTable:
         rows.append((label, *map("{:,}".format, counts)))
     columns = ("optimizer", "runs", "evaluated", "feasible", "failed", "duplicates")
     return TextTable("Evaluations", columns, rows)
-
-
-def _number(value: float | None) -> str:
-    return _NOTHING if value is None else f"{value:.0f}"
 
 
 def _name(problem: ProblemOutcome) -> str:
@@ -262,18 +260,15 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
         f"{evaluators_line(outcome)}.",
         "",
         *(f"- {note}" for note in outcome.notes),
-        *_settings_lines(outcome),
+        # Statements of the optimizers on themselves, one line each; changed ones have another.
+        *(
+            f"- `{label}`: " + "; ".join(f"{_words(name)}: {value}" for name, value in row.items())
+            for label, accounts in outcome.settings.items()
+            for row in accounts
+        ),
         "",
     ]
     return write_forms(paper_tables(outcome), folder, "tables", head)
-
-
-def _settings_lines(outcome: Outcome) -> Iterator[str]:
-    """Statements of the optimizers on themselves, one line each; changed ones have another."""
-    for label, accounts in outcome.settings.items():
-        for account in accounts:
-            settings = "; ".join(f"{_words(name)}: {value}" for name, value in account.items())
-            yield f"- `{label}`: {settings}"
 
 
 def shown_tables(outcome: Outcome) -> Sequence[TextTable]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
 from codesign.base.files import write_text
 from codesign.base.text import markdown_table
-from codesign.report.tables import field_cells, let_break, plain_table, text_line
+from codesign.report.tables import let_break, plain_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,16 +69,6 @@ class TextTable:
         right = [header for key, header in columns.items() if key in numbers]
         cells = [[row.get(key, "–") for key in columns] for row in rows]
         return cls(title, list(columns.values()), cells, numbers=right, folds=folds)
-
-    @classmethod
-    def describe(
-        cls, title: str, records: Iterable[Any], fields: str, note: str = "", digits: int = 4,
-        folds: Literal["names", "numbers", "neither"] = "neither",
-    ) -> TextTable:  # fmt: skip
-        """A line per record and a column per field, as :func:`field_cells` words them."""
-        columns, numbers = field_cells(records, fields, digits)
-        rows = list(zip(*columns.values(), strict=True))
-        return cls(title, list(columns), rows, note, numbers, folds)
 
     @property
     def _right(self) -> Collection[str]:

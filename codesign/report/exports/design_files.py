@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.base.files import replacing_together
 
@@ -38,6 +39,18 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
         for place, text in zip(unfinished, texts.values(), strict=True):
             place.write_text(text, encoding="utf-8")
     return tuple(texts)
+
+
+def write_document(
+    chosen: ChosenDesign, path: Path, document: Mapping[str, Any], notes: Sequence[str]
+) -> Written:
+    """Write a design's document as JSON, with notes and provenance.
+
+    Raises:
+        InputError: The place cannot be written.
+    """
+    stated = {**document, "notes": notes, "provenance": chosen.provenance()}
+    return Written(write_texts({path: json_text(stated) + "\n"}), tuple(notes))
 
 
 def export_machines(

@@ -13,14 +13,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
     flat_memory_notes,
     format_notes,
     need_tiers,
-    write_texts,
+    write_document,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +64,5 @@ def to_genz(design: ChosenDesign, path: Path) -> Written:
             "ICN": "GiB/s",
         },
         "call_with": {"bits": bits},
-        "notes": notes,
-        "provenance": design.provenance(),
     }
-    return Written(write_texts({path: json_text(system) + "\n"}), tuple(notes))
+    return write_document(design, path, system, notes)

@@ -12,14 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
     flat_memory_notes,
     format_notes,
     need_tiers,
-    write_texts,
+    write_document,
 )
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ def to_llmcompass(chosen: ChosenDesign, path: Path) -> Written:
     ]
     if min(machine.operand_bits) < _NARROWEST_BITS:
         notes.append("elements of fewer than 8 bits take no memory in LLMCompass: 8 bits here")
-    document = _hardware(chosen.title, machine, bits)
-    document |= {"notes": notes, "provenance": chosen.provenance()}
-    return Written(write_texts({path: json_text(document) + "\n"}), tuple(notes))
+    return write_document(chosen, path, _hardware(chosen.title, machine, bits), notes)
 
 
 def _hardware(title: str, machine: Machine, bits: int) -> dict[str, Any]:

@@ -73,11 +73,33 @@ def sections(explanation: FrontExplanation) -> list[Section]:
     """The explanation for people."""
     words = _Words(explanation)
     folded = tuple(words.folded_values())
+    rows = []
+    for choice in explanation.choices:
+        for value, points in zip(choice.values, choice.kept_points, strict=True):
+            if points:
+                share = f"{100 * points / len(explanation.kept):.1f} %"
+                value_words = _show(explanation, choice, value)
+                rows.append((choice.name, value_words, f"{points:,}", share))
+    note = "A point counts for every value that one of its designs has."
+    if explanation.n_unlisted:
+        note += (
+            f" {_count(explanation.n_unlisted, 'design')} of points that very many share are not "
+            "listed: shares are at least these."
+        )
     return [
         Section(
             f"What the designs of {_points_words(explanation)} share",
             tuple(_shared(explanation)),
-            (_shares_table(explanation),),
+            (
+                (
+                    TextTable(
+                        f"Points by value, of {_points_words(explanation)}",
+                        ("parameter", "value", "points", "share"),
+                        rows,
+                        note,
+                    )
+                ),
+            ),
         ),
         *([Section("Values of folded designs only", folded)] if folded else []),
         Section("Values on no design of the front, and why", tuple(words.absences())),
@@ -206,28 +228,6 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
             for value in (entry.low, entry.high)
         )
         yield f"{entry.name.replace('_', ' ')}: {low if low == high else f'{low} to {high}'}."
-
-
-def _shares_table(explanation: FrontExplanation) -> TextTable:
-    rows = []
-    for choice in explanation.choices:
-        for value, points in zip(choice.values, choice.kept_points, strict=True):
-            if points:
-                share = f"{100 * points / len(explanation.kept):.1f} %"
-                words = _show(explanation, choice, value)
-                rows.append((choice.name, words, f"{points:,}", share))
-    note = "A point counts for every value that one of its designs has."
-    if explanation.n_unlisted:
-        note += (
-            f" {_count(explanation.n_unlisted, 'design')} of points that very many share are not "
-            "listed: shares are at least these."
-        )
-    return TextTable(
-        f"Points by value, of {_points_words(explanation)}",
-        ("parameter", "value", "points", "share"),
-        rows,
-        note,
-    )
 
 
 # Absences, prices and knees share the words for values and designs.
@@ -418,10 +418,10 @@ class _Words:
         if self._is_moved(move).any():
             exchange = self.exchange(best, move.best)
             words.insert(0, f"at best {exchange.removesuffix(f': {nothing_words(tolerance)}')}")
-            words[0] += f" ({self._per_unit_words(price, move)})"
+            words[0] += f" ({self._rate_words(price, move)})"
         return ", ".join(words)
 
-    def _per_unit_words(self, price: Price, move: Move) -> str:
+    def _rate_words(self, price: Price, move: Move) -> str:
         """Change of the best objectives per unit of the limit, such as a dollar or a year."""
         unit = _STEP_UNITS.get(price.limit.unit, unit_text(price.limit.unit) or "unit")
         return ", ".join(
@@ -448,7 +448,7 @@ class _Words:
     def _amount(self, price: Price, value: float) -> str:
         return f"{value:.4g} {unit_text(price.limit.unit)}".rstrip()
 
-    def _per_unit(self, move: Move) -> str:
+    def _unit_price(self, move: Move) -> str:
         if move.change and not self._matters(move):
             return f"< {100 * self.explanation.tolerance:g} % in all"
         return f"{move.price:.4g}"
@@ -459,8 +459,8 @@ class _Words:
             (
                 price.limit.text,
                 unit_text(price.limit.unit) or "–",
-                self._per_unit(price.looser),
-                self._per_unit(price.tighter),
+                self._unit_price(price.looser),
+                self._unit_price(price.tighter),
             )
             for price in self.explanation.prices.items
         ]
@@ -509,8 +509,10 @@ class _Words:
         metric = self.metrics[cost]
         change = self.explanation.problem.flipped(point - neighbor)
         return "".join(
-            f", {format_metric(abs(float(change[j] / change[cost])), own, digits=3)} "
+            f", {format_metric(abs(float(change[j] / change[cost])), objective_metric, digits=3)} "
             f"{title} per {_STEP_UNITS.get(metric.unit, metric.unit or 'unit')}"
-            for j, (own, title) in enumerate(zip(self.metrics, self.titles, strict=True))
+            for j, (objective_metric, title) in enumerate(
+                zip(self.metrics, self.titles, strict=True)
+            )
             if j != cost and (point[j] - neighbor[j]) * (point[cost] - neighbor[cost]) < 0
         )

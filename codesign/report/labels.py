@@ -128,11 +128,11 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
     if takes_prefix(unit) and math.isfinite(value) and not is_long:
         return format_engineering(value, text, digits)
     if value == 0 or 1e-3 <= abs(value) < 1e9:
-        return f"{_with_digits(value, digits)} {text}".rstrip()
+        return f"{_decimal(value, digits)} {text}".rstrip()
     return f"{value:.{digits}g} {text}".rstrip()
 
 
-def _with_digits(value: float, digits: int) -> str:
+def _decimal(value: float, digits: int) -> str:
     """Without an exponent, as many decimals as ``digits`` figures leave, none that say nothing."""
     places = 0 if value == 0 else max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{places}f}"
@@ -276,9 +276,11 @@ def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ())
     software_words = (
         ["/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices)] if choices else []
     )
+    dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
+    sram_words = [f"SRAM×{dies}" if dies > 1 else "SRAM"] if dies else []
     words = [
         *array_words,
-        *_on_chip_words(settings),
+        *(sram_words + ([f"3D×{layers}"] if layers else [])),
         *_tier_words(settings, technologies),
         *_format_words(settings),
         *software_words,
@@ -309,7 +311,42 @@ def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
             machine_words.append(f"{name}: {words}" if words else "")
         rest = (f"{name} {words}" for name, words in part_words(space, settings).items())
         return "; ".join([*filter(None, machine_words), *rest])
-    return _spoken_machine(space, design)
+    varying = {
+        parameter.name
+        for parameter in space.parameters
+        if len(parameter.values) > 1 or parameter.optional
+    }
+    spoken_settings = {
+        k: v for k, v in design.items() if v is not None and (k in varying or not varying)
+    }
+    spoken_words: list[str] = []
+    if "pe_array" in spoken_settings:
+        spoken_words.append(f"{format_setting(spoken_settings.pop('pe_array'))} matrix array")
+    if "vector_length" in spoken_settings:
+        spoken_words.append(f"{spoken_settings.pop('vector_length'):,}-lane vector unit")
+    for spoken_key, noun in (("sram_dies", "SRAM die"), ("sram_3d_layers", "stacked SRAM layer")):
+        if number := spoken_settings.pop(spoken_key, 0):
+            spoken_words.append(f"{number} {noun}{'' if number == 1 else 's'}")
+    spoken_words += [
+        *_tier_words(spoken_settings, _technologies(space)),
+        *_format_words(spoken_settings),
+    ]
+    if operand := spoken_settings.pop("storage_priority", None):
+        spoken_words.append(
+            f"{_KIND_WORDS[operand]} nearest" if operand in _KIND_WORDS else "data spread evenly"
+        )
+    if dataflow := spoken_settings.pop("dataflow", None):
+        spoken_words.append(f"{_DATAFLOW_WORDS.get(dataflow, dataflow)}-stationary")
+    if unit := spoken_settings.pop("bandwidth_priority", None):
+        spoken_words.append(
+            "bandwidth shared evenly" if unit == "equal" else f"bandwidth first to {unit}"
+        )
+    return ", ".join(
+        [
+            *spoken_words,
+            *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in spoken_settings.items()),
+        ]
+    )
 
 
 def spoken_designs(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -322,35 +359,6 @@ def spoken_designs(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> 
             metrics[key] = spoken_design(space, design)
         words.append(metrics[key])
     return words
-
-
-def _spoken_machine(space: DesignSpace, design: Mapping[str, Any]) -> str:
-    varying = {
-        parameter.name
-        for parameter in space.parameters
-        if len(parameter.values) > 1 or parameter.optional
-    }
-    settings = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
-    words: list[str] = []
-    if "pe_array" in settings:
-        words.append(f"{format_setting(settings.pop('pe_array'))} matrix array")
-    if "vector_length" in settings:
-        words.append(f"{settings.pop('vector_length'):,}-lane vector unit")
-    for key, noun in (("sram_dies", "SRAM die"), ("sram_3d_layers", "stacked SRAM layer")):
-        if number := settings.pop(key, 0):
-            words.append(f"{number} {noun}{'' if number == 1 else 's'}")
-    words += [*_tier_words(settings, _technologies(space)), *_format_words(settings)]
-    if operand := settings.pop("storage_priority", None):
-        words.append(
-            f"{_KIND_WORDS[operand]} nearest" if operand in _KIND_WORDS else "data spread evenly"
-        )
-    if dataflow := settings.pop("dataflow", None):
-        words.append(f"{_DATAFLOW_WORDS.get(dataflow, dataflow)}-stationary")
-    if unit := settings.pop("bandwidth_priority", None):
-        words.append("bandwidth shared evenly" if unit == "equal" else f"bandwidth first to {unit}")
-    return ", ".join(
-        [*words, *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in settings.items())]
-    )
 
 
 def _technologies(space: DesignSpace) -> set[str]:
@@ -453,12 +461,6 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
         words = next((x for name, x in _SETTING_VALUES.items() if parameter.endswith(name)), {})
         text = words.get(text, text)
     return title.replace("_", " "), text
-
-
-def _on_chip_words(settings: dict[str, Any]) -> list[str]:
-    dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
-    words = [f"SRAM×{dies}" if dies > 1 else "SRAM"] if dies else []
-    return words + ([f"3D×{layers}"] if layers else [])
 
 
 def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[str]:

@@ -148,10 +148,14 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
     for link in space.links:
         words = [_values_text(item) for item in _parameters_of_link(space, link)]
         links_table.add_row(link.name, link.sender, link.receiver, "; ".join(words))
+    parameters_table = plain_table("Parameters", ["name", "kind", "values", "present"])
+    for parameter in space.parameters:
+        present = parameter.when or ("or absent" if parameter.optional else "always")
+        parameters_table.add_row(parameter.name, parameter.kind, _values_text(parameter), present)
     tables = [
         pools_table,
         links_table,
-        _parameters_table(space),
+        parameters_table,
         plain_table("Constraints", ["what must hold"], rows=conditions),
         components_table,
         plain_table("Named designs", ["name", "design"], rows=named),
@@ -159,14 +163,6 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
     return rendered + [
         item for table in tables if table.row_count for item in (table, text_line(""))
     ]
-
-
-def _parameters_table(space: DesignSpace) -> Table:
-    table = plain_table("Parameters", ["name", "kind", "values", "present"])
-    for parameter in space.parameters:
-        present = parameter.when or ("or absent" if parameter.optional else "always")
-        table.add_row(parameter.name, parameter.kind, _values_text(parameter), present)
-    return table
 
 
 def _values_text(parameter: Parameter) -> str:

@@ -117,7 +117,7 @@ class _Frame:
         )  # fmt: skip
 
 
-def _tag(kind: str, inside: str = "", **attributes: Any) -> str:
+def _tag(name: str, inside: str = "", **attributes: Any) -> str:
     """An element; an attribute that is empty is left out, and a coordinate has one decimal.
 
     >>> _tag("rect", x=3.0, y=2.25, stroke_width="1", class_="")
@@ -129,7 +129,7 @@ def _tag(kind: str, inside: str = "", **attributes: Any) -> str:
         for key, x in attributes.items()
         if x not in ("", None)
     )
-    return f"<{kind}{words}>{inside}</{kind}>" if inside else f"<{kind}{words}/>"
+    return f"<{name}{words}>{inside}</{name}>" if inside else f"<{name}{words}/>"
 
 
 def _n(value: float) -> str:

@@ -134,7 +134,17 @@ def rows_table(
         if any(value not in (None, 0, "") for value in values)
     }
     headers = {name: " ".join(unit_and_title(word)[1] for word in name) for name in cells}
-    fitting_names = _fitting(cells, headers, width)
+    fitting_names: list[tuple[str, ...]] = []
+    used = 0
+    for fitting_name, column in cells.items():
+        # Headers wrap at spaces, cells do not.
+        used += 2 + max(
+            len(header_word)
+            for header_word in [*header_lines(headers[fitting_name]).splitlines(), *column]
+        )
+        if fitting_names and used > width:
+            break
+        fitting_names.append(fitting_name)
     numbers = [
         headers[name]
         for name in fitting_names
@@ -204,22 +214,6 @@ def _flatten(row: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
         else:
             flat[(key,)] = value
     return flat
-
-
-def _fitting(
-    cells: Mapping[tuple[str, ...], Sequence[str]],
-    headers: Mapping[tuple[str, ...], str],
-    width: int,
-) -> list[tuple[str, ...]]:
-    fitting_names: list[tuple[str, ...]] = []
-    used = 0
-    for name, column in cells.items():
-        # Headers wrap at spaces, cells do not.
-        used += 2 + max(len(word) for word in [*header_lines(headers[name]).splitlines(), *column])
-        if fitting_names and used > width:
-            break
-        fitting_names.append(name)
-    return fitting_names
 
 
 def format_cell(name: str, value: Any, digits: int = 3) -> str:

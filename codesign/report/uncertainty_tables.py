@@ -45,28 +45,23 @@ def design_tables(
 ) -> list[RenderableType]:
     """Intervals, and what dominates them, for the terminal."""
     metrics = {name: metric_of(name, evaluated.known_metrics) for name in uncertainty.intervals}
-    intervals = _intervals_table(uncertainty, metrics)
+    headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
+    caption = f"Uncertainty: {PERCENTS} of the draws, and corners of the ranges"
+    intervals = plain_table(caption, ["metric", *headers], headers)
+    for metric_name, interval in uncertainty.intervals.items():
+        title, show = _scaled_to_unit(interval.typical, metrics[metric_name])
+        values = (interval.p5, interval.median, interval.p95, interval.minimum, interval.maximum)
+        intervals.add_row(
+            title, show(interval.typical), *(show(v) if interval.is_moved else "–" for v in values)
+        )
+    if not all(interval.is_moved for interval in uncertainty.intervals.values()):
+        intervals.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
     has_tornado = any(uncertainty.tornado.values())
     tornado = [_tornado_table(uncertainty, metrics)] if has_tornado else []
     share = _percent(uncertainty.feasible_share)
     limits = f"Note: The design keeps every limit in {share} of the draws."
     lines = [*_notes(uncertainty), text_line(limits)]
     return [text_line(""), *spaced(intervals, tornado, lines)]
-
-
-def _intervals_table(uncertainty: DesignUncertainty, metrics: Mapping[str, Metric]) -> Table:
-    headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
-    caption = f"Uncertainty: {PERCENTS} of the draws, and corners of the ranges"
-    table = plain_table(caption, ["metric", *headers], headers)
-    for name, interval in uncertainty.intervals.items():
-        title, show = _scaled_to_unit(interval.typical, metrics[name])
-        values = (interval.p5, interval.median, interval.p95, interval.minimum, interval.maximum)
-        table.add_row(
-            title, show(interval.typical), *(show(v) if interval.is_moved else "–" for v in values)
-        )
-    if not all(interval.is_moved for interval in uncertainty.intervals.values()):
-        table.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
-    return table
 
 
 def _tornado_table(uncertainty: DesignUncertainty, metrics: Mapping[str, Metric]) -> Table:

@@ -273,6 +273,9 @@ class Comparison:
         far = far_words(results, best)
         run_numbers = [i for i, run in enumerate(results.runs) if run.seed in compared.seeds]
         timings = compared.campaign.timings()
+        uninformed_problem = self._resolved.problems[compared.number].problem
+        search = SearchSpace(uninformed_problem.space, uninformed_problem.admits)
+        configured = self._resolved.problems[compared.number].optimizers
         return ProblemOutcome(
             name=name,
             kind=self._resolved.kinds[compared.number],
@@ -291,19 +294,14 @@ class Comparison:
             ),
             warnings=() if far is None else (far,),
             hints=self._hints_on(problem),
-            uninformed=self._uninformed(compared.number),
-        )
-
-    def _uninformed(self, number: int) -> tuple[str, ...]:
-        """Peers that cannot be told some rule of a problem's space."""
-        problem = self._resolved.problems[number].problem
-        search = SearchSpace(problem.space, problem.admits)
-        configured = self._resolved.problems[number].optimizers
-        return tuple(
-            optimizer.label
-            for optimizer in configured
-            if isinstance(optimizer.options, Peer.Options)
-            and PeerSpace.read(search).unexpressed(optimizer.options.method)
+            uninformed=(
+                tuple(
+                    optimizer.label
+                    for optimizer in configured
+                    if isinstance(optimizer.options, Peer.Options)
+                    and PeerSpace.read(search).unexpressed(optimizer.options.method)
+                )
+            ),
         )
 
     def _hints_on(self, problem: Problem) -> dict[str, HintUse]:

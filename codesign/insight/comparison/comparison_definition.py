@@ -141,24 +141,19 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
         )
         for problem in loaded
     )
-    kinds = _kinds_of(definition, replaced)
-    return ResolvedComparison(definition, optimizers, replaced, data, kinds)
-
-
-def _kinds_of(
-    definition: ComparisonDefinition, problems: Sequence[ResolvedDefinition]
-) -> tuple[str, ...]:
-    """The kind of each problem, as the file says or by its evaluator and space."""
-    stated = {name: kind for kind, names in definition.kinds.items() for name in names}
+    stated = {
+        problem_name: kind for kind, names in definition.kinds.items() for problem_name in names
+    }
     derived = (
         # No stated kind has a slash.
         f"{compared.problem.evaluator_name}/{compared.problem.space.name}"
-        for compared in problems
+        for compared in replaced
     )
-    return tuple(
+    kinds = tuple(
         stated.get(compared.definition.name, kind)
-        for compared, kind in zip(problems, derived, strict=True)
+        for compared, kind in zip(replaced, derived, strict=True)
     )
+    return ResolvedComparison(definition, optimizers, replaced, data, kinds)
 
 
 def _problems_of(document: Document, definition: ComparisonDefinition, path: Path) -> Iterator[str]:

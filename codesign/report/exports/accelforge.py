@@ -24,14 +24,14 @@ _REUSED = {"ws": ("output", "input"), "is": ("output", "weight"), "os": ("weight
 """Data that rows and columns of the array pass on, by the stationary operand."""
 
 
-def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:
+def to_accelforge(design: ChosenDesign, path: Path) -> Written:
     """The YAML file that ``accelforge.Spec.from_yaml`` takes, next to a workload.
 
     Raises:
         InputError: No off-chip memory.
     """
-    need_tiers(chosen, "AccelForge")
-    machine = chosen.machine
+    need_tiers(design, "AccelForge")
+    machine = design.machine
     notes = [
         "area is 0 throughout: codesign models none",
         "latencies to the first byte have no place in the format",
@@ -43,7 +43,7 @@ def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:
         notes.append("the design names no dataflow: weight stationary")
     text = (
         commented(["Architecture for AccelForge.", "", *(f"Note: {note}" for note in notes)])
-        + commented(["Provenance:", *json_text(chosen.provenance()).splitlines()])
+        + commented(["Provenance:", *json_text(design.provenance()).splitlines()])
         + "\n"
         + architecture_of(machine)
     )
@@ -100,7 +100,7 @@ def architecture_of(machine: Machine) -> str:
 
 
 def _memory(level: MachineLevel, is_outermost: bool) -> str:
-    kept = "{keep: ~Intermediates, may_keep: All}" if is_outermost else "{may_keep: All}"
+    tensors = "{keep: ~Intermediates, may_keep: All}" if is_outermost else "{may_keep: All}"
     rate = level.bandwidth_bytes_per_s * 8
     read = level.read_energy_joules_per_byte / 8
     write = level.write_energy_joules_per_byte / 8
@@ -113,7 +113,7 @@ def _memory(level: MachineLevel, is_outermost: bool) -> str:
         "    actions:  # J/bit, bit/s\n"
         f"    - {{name: read, energy: {read:.17g}, throughput: {rate:.17g}}}\n"
         f"    - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}\n"
-        f"    tensors: {kept}\n"
+        f"    tensors: {tensors}\n"
     )
 
 

@@ -42,14 +42,14 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
 
 
 def write_document(
-    chosen: ChosenDesign, path: Path, document: Mapping[str, Any], notes: Sequence[str]
+    design: ChosenDesign, path: Path, document: Mapping[str, Any], notes: Sequence[str]
 ) -> Written:
     """Write a design's document as JSON, with notes and provenance.
 
     Raises:
         InputError: The place cannot be written.
     """
-    stated = {**document, "notes": notes, "provenance": chosen.provenance()}
+    stated = {**document, "notes": notes, "provenance": design.provenance()}
     return Written(write_texts({path: json_text(stated) + "\n"}), tuple(notes))
 
 

@@ -29,16 +29,16 @@ _NARROWEST_BITS = 8
 """Its word size is ``bits // 8`` bytes: anything narrower takes no memory at all."""
 
 
-def to_llmcompass(chosen: ChosenDesign, path: Path) -> Written:
+def to_llmcompass(design: ChosenDesign, path: Path) -> Written:
     """The JSON file that ``read_architecture_template`` opens.
 
     Raises:
         InputError: No on-chip or no off-chip memory.
     """
-    need_tiers(chosen, "LLMCompass")
-    machine = chosen.machine
+    need_tiers(design, "LLMCompass")
+    machine = design.machine
     if machine.on_chip is None:
-        raise InputError("LLMCompass needs an on-chip memory, the design has none", chosen.title)
+        raise InputError("LLMCompass needs an on-chip memory, the design has none", design.title)
     bits = max(_NARROWEST_BITS, *machine.operand_bits)
     notes = [
         *flat_memory_notes(machine),
@@ -56,7 +56,7 @@ def to_llmcompass(chosen: ChosenDesign, path: Path) -> Written:
     ]
     if min(machine.operand_bits) < _NARROWEST_BITS:
         notes.append("elements of fewer than 8 bits take no memory in LLMCompass: 8 bits here")
-    return write_document(chosen, path, _hardware(chosen.title, machine, bits), notes)
+    return write_document(design, path, _hardware(design.title, machine, bits), notes)
 
 
 def _hardware(title: str, machine: Machine, bits: int) -> dict[str, Any]:

@@ -95,19 +95,19 @@ class ScaleSimProduct:
     times: float
 
 
-def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
+def to_scalesim(design: ChosenDesign, path: Path) -> Written:
     """Three files; ``path`` is that of the configuration.
 
     Raises:
         InputError: No on-chip or off-chip memory, no dataflow, or an evaluator whose workload
             has no operators.
     """
-    need_tiers(chosen, "SCALE-Sim")
-    machine = chosen.machine
+    need_tiers(design, "SCALE-Sim")
+    machine = design.machine
     if machine.on_chip is None or not machine.dataflow:
         lacking = "an on-chip memory" if machine.on_chip is None else "a dataflow"
-        raise InputError(f"SCALE-Sim needs {lacking}, the design has none", chosen.title)
-    products = products_of(chosen.evaluated, chosen.title)
+        raise InputError(f"SCALE-Sim needs {lacking}, the design has none", design.title)
+    products = products_of(design.evaluated, design.title)
     bits = max(machine.operand_bits)
     folds = sum(
         math.ceil(p.k / machine.array_rows) * math.ceil(p.n / machine.array_columns) * p.m
@@ -132,10 +132,10 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
         )
     head = commented(
         [
-            f"{chosen.title}: {chosen.words}",
+            f"{design.title}: {design.words}",
             *(f"Note: {note}" for note in notes),
             "Provenance:",
-            *json_text(chosen.provenance()).splitlines(),
+            *json_text(design.provenance()).splitlines(),
         ]
     )
     name = path.stem
@@ -143,7 +143,9 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
         f"{product.name}_x{product.times:.6g}, {product.m}, {product.n}, {product.k},\n"
         for product in products
     ]
-    fields = [f"{item.name}_x{item.times:.6g}{',1' * _N_LAYOUT_FIELDS},\n" for item in products]
+    fields = [
+        f"{product.name}_x{product.times:.6g}{',1' * _N_LAYOUT_FIELDS},\n" for product in products
+    ]
     texts = {
         path: head + "\n" + configuration_of(name, machine),
         path.parent / f"{name}_gemm.csv": "Layer, M, N, K,\n" + "".join(listed),

@@ -63,48 +63,48 @@ def to_spec_sheet(exported: ChosenDesign, path: Path) -> Written:
     """
     texts: dict[Path, str] = {}
     sheets = {path_of_pool(path, key): machine for key, machine in exported.pools.items()}
-    for place, chosen in ({path: exported} | sheets).items():
+    for place, drawn in ({path: exported} | sheets).items():
         drawing = place.with_name(f"{place.stem}-die.svg")
         sources = place.with_name(f"{place.stem}-sources.md")
         try:
-            machine = chosen.machine
+            machine = drawn.machine
         except InputError:
             machine = None
         try:
-            chart, notes = design_chart("hierarchy", chosen, is_narrow=False)
+            chart, notes = design_chart("hierarchy", drawn, is_narrow=False)
         except InputError:
             picture = ""
         else:
             width, _ = width_of(None)
-            die = titled(chart, width, [design_title("die and memories", chosen)], notes)
+            die = titled(chart, width, [design_title("die and memories", drawn)], notes)
             picture = sheet_text([(die, 0.0, 0.0)], width)
         picture_name = drawing.name if picture else ""
-        texts[place] = "\n".join(_sheet(chosen, machine, picture_name, sources.name))
-        texts[sources] = "\n".join(_sources(chosen, machine))
+        texts[place] = "\n".join(_sheet(drawn, machine, picture_name, sources.name))
+        texts[sources] = "\n".join(_sources(drawn, machine))
         if picture:
             texts[drawing] = picture
     return Written(write_texts(texts))
 
 
 def _sheet(
-    chosen: ChosenDesign, machine: Machine | None, drawing: str, sources: str
+    exported: ChosenDesign, machine: Machine | None, drawing: str, sources: str
 ) -> Iterator[str]:
     """The sections of a sheet."""
-    evaluated = chosen.evaluated
+    evaluated = exported.evaluated
     spoken = spoken_design(evaluated.space, evaluated.design)
-    yield markdown_text(f"# {chosen.title}\n\n{spoken}\n\nIn short: {chosen.words}.\n")
-    if chosen.standing:
-        yield f"{chosen.standing}.\n"
+    yield markdown_text(f"# {exported.title}\n\n{spoken}\n\nIn short: {exported.words}.\n")
+    if exported.standing:
+        yield f"{exported.standing}.\n"
     yield markdown_text(f"Evaluated by {evaluator_words(evaluated.reading)}.\n")
     if drawing:
         yield f"![Die and memories to scale]({quote(drawing)})\n"
-    if chosen.pools:
+    if exported.pools:
         words = part_words(evaluated.space, evaluated.design)
         yield _table("What to build", ("part", "specification"), words.items())
     elif machine is not None:
-        yield from _parts(chosen, machine)
+        yield from _parts(exported, machine)
     intervals = interval_words(evaluated)
-    names = dict.fromkeys([*chosen.results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS])
+    names = dict.fromkeys([*exported.results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS])
     metrics = [metric_of(name, evaluated.known_metrics) for name in names]
     yield _table("What it achieves", ("metric", "value", PERCENTS), [
         (metric_title(x), format_metric(evaluated.metrics[x.name], x), intervals[x.name])
@@ -115,9 +115,9 @@ def _sheet(
         f"{PERCENTS}: 5 % of {SAMPLES} draws of all ranges are below, 5 % above. "
         f"{NO_RANGE.capitalize()}: the metric depends on no number with a range.\n"
     )
-    yield _list("Limits", _limits(chosen))
+    yield _list("Limits", _limits(exported))
     yield _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS)
-    if not chosen.pools:
+    if not exported.pools:
         operators = [row for row in evaluated.operators if row.get("time_share", 0) >= _LEAST]
         yield _rows(f"Time by operator, from {100 * _LEAST:g} %", operators, _OPERATORS)
         budgets = budget_table(evaluated)
@@ -136,7 +136,7 @@ def _sheet(
         yield f"## Decided: the design's parameters\n\n{markdown_text(', '.join(settings))}\n"
     yield _list("Assumed: how it is computed", evaluated.notes)
     yield _list("Not modelled", NOT_MODELLED)
-    note = chosen.provenance()
+    note = exported.provenance()
     origin = (
         f"Made by {note['made_by']} from the campaign {note['campaign']}: {note['state']}; "
         f"evaluated: {note['evaluated']}"
@@ -147,7 +147,7 @@ def _sheet(
     )
 
 
-def _parts(chosen: ChosenDesign, machine: Machine) -> Iterator[str]:
+def _parts(exported: ChosenDesign, machine: Machine) -> Iterator[str]:
     """The bill of materials."""
     formats = ", ".join(f"{operand} {name}" for operand, name in machine.formats.items())
     yield _table("What to build", ("part", "specification"), [
@@ -162,7 +162,7 @@ def _parts(chosen: ChosenDesign, machine: Machine) -> Iterator[str]:
         ("number formats", formats or "–"),
         ("dataflow", machine.dataflow or "–"),
         *((level.title, level.words) for level in machine.levels),
-        ("die edge for memory", edge_words(chosen.evaluated) or "–"),
+        ("die edge for memory", edge_words(exported.evaluated) or "–"),
     ])  # fmt: skip
     cells, _ = field_cells(
         machine.levels,
@@ -173,15 +173,15 @@ def _parts(chosen: ChosenDesign, machine: Machine) -> Iterator[str]:
     yield _table("Interfaces", INTERFACE_COLUMNS, interface_lines(machine))
 
 
-def _sources(chosen: ChosenDesign, machine: Machine | None) -> Iterator[str]:
+def _sources(exported: ChosenDesign, machine: Machine | None) -> Iterator[str]:
     """The sections of the file of sources."""
-    evaluated = chosen.evaluated
-    yield markdown_text(f"# {chosen.title}: sources\n")
+    evaluated = exported.evaluated
+    yield markdown_text(f"# {exported.title}: sources\n")
     metrics = (metric_of(name, evaluated.known_metrics) for name in evaluated.metrics)
     yield _table("All metrics", ("metric", "value", "meaning"), [
         (metric_title(x), format_metric(evaluated.metrics[x.name], x), x.meaning) for x in metrics
     ])  # fmt: skip
-    if not chosen.pools:
+    if not exported.pools:
         yield _rows("Time by operator", evaluated.operators, _OPERATORS)
         yield _rows("Power", evaluated.power, ("name", "tdp_watts", "average_watts"))
         yield _table(
@@ -195,19 +195,19 @@ def _sources(chosen: ChosenDesign, machine: Machine | None) -> Iterator[str]:
             f"{memory.name} (`{key}`): {'; '.join(f'{k}: {x}' for k, x in memory.sources.items())}"
             for key, memory in memories.items()
         ])  # fmt: skip
-    yield f"## Provenance\n\n```json\n{json_text(chosen.provenance())}\n```\n"
+    yield f"## Provenance\n\n```json\n{json_text(exported.provenance())}\n```\n"
 
 
-def _limits(chosen: ChosenDesign) -> Iterator[str]:
+def _limits(exported: ChosenDesign) -> Iterator[str]:
     """Limits that are broken, by how much, and limits that are kept; each once."""
-    violations = chosen.evaluated.violations
+    violations = exported.evaluated.violations
     for name, value in violations.items():
         if value > 0:
             yield f"BROKEN by {value:.1%}: {name}"
     names = [name for name, value in violations.items() if value <= 0]
     # A space and its evaluator may state the same limit, one of them with its bound.
-    stated = [x.expression for x in chosen.results.problem.constraints]
-    stated += [x.expression for x in chosen.evaluated.space.constraints]
+    stated = [x.expression for x in exported.results.problem.constraints]
+    stated += [x.expression for x in exported.evaluated.space.constraints]
     limits = [expression.limit for expression in stated if expression.text in names]
     bounded = {limit.quantity for limit in limits if limit is not None}
     if unbounded := [name for name in names if name not in bounded]:

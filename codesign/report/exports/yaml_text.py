@@ -39,7 +39,7 @@ def _entry(key: str, value: Any, level: int) -> str:
         return f"{_key(key, level)}: {_number(value)}\n"
     if value_type is str or value_type is bool or value is None:
         return _spelled(key, value, level)
-    return _by_pyyaml(key, value, level)
+    return _dumped(key, value, level)
 
 
 def _number(value: float) -> str:
@@ -50,12 +50,12 @@ def _number(value: float) -> str:
 
 @cache
 def _key(key: str, level: int) -> str:
-    return _by_pyyaml(key, 0, level).removesuffix(": 0\n")
+    return _dumped(key, 0, level).removesuffix(": 0\n")
 
 
 @lru_cache(_MOST_TEXTS)
 def _spelled(key: str, value: str | bool | None, level: int) -> str:
-    return _by_pyyaml(key, value, level)
+    return _dumped(key, value, level)
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # in C if built
@@ -71,7 +71,7 @@ def _represent_list(dumper: Any, data: list[Any]) -> Any:
 _Dumper.add_representer(list, _represent_list)
 
 
-def _by_pyyaml(key: str, value: Any, level: int) -> str:
+def _dumped(key: str, value: Any, level: int) -> str:
     """The entry's lines: its document dumped below as many mappings, less their lines."""
     document: Any = {key: value}
     for _ in range(level):

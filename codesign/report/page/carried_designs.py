@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import IntArray
 from codesign.base.metrics import Metric
 from codesign.report.labels import (
     format_metric,
@@ -116,9 +116,41 @@ def design_document(
     decoded: list[Mapping[str, Any]] = [*space.decode(results.rows[positions])]
     decoded += marked.designs if marked else ()
     observed = results.run_index[positions].tolist()
-    metrics = _metric_values(results, positions, marked)
+    names = dict.fromkeys([*results.problem.objective_names, *results.metrics])
+    metrics = {}
+    for metric_name in names:
+        metric_values = results.metrics[metric_name][positions]
+        if marked:
+            metric_values = np.concatenate([metric_values, marked.metrics[metric_name]])
+        if np.isfinite(metric_values).any():
+            metrics[metric_name] = metric_values
     declared = results.problem.metrics
     feasible = marked.feasible.tolist() if marked else []
+    front = results.objectives[carried.positions[: carried.n_front]]
+    notes = [""] * carried.n_front
+    for place, position in enumerate(carried.positions[carried.n_front :].tolist()):
+        if carried.n_front + place >= carried.n_feasible:
+            excess = {
+                limit_name: float(limit_excess[position])
+                for limit_name, limit_excess in results.violations.items()
+            }
+            broken = (
+                f"{limit_name} (by {100 * by:.1f} %)" for limit_name, by in excess.items() if by > 0
+            )
+            notes.append(f"It breaks {', '.join(broken)}.")
+            continue
+        mine = results.objectives[position]
+        better = np.flatnonzero((front <= mine).all(axis=1))
+        equal = better[(front[better] == mine).all(axis=1)]
+        listed = ", ".join(f"#{i + 1}" for i in better[:3])
+        more = f" and {len(better) - 3:,} more" if len(better) > 3 else ""
+        notes.append(
+            f"It equals #{equal[0] + 1} of the front in every objective."
+            if len(equal)
+            else f"It is dominated by {listed}{more} of the front."
+            if len(better)
+            else ""
+        )
     return {
         "n": len(positions),
         "n_front": carried.n_front,
@@ -136,7 +168,7 @@ def design_document(
         },
         "found_by": [_finder(results, run) for run in observed] + ["–"] * k,
         "evaluation": (results.step[positions] + 1).tolist() + [None] * k,
-        "notes": _standing(results, carried)
+        "notes": notes
         + (["" if is_feasible else "It breaks a limit." for is_feasible in feasible]),
     }
 
@@ -144,28 +176,6 @@ def design_document(
 def _finder(results: Results, run: int) -> str:
     optimizer, seed = results.runs[run].optimizer, results.runs[run].seed
     return "enumeration" if optimizer == "exact" else f"{optimizer}, seed {seed}"
-
-
-def _standing(results: Results, carried: Carried) -> list[str]:
-    """For each carried design the reason why it is not on the front; empty on the front."""
-    front = results.objectives[carried.positions[: carried.n_front]]
-    notes = [""] * carried.n_front
-    for place, position in enumerate(carried.positions[carried.n_front :].tolist()):
-        if carried.n_front + place >= carried.n_feasible:
-            excess = {name: float(values[position]) for name, values in results.violations.items()}
-            broken = (f"{name} (by {100 * by:.1f} %)" for name, by in excess.items() if by > 0)
-            notes.append(f"It breaks {', '.join(broken)}.")
-            continue
-        mine = results.objectives[position]
-        better = np.flatnonzero((front <= mine).all(axis=1))
-        equal = better[(front[better] == mine).all(axis=1)]
-        listed = ", ".join(f"#{i + 1}" for i in better[:3])
-        more = f" and {len(better) - 3:,} more" if len(better) > 3 else ""
-        notes.append(
-            f"It equals #{equal[0] + 1} of the front in every objective." if len(equal)
-            else f"It is dominated by {listed}{more} of the front." if len(better) else ""
-        )  # fmt: skip
-    return notes
 
 
 def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -196,21 +206,6 @@ def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
         return (2, 0, text)
 
     return key
-
-
-def _metric_values(
-    results: Results, positions: IntArray, marked: MarkedDesigns | None
-) -> dict[str, FloatArray]:
-    """Values by name of the metrics that any of the designs has, the objectives first."""
-    names = dict.fromkeys([*results.problem.objective_names, *results.metrics])
-    finite_metrics = {}
-    for name in names:
-        values = results.metrics[name][positions]
-        if marked:
-            values = np.concatenate([values, marked.metrics[name]])
-        if np.isfinite(values).any():
-            finite_metrics[name] = values
-    return finite_metrics
 
 
 SUBJECTS = ("Speed", "Power", "Memory", "Cost", "Other")

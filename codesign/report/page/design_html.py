@@ -59,7 +59,28 @@ def design_html(
         span_mm: Width to which the dies of all designs are drawn.
     """
     evaluated = account.evaluated
-    blocks = [_block("Die and memories", die_chart(evaluated, span_mm), _levels_html(evaluated))]
+    machines = (evaluated.pools or {"": evaluated}).items()
+    lines = [
+        f'<li><span class="swatch" style="background:var(--'
+        f'{palette.PARTS.get(str(level["name"]), "orange")})"></span><span>'
+        f"<b>{escape(' '.join(filter(None, [pool, row_title(level)])))}</b> "
+        f"{escape(level_words(level))}</span></li>"
+        for pool, pool_machine in machines
+        for level in pool_machine.levels
+    ]
+    edges = [
+        f"Edge for memory{f' of a {pool} machine' if pool else ''}: {words}."
+        for pool, pool_machine in machines
+        if (words := edge_words(pool_machine))
+    ]
+    foot = f'<p class="hint">{escape(" ".join(edges))}</p>' if edges else ""
+    blocks = [
+        _block(
+            "Die and memories",
+            die_chart(evaluated, span_mm),
+            ((f'<ul class="levels">{"".join(lines)}</ul>' if lines else "") + foot),
+        )
+    ]
     if evaluated.pools:
         picture = system_picture(evaluated)
         links = "".join(
@@ -119,26 +140,6 @@ def _finer(evaluated: EvaluatedDesign, scales: Scales) -> _Charts:
     }  # fmt: skip
     charts = {title: make(evaluated, scales) for title, make in draws.items()}
     return [(title, chart) for title, chart in charts.items() if chart]
-
-
-def _levels_html(evaluated: EvaluatedDesign) -> str:
-    """Memory levels in words, and the edge that they take."""
-    machines = (evaluated.pools or {"": evaluated}).items()
-    lines = [
-        f'<li><span class="swatch" style="background:var(--'
-        f'{palette.PARTS.get(str(level["name"]), "orange")})"></span><span>'
-        f"<b>{escape(' '.join(filter(None, [pool, row_title(level)])))}</b> "
-        f"{escape(level_words(level))}</span></li>"
-        for pool, machine in machines
-        for level in machine.levels
-    ]
-    edges = [
-        f"Edge for memory{f' of a {pool} machine' if pool else ''}: {words}."
-        for pool, machine in machines
-        if (words := edge_words(machine))
-    ]
-    foot = f'<p class="hint">{escape(" ".join(edges))}</p>' if edges else ""
-    return (f'<ul class="levels">{"".join(lines)}</ul>' if lines else "") + foot
 
 
 def _formats_html(lines: Sequence[Sequence[Any]]) -> str:

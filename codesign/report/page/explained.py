@@ -6,7 +6,7 @@ large. Requested, named and recommended designs come first, then designs spread 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,16 @@ class Explained:
     def accounts(self, n_front: int) -> dict[int, Account]:
         """Account by the number of the design, with so many designs spread along the front."""
         spread = evenly(np.arange(self.carried.n_front), n_front).tolist()
-        designs = self._designs({*spread, *self.picks, *self.requested_numbers})
+        numbers = {*spread, *self.picks, *self.requested_numbers}
+        n = len(self.carried.positions)
+        designs: dict[int, Design] = {
+            front_number: self.results.design(int(self.carried.positions[front_number]))
+            for front_number in sorted(numbers)
+            if front_number < n
+        }
+        for marked_number, design in enumerate(self.marked.designs if self.marked else ()):
+            if marked_number < _MOST_NAMED or n + marked_number in self.requested_numbers:
+                designs[n + marked_number] = {key: x for key, x in design.items() if x is not None}
         self._explain({k: v for k, v in designs.items() if k not in self._accounts})
         accounts = ((number, self._accounts[number]) for number in designs)
         return {number: account for number, account in accounts if account is not None}
@@ -100,19 +109,6 @@ class Explained:
             str(number): design_html(account, metrics, scales, span)
             for number, account in accounts.items()
         }
-
-    def _designs(self, numbers: Iterable[int]) -> dict[int, Design]:
-        """Designs by their number on the page, the named ones too."""
-        n = len(self.carried.positions)
-        designs: dict[int, Design] = {
-            number: self.results.design(int(self.carried.positions[number]))
-            for number in sorted(numbers)
-            if number < n
-        }
-        for k, design in enumerate(self.marked.designs if self.marked else ()):
-            if k < _MOST_NAMED or n + k in self.requested_numbers:
-                designs[n + k] = {key: x for key, x in design.items() if x is not None}
-        return designs
 
     def _explain(self, designs: Mapping[int, Design]) -> None:
         if self.explainer is None:

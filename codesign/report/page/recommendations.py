@@ -103,7 +103,7 @@ def recommendation_document(
     for pick in picks:
         position = int(folded.positions[pick.place])
         (design,) = problem.space.decode(results.rows[[position]])
-        left = {name: -float(excess[position]) for name, excess in results.violations.items()}
+        margins = {name: -float(excess[position]) for name, excess in results.violations.items()}
         documents.append({
             "key": pick.key,
             "reason": pick.reason,
@@ -113,7 +113,7 @@ def recommendation_document(
             "words": spoken_design(problem.space, design),
             "close": [
                 {"words": limit_titles.get(name, name.replace("_", " ")), "left": share}
-                for name, share in left.items()
+                for name, share in margins.items()
                 # A limit kept by no margin at all is a condition, unless the campaign sets it.
                 if 0 < share <= _CLOSE or (name in limit_titles and share == 0)
             ],

@@ -5,7 +5,6 @@ These are the studies of LIFE §5 (Figs. 4 to 9, Tables 9 and 12) for any model 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,21 +122,6 @@ def lora_update_ops(model: LanguageModel, rank: int) -> dict[str, float]:
         name: float(lora_merge_ops(np.asarray(float(elements)), rank))
         for name, elements in matrices.items()
     }
-
-
-def attention_bytes(inference: Inference, contexts: Sequence[float]) -> FloatArray:
-    """(c,) bytes that one attention layer takes in a decode step (LIFE Table 11).
-
-    Its weights, what it reads of the cache, and the traffic of its products and of the softmax;
-    activations of the other operators are not counted [fit: with them, the 0.16 MiB would turn the
-    table's 450 into 451].
-    """
-    steps = inference.decode(np.asarray(contexts, dtype=np.float64))
-    is_attention = np.array([group == "attention" for group in steps.groups])
-    is_product = np.array([class_name in ("bmm", "softmax") for class_name in steps.classes])
-    held = steps.of("weight_bytes", "kv_read_bytes")[:, is_attention].sum(axis=1)
-    moved = steps.of("activation_read_bytes", "activation_written_bytes")[:, is_product]
-    return np.asarray((held + moved.sum(axis=1)) / inference.model.num_hidden_layers)
 
 
 def ratio_grid(

@@ -3,7 +3,7 @@
 Policies:
 
 * ``co-located``: between two decode steps of its batch an instance prefills the prompts of the
-  requests that begin meanwhile;
+  requests that begin meanwhile, several in a pass where the time to first token allows;
 * ``chunked``: passes of an instance carry a chunk of a prompt of every group of devices beside the
   decode step, in as many of its steps as the prompts need;
 * ``disaggregated``: instances that only prefill hand the cache over to instances that only decode,
@@ -40,6 +40,7 @@ from codesign.evaluators.platform.instances import (
     Variant,
     batches_between,
     columns_of,
+    fastest_prefill,
     fitting,
     splits,
 )
@@ -249,7 +250,8 @@ class DeploymentSearch:
         others = self.formats | {"device": variant.device.key}
         alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
         has_room = fitting(alone) if len(degrees) else np.zeros(0, dtype=np.bool_)
-        evaluate = InstanceTimes(variant, position, others, degrees, units, alone, self.demand)
+        prefill = fastest_prefill(variant, others, degrees, units, self.demand.limits)
+        evaluate = InstanceTimes(variant, position, others, degrees, units, prefill, self.demand)
         at_once = self.demand.users or self.demand.burst or MOST_REQUESTS
         most = np.maximum(np.ceil(at_once / units), 1)
         if variant.role == "prefill":

@@ -26,6 +26,8 @@ from codesign.models.workload.storage import kv_elements_per_token, state_bytes_
 Policy: TypeAlias = Literal["co-located", "chunked", "disaggregated", "together"]
 Role: TypeAlias = Literal["serve", "prefill", "decode"]
 
+PASS_TOKENS = 8192
+"""Tokens of a pass that prefills, of each group: what vLLM and TensorRT-LLM take by default."""
 MOST_TENSOR = 64
 """Devices that share a layer at most: beyond it links no longer join them [ours]."""
 _BETWEEN = 14
@@ -203,6 +205,65 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     return (np.concatenate(owners), np.concatenate(counts)) if owners else None
 
 
+def prefill_joules(variant: Variant, serving: PlatformServing) -> FloatArray:
+    """(n,) energy of a prompt; NaN where no power is stated."""
+    if variant.device.power is None:
+        return np.full_like(serving.time_per_output_token_s, np.nan)
+    return serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """(f,) passes that prefill prompts between the decode steps of instances.
+
+    Attributes:
+        prompts_per_s: Prompts in a second, if nothing else runs.
+        first_s: Time of a pass.
+        joules: Energy of a prompt.
+    """
+
+    prompts_per_s: FloatArray
+    first_s: FloatArray
+    joules: FloatArray
+
+
+def fastest_prefill(
+    variant: Variant,
+    others: Mapping[str, Any],
+    degrees: IntArray,
+    units: FloatArray,
+    limits: LatencyLimits,
+) -> Prefill:
+    """The passes with most prompts per second, of so many tokens as engines take at a time.
+
+    Args:
+        others: Parameters that all instances share.
+        degrees: (f, 4) degrees of parallelism.
+        units: (f,) requests of an instance with one for each group of devices and stage.
+        limits: A longer pass and a step must be within the time to first token.
+    """
+    output_s = limits.time_per_output_token_s
+    most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)
+    best: Prefill | None = None
+    for count in range(1, max(PASS_TOKENS // variant.evaluator.workload.prompt, 1) + 1):
+        if count & (count - 1):  # powers of two
+            continue
+        serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
+        rate, first_s = serving.prefill_requests_per_s, serving.time_to_first_token_s
+        joules = prefill_joules(variant, serving)
+        if best is None:
+            best = Prefill(rate, first_s, joules)
+            continue
+        is_better = (rate > best.prompts_per_s) & (first_s <= most_s)
+        best = Prefill(
+            np.where(is_better, rate, best.prompts_per_s),
+            np.where(is_better, first_s, best.first_s),
+            np.where(is_better, joules, best.joules),
+        )
+    assert best is not None
+    return best
+
+
 @dataclass(frozen=True)
 class InstanceTimes:
     """The times of the instances of a variant, by split and batch."""
@@ -212,7 +273,7 @@ class InstanceTimes:
     others: Mapping[str, Any]
     degrees: IntArray
     units: FloatArray
-    alone: PlatformServing
+    prefill: Prefill
     demand: Demand
 
     def __call__(self, owner: IntArray, count: IntArray) -> Instances:
@@ -265,21 +326,16 @@ class InstanceTimes:
             return np.full_like(serving.time_per_output_token_s, np.nan)
         return serving.energy_joules_per_token * self._tokens[1]
 
-    def _prefill_joules(self, serving: PlatformServing) -> FloatArray:
-        if self.variant.device.power is None:
-            return np.full_like(serving.time_per_output_token_s, np.nan)
-        return serving.prefill_energy_joules_per_token * self._tokens[0]
-
     def _together(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        joules = self._decode_joules(serving) + self._prefill_joules(serving)
+        joules = self._decode_joules(serving) + prefill_joules(self.variant, serving)
         rate = serving.prefill_requests_per_s
         return serving.time_per_output_token_s, serving.time_to_first_token_s, rate, joules
 
     def _co_located(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        step, rate = serving.time_per_output_token_s, self.alone.prefill_requests_per_s[owner]
-        joules = self._decode_joules(serving) + self._prefill_joules(self.alone)[owner]
+        step, rate = serving.time_per_output_token_s, self.prefill.prompts_per_s[owner]
+        joules = self._decode_joules(serving) + self.prefill.joules[owner]
         pace = step + batch / self._tokens[1] / rate
-        return pace, self.alone.time_to_first_token_s[owner] + step, rate, joules
+        return pace, self.prefill.first_s[owner] + step, rate, joules
 
     def _chunked(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
         assert self.variant.mixed is not None
@@ -308,7 +364,7 @@ class InstanceTimes:
                 rate, serving.n_devices * device.network_bandwidth / (token * request.prompt)
             )
         first = 2.0 * waves * serving.time_to_first_token_s
-        return np.zeros_like(first), first, rate, self._prefill_joules(serving)
+        return np.zeros_like(first), first, rate, prefill_joules(self.variant, serving)
 
     def _decode(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
         pace = self.variant.waves * serving.time_per_output_token_s

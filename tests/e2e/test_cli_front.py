@@ -93,7 +93,7 @@ def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
     page = " ".join((folder / "tiny.md").read_text(encoding="utf-8").split())
     assert "wrote tiny.md" in out
     for part in (
-        "What the designs of the 19 points that are not folded share",
+        "What the designs of the 29 points that are not folded share",
         "tier technology = hbf: regret",
         "Regret of a design: the largest factor",
         "capacity: loosening it by the step changes nothing",

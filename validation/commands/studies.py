@@ -21,9 +21,8 @@ def studies(
         list[str] | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="memexplorer, simulation, scalesim, array-bounds, kernels, energy, requests, "
-            "arrivals, throughput, epoch, genz, life, fleets, systems, area, heat, cost; all if "
-            "none.",
+            help="memexplorer, simulation, scalesim, kernels, energy, requests, arrivals, "
+            "throughput, epoch, genz, life, fleets, systems, area, heat, cost; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,

@@ -13,7 +13,6 @@ STUDIES = {
     "memexplorer": "memexplorer_study",
     "simulation": "simulated",
     "scalesim": "scalesim_study",
-    "array-bounds": "array_bounds",
     "kernels": "kernels",
     "energy": "kernel_energy",
     "requests": "requests",
@@ -31,7 +30,7 @@ STUDIES = {
 """Module of each study, in the order of the page."""
 
 
-SIZED = ("simulation", "scalesim", "array-bounds", "epoch", "heat")
+SIZED = ("simulation", "scalesim", "epoch", "heat")
 """Studies that draw cases by a seed or can have fewer of them; the others have what was printed or
 measured."""
 WITH_TABLES = ("kernels", "requests", "arrivals", "throughput")

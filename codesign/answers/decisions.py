@@ -11,6 +11,7 @@ from codesign.insight.decisions.decide import Verdict
 
 if TYPE_CHECKING:
     from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
+    from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.search.problem import Problem
 
 
@@ -128,6 +129,46 @@ class DecideAnswer(Answer):
             n_rivals=len(rivals.rows) - 1,
             **fields,
         )
+
+
+class KindEntry(Entry):
+    """The front without a kind of memory; with all kinds if ``kind`` is empty."""
+
+    kind: str
+    n_points: int
+    """Points of the front; 0 if no design without it is feasible."""
+    design: Design | None
+    """The recommended design."""
+    objectives: Numbers
+    best: Numbers
+    """Best value of each objective."""
+    regret: float | None
+    """Loss against the design recommended with all kinds, as a share by the rule."""
+
+
+class MemoriesAnswer(Answer):
+    """The exact front of a campaign without each kind of memory."""
+
+    campaign: str
+    kinds: Sequence[KindEntry]
+    """With all kinds, then without each, the least regret last."""
+    seconds: float
+    """Wall time; little if the fronts were stored."""
+    evaluator: Reading
+
+    @classmethod
+    def describe(cls, kinds: Sequence[KindRegret], problem: Problem, **fields: Any) -> Self:
+        """The answer; objectives in natural sign."""
+        entries = [
+            KindEntry.read(
+                kind,
+                design=None if kind.row is None else _design(problem, kind.row),
+                objectives=_natural(problem, kind.objectives),
+                best=_natural(problem, kind.best),
+            )
+            for kind in kinds
+        ]
+        return cls(kinds=entries, **fields)
 
 
 def _decision(problem: Problem, decision: Decision) -> DecisionEntry:

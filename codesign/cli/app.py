@@ -93,6 +93,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "enumerate": enumeration.enumerate_,
     "explain": front.explain_front,
     "explain decide": decide.decide,
+    "explain memories": decide.memories,
     "evaluate": evaluation.evaluate,
     "evaluate timeline": timeline.timeline,
     "size": size.size,

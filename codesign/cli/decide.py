@@ -12,7 +12,7 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.answers.decisions import DecideAnswer
+    from codesign.answers.decisions import DecideAnswer, MemoriesAnswer
 
 
 def decide(
@@ -51,5 +51,44 @@ def decide(
 
         results = campaign.exact_results(front)
         return decisions.tables(decided, results, seconds, campaign.reading)
+
+    report(as_json, answer, tables)
+
+
+def memories(
+    name: Name, tolerance: Tolerance = None, folder: Folder = None, as_json: AsJson = False
+) -> None:
+    """Find the exact front without each kind of memory, and what that costs.
+
+    The kinds are the families of the technologies and stacked SRAM. The fronts are stored.
+    """
+    from functools import partial
+
+    from codesign import api
+    from codesign.cli.front import VARIATIONS
+    from codesign.insight.decisions.memory_kinds import kind_regrets
+    from codesign.search.enumeration import exact_front
+
+    began = time.perf_counter()
+    campaign = api.load_campaign(name, folder)
+    find = partial(exact_front, folder=campaign.folder / VARIATIONS)
+    kinds = kind_regrets(campaign.problem, find, share(tolerance))
+    seconds = time.perf_counter() - began
+
+    def answer() -> MemoriesAnswer:
+        from codesign.answers.decisions import MemoriesAnswer
+
+        return MemoriesAnswer.describe(
+            kinds,
+            campaign.problem,
+            campaign=campaign.definition.name,
+            seconds=seconds,
+            evaluator=campaign.reading,
+        )
+
+    def tables() -> list[RenderableType]:
+        from codesign.report import decisions
+
+        return decisions.memory_tables(kinds, campaign.problem)
 
     report(as_json, answer, tables)

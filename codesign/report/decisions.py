@@ -13,7 +13,9 @@ from codesign.report.labels import (
     evaluator_words,
     format_metric,
     format_setting,
+    metric_title,
     setting_words,
+    spoken_design,
 )
 from codesign.report.recommended import recommendation_words
 from codesign.report.tables import plain_table, spaced, text_line
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from codesign.base.columns import FloatArray, Value
     from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
+    from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
     from codesign.search.campaign import Results
     from codesign.search.problem import Problem
@@ -109,6 +112,27 @@ def _listed_flips(decision: Decision) -> list[Flip]:
 def _mark(problem: Problem, flip: Flip, design: Mapping[str, Value], flips: dict[str, str]) -> str:
     """The letter of a flip, which is listed once for all decisions."""
     return flips.setdefault(_flip_words(problem, flip, design), chr(ord("a") + len(flips) % 26))
+
+
+def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[RenderableType]:
+    """The fronts without each kind of memory, for the terminal."""
+    titles = [metric_title(objective.metric) for objective in problem.objectives]
+    headers = ["points", "regret", *(f"best {title}" for title in titles)]
+    table = plain_table("Without a kind of memory", ["without", "recommended", *headers], headers)
+    first: Mapping[str, Value] = {}
+    for kind in kinds:
+        words, best = "no design is feasible", ["–"] * len(titles)
+        if kind.row is not None:
+            (design,) = problem.space.decode(kind.row[None, :])
+            first = first or design
+            moved = changed_settings(problem.space, first, design)
+            words = "; ".join(f"{name} {old} → {new}" for name, old, new in moved) or "the same"
+            words = spoken_design(problem.space, design) if kind is kinds[0] else words
+            words = f"{_objectives(problem, kind.objectives)}: {words}"
+            best = _objectives(problem, kind.best).split(", ")
+        regret = f"{100 * kind.regret:.3g} %" if kind is not kinds[0] else "–"
+        table.add_row(kind.kind or "nothing", words, f"{kind.n_points:,}", regret, *best)
+    return [table]
 
 
 def _value(name: str, values: Sequence[Value]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -45,6 +45,7 @@ class DesignSpace:
         pools: Of a system, its pools by name; else none.
         links: Of a system, what joins them.
         where: Place of a key in the space's file, for messages.
+        with_values: The space in which a parameter has other values; None if no file states it.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class DesignSpace:
         self.pools: Mapping[str, Pool] = {}
         self.links: tuple[LinkEnds, ...] = ()
         self.where: Callable[..., str] = lambda *_: source
+        self.with_values: Callable[[str, Sequence[object]], DesignSpace] | None = None
         self._refix = refix
         self._definition = definition
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -104,6 +104,7 @@ def _build(
         definition=plain_definition(name, record, structure, {**record.fixed, **fixed}, catalogs),
     )
     space.where = document.where
+    space.with_values = partial(_revalued, definition, fixed)
     if definition.system is not None:
         _add_pools(space, definition.system, catalogs, fixed)
     for component in space.components:
@@ -111,6 +112,27 @@ def _build(
             component.check()
     _add_designs(space, document, record, is_fixed=bool(fixed))
     return space
+
+
+def _revalued(
+    definition: _Definition, fixed: Mapping[str, object], name: str, values: Sequence[object]
+) -> DesignSpace:
+    """The space, without named designs, in which a parameter has other values.
+
+    Args:
+        name: The parameter; ``tier technology`` of all repetitions of a part.
+        values: As the file of a space states them.
+    """
+    record = definition.record
+    part, _, member = name.rpartition(" ")
+    parameters = record.repeated[part].parameters if part else record.parameters
+    changed = {**parameters, member: parameters[member].model_copy(
+        update={"values": list(values), "low": None, "high": None})}  # fmt: skip
+    update: dict[str, Any] = {"designs": {}, "parameters": changed}
+    if part:
+        repeated = record.repeated[part].model_copy(update={"parameters": changed})
+        update = {"designs": {}, "repeated": {**record.repeated, part: repeated}}
+    return _build(replace(definition, record=record.model_copy(update=update)), fixed, {}, None)
 
 
 def _add_pools(

@@ -78,6 +78,7 @@ INVOCATIONS = {
     "report": ["report trial"],
     "explain-front": ["explain trial --workers 1 --output front.md"],
     "decide": ["explain decide trial"],
+    "memories": ["explain memories trial"],
     "compare": ["compare compare-trial"],
     "problems": ["list problems"],
     "problem": ["list problems re21", "list problems cantilever.v1"],

@@ -1,0 +1,113 @@
+"""Regret of each kind of memory: the exact front of the designs without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, IntArray
+from codesign.base.errors import InfeasibleError, InputError
+from codesign.insight.decisions.box import product_of
+from codesign.insight.decisions.recommendation import recommend
+from codesign.search.enumeration import ExactFront
+from codesign.search.pareto import TOLERANCE, fold
+from codesign.search.problem import Problem, cost_column
+
+_STACKED = "sram_3d_layers"
+
+
+@dataclass(frozen=True)
+class KindRegret:
+    """The front without a kind of memory.
+
+    Attributes:
+        kind: Family of the technologies, or ``stacked SRAM``; empty for the front with all.
+        n_points: Points of the front without it.
+        row: (d,) the recommended design without it, as a row of the space of all kinds; None if no
+            design without it is feasible.
+        objectives: (m,) minimized objectives of that design.
+        best: (m,) best value of each objective without it, minimized.
+        regret: Loss of the recommended design against that with all kinds, as a share by the rule.
+    """
+
+    kind: str
+    n_points: int
+    row: IntArray | None
+    objectives: FloatArray
+    best: FloatArray
+    regret: float
+
+
+def kind_regrets(
+    problem: Problem, find: Callable[[Problem], ExactFront], tolerance: float = TOLERANCE
+) -> list[KindRegret]:
+    """The exact front with all kinds of memory, then without each, in the order of its regret.
+
+    Args:
+        find: Gives the exact front of a problem.
+        tolerance: Share within which points are folded, and equal by the rule.
+
+    Raises:
+        InputError: The space has no choice of a kind of memory.
+    """
+    problems = dict(_without_kinds(problem))
+    if not problems:
+        raise InputError(
+            f"space {problem.space.name!r} has one kind of memory; expected technologies of two "
+            f"families, or {_STACKED} with 0 among its values"
+        )
+    every = _regret("", problem, problem, find, tolerance)
+    target = product_of(problem, every.objectives[None])[0]
+    others = []
+    for kind, without in problems.items():
+        regret = _regret(kind, problem, without, find, tolerance)
+        product = product_of(problem, regret.objectives[None])[0]
+        others.append(replace(regret, regret=float(product / target - 1.0)))
+    return [every, *sorted(others, key=lambda x: -x.regret)]
+
+
+def _without_kinds(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """The problem without each kind, by its name."""
+    space, library = problem.space, problem.evaluator.technologies()
+    if space.with_values is None:
+        return
+    for part in space.structure.parts:
+        technologies = space.parameters[int(part.columns[0, 0])].values
+        families = {
+            str(name): str(library[str(name)].family or name)
+            for name in technologies
+            if name in library
+        }
+        for family in dict.fromkeys(families.values()):
+            rest = [name for name in technologies if families.get(str(name)) != family]
+            if rest:
+                without = space.with_values(f"{part.name} {part.members[0]}", rest)
+                yield family, replace(problem, space=without)
+    layers = next((x.values for x in space.parameters if x.name == _STACKED), ())
+    if len(layers) > 1 and 0 in layers:
+        yield "stacked SRAM", replace(problem, space=space.with_values(_STACKED, [0]))
+
+
+def _regret(
+    kind: str,
+    problem: Problem,
+    without: Problem,
+    find: Callable[[Problem], ExactFront],
+    tolerance: float,
+) -> KindRegret:
+    m, cost = len(problem.objectives), cost_column(problem.objectives)
+    try:
+        front = find(without)
+    except InfeasibleError:
+        nothing = np.full(m, np.inf)
+        return KindRegret(kind, 0, None, nothing, nothing, np.inf)
+    kept = np.flatnonzero(fold(front.objectives, cost, tolerance) == np.arange(len(front)))
+    points = front.objectives[kept]
+    place = recommend(points, problem.senses, cost, tolerance).point
+    row = front.representatives()[kept[place]]
+    (design,) = without.space.decode(row[None])
+    return KindRegret(
+        kind, len(front), problem.space.encode(design)[0], points[place], points.min(axis=0), 0.0
+    )

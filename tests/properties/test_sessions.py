@@ -69,7 +69,7 @@ def single_turn(tmp_path):
 def test_without_reuse_the_answers_are_those_of_the_machine_to_the_last_digit(tmp_path):
     designs = columns([machine_of(tier1_stacks=stacks) for stacks in (4, 6, 8)])
     workload = SessionWorkload(model="llama-3-8b", session=single_turn(tmp_path), batch=8)
-    alone = SessionsEvaluator(workload, SessionsOptions(machine=MACHINE)).evaluate(designs)
+    alone = SessionsEvaluator(workload, SessionsOptions(machine=MACHINE), True).evaluate(designs)
     request = {"model": "llama-3-8b", "prompt_tokens": 3000, "generated_tokens": 400}
     options = NpuOptions(memory_edge_m="132 mm")
     prefill, decode = (
@@ -83,6 +83,7 @@ def test_without_reuse_the_answers_are_those_of_the_machine_to_the_last_digit(tm
     assert (alone.metrics["first_turn_time_to_first_token_s"] == ttft).all()
     assert (alone.metrics["time_per_output_token_s"] == tpot).all()
     assert (alone.metrics["prompt_hit_share"] == 0).all()
+    assert (alone.metrics["sessions_per_s"] == 1 / (400 * tpot / 8 + ttft)).all()
     assert (alone.metrics["loaded_time_per_output_token_s"] == (400 * tpot / 8 + ttft) * 8 / 400
             ).all()  # fmt: skip
 

@@ -8,19 +8,19 @@ Limiting assumption: the workload in turn has all of the memory, and a change co
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from codesign.base.columns import Columns, FloatArray, Value
 from codesign.base.errors import check_known
-from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import SESSION_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Fraction, Record
+from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
 from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
 from codesign.models.hardware.formula_operations import sum_of
@@ -98,7 +98,7 @@ def _name(part: MixedWorkload) -> str:
     return part.name or (part.session or "trace").replace("-", "_")
 
 
-class MixEvaluator(Evaluator):
+class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     """Rates, energy, price and limits of machines that serve a mix of sessions.
 
     Raises:
@@ -114,11 +114,11 @@ class MixEvaluator(Evaluator):
         self.workload = workload
         self.options = options or SessionsOptions()
         self._mix = workload.by_name
-        self._parts = {
+        self.members = {
             name: SessionsEvaluator(part, self.options, True)
             for name, part in workload.by_name.items()
         }
-        first = next(iter(self._parts.values()))
+        first = self.first
         self.required_parameters = first.required_parameters
         self.optional_parameters = first.optional_parameters
         self.undecided_parameters = first.undecided_parameters
@@ -131,47 +131,17 @@ class MixEvaluator(Evaluator):
               for name in workload.by_name for metric in (_RATE, _USD)),
         )  # fmt: skip
 
-    def _with(self, change: Callable[[Evaluator], Evaluator]) -> MixEvaluator:
-        evaluator = copy.copy(self)
-        evaluator._parts = {
-            name: cast("SessionsEvaluator", change(part)) for name, part in self._parts.items()
-        }
-        return evaluator
-
-    @property
-    def profile(self) -> str | None:
-        return next(iter(self._parts.values())).profile
-
-    def technologies(self) -> Mapping[str, Any]:
-        return next(iter(self._parts.values())).technologies()
-
-    def with_library(self, library: Mapping[str, Any]) -> MixEvaluator:
-        return self._with(lambda part: part.with_library(library))
-
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Any]:
-        return next(iter(self._parts.values())).constant_ranges(metrics)
-
-    def with_constants(self, values: Mapping[str, float]) -> MixEvaluator:
-        return self._with(lambda part: part.with_constants(values))
-
-    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        keys = [part.interchangeable(parameter, values) for part in self._parts.values()]
-        return list(zip(*keys, strict=True))
-
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        return next(iter(self._parts.values())).absent_metrics(values)
-
     def provenance(self) -> Mapping[str, Any]:
         return {
             "workload": self.workload.model_dump(mode="json"),
-            "parts": {name: part.provenance() for name, part in self._parts.items()},
+            "parts": {name: part.provenance() for name, part in self.members.items()},
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """The limits of the machine in every workload, with the workload's name in front."""
         return {
             f"{name}_{limit}": excess
-            for name, part in self._parts.items()
+            for name, part in self.members.items()
             for limit, excess in part.known_violations(designs).items()
         }
 
@@ -179,7 +149,7 @@ class MixEvaluator(Evaluator):
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         results = {
             name: part.evaluate(designs, self._needed(name, names))
-            for name, part in self._parts.items()
+            for name, part in self.members.items()
         }
         values = self._composed({name: result.metrics for name, result in results.items()}, names)
         failures = {i: text for result in results.values() for i, text in result.failures.items()}
@@ -196,7 +166,7 @@ class MixEvaluator(Evaluator):
         """(n,) what no completion of a design beats: sums and extremes of the workloads' bounds."""
         bounds = {
             name: part.best_case(designs, undecided, self._needed(name, metrics))
-            for name, part in self._parts.items()
+            for name, part in self.members.items()
         }
         return self._composed(bounds, metrics)
 
@@ -228,7 +198,7 @@ class MixEvaluator(Evaluator):
             ]
             results[REGRET.name] = np.maximum.reduce(ratios) - 1.0
         tokens = {name: part.tokens_per_session * mix[name].share
-                  for name, part in self._parts.items()}  # fmt: skip
+                  for name, part in self.members.items()}  # fmt: skip
         for metric in (_USD, _JOULES):
             if all(metric in values for values in parts.values()):
                 weighted = tuple(tokens[name] * parts[name][metric] for name in mix)

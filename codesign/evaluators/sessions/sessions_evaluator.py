@@ -12,8 +12,7 @@ sessions ask for, waiting for nobody, and what the machine can do.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -30,10 +29,11 @@ from codesign.base.columns import (
     taken,
 )
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, Evaluator, Explanation
+from codesign.base.evaluator import Evaluation, Explanation
 from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Document, Record, to_record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_class, machine_for
+from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.level_columns import (
     CACHE_PARAMETERS,
     DesignLevels,
@@ -74,7 +74,7 @@ class _Prefill:
     generated_tokens: int
 
 
-class SessionsEvaluator(Evaluator):
+class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     """Rates, latencies, energy and price of machines that serve sessions with caches.
 
     Args:
@@ -88,6 +88,7 @@ class SessionsEvaluator(Evaluator):
     Options: ClassVar[type[Record]] = SessionsOptions
     workload: SessionWorkload
     options: SessionsOptions
+    members: dict[_Prefill | None, PhaseMachine]
 
     def __init__(
         self,
@@ -105,58 +106,46 @@ class SessionsEvaluator(Evaluator):
         prompts = classes.context_tokens + classes.new_tokens
         mean_prompt = round(float(answers @ prompts / answers.sum()))
         mean_answer = round(float(answers.sum() / classes.turns.sum()))
-        self._decode = self._machine(factory, record, "decode", (0, mean_prompt, mean_answer))
+        decode = self._machine(factory, record, "decode", (0, mean_prompt, mean_answer))
+        self.members = {None: decode}
         self._keys = [
             _states(classes.context_tokens[i], classes.new_tokens[i], classes.generated_tokens[i],
                     self._reuse.shared_tokens)
             for i in range(len(classes.turns))
         ]  # fmt: skip
-        self._prefills = {
-            key: self._machine(factory, record, "prefill", (key.cached_tokens, key.prompt_tokens,
-                                                            key.generated_tokens))
-            for key in dict.fromkeys(key for keys in self._keys for key in keys)
-        }  # fmt: skip
-        declared = {metric.name: metric for metric in self._decode.metrics}
+        for key in dict.fromkeys(key for keys in self._keys for key in keys):
+            tokens = key.cached_tokens, key.prompt_tokens, key.generated_tokens
+            self.members[key] = self._machine(factory, record, "prefill", tokens, decode)
+        declared = {metric.name: metric for metric in self.first.metrics}
         self._needed = [_TPOT, _JOULES, "idle_watts", "memory_capacity_bytes", "memory_used_bytes",
                         "tdp_watts", "unit_cost_usd", "standing_usd_per_hour"]  # fmt: skip
-        reported = {*declared, *self._decode.metrics_for_pools}
+        reported = {*declared, *self.first.metrics_for_pools}
         if missing := [name for name in self._needed if name not in reported]:
             raise InputError(f"expected machines that report {', '.join(missing)}", "machine")
         self._passed = [name for name in _OF_MACHINE if name in declared]
         self.metrics: tuple[Metric, ...] = (
             *SESSION_METRICS.values(), *(declared[name] for name in self._passed)
         )  # fmt: skip
-        self.required_parameters = self._decode.required_parameters
-        self.optional_parameters = self._decode.optional_parameters | _SOFTWARE
+        self.required_parameters = self.first.required_parameters
+        self.optional_parameters = self.first.optional_parameters | _SOFTWARE
         caches = sorted(CACHE_PARAMETERS)
-        self.undecided_parameters = (*self._decode.undecided_parameters, CONCURRENT, *caches)
+        self.undecided_parameters = (*self.first.undecided_parameters, CONCURRENT, *caches)
 
     def _machine(
-        self, factory: Any, options: Record, phase: str, tokens: tuple[int, int, int]
+        self,
+        factory: Any,
+        options: Record,
+        phase: str,
+        tokens: tuple[int, int, int],
+        like: PhaseMachine | None = None,
     ) -> PhaseMachine:
         cached, prompt, generated = tokens
         request = {"model": self.workload.model, "phase": phase, "cached_tokens": cached,
                    "prompt_tokens": prompt, "generated_tokens": generated,
                    "batch": self.workload.batch if phase == "decode" else 1}  # fmt: skip
-        like = next(iter(vars(self).get("_prefills", {}).values()), vars(self).get("_decode"))
         return machine_for(factory, request, options, like)
 
     # --- the machine's own ---------------------------------------------------------------------
-
-    def _with(self, change: Callable[[Evaluator], Evaluator]) -> SessionsEvaluator:
-        evaluator = copy.copy(self)
-        evaluator._decode = cast("PhaseMachine", change(self._decode))
-        evaluator._prefills = {
-            key: cast("PhaseMachine", change(machine)) for key, machine in self._prefills.items()
-        }
-        return evaluator
-
-    @property
-    def profile(self) -> str | None:
-        return self._decode.profile
-
-    def technologies(self) -> Mapping[str, Any]:
-        return self._decode.technologies()
 
     @property
     def tokens_per_session(self) -> float:
@@ -164,28 +153,17 @@ class SessionsEvaluator(Evaluator):
         classes = self._reuse.classes
         return classes.total(classes.context_tokens + classes.new_tokens + classes.generated_tokens)
 
-    def with_library(self, library: Mapping[str, Any]) -> SessionsEvaluator:
-        return self._with(lambda machine: machine.with_library(library))
-
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         del metrics  # times, energies and prices of the machine decide on all of them
-        return self._decode.constant_ranges(self._needed)
-
-    def with_constants(self, values: Mapping[str, float]) -> SessionsEvaluator:
-        return self._with(lambda machine: machine.with_constants(values))
-
-    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        if parameter in _SOFTWARE:
-            return range(len(values))
-        return self._decode.interchangeable(parameter, values)
+        return super().constant_ranges(self._needed)
 
     def superseded(
         self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
-        return self._decode.superseded(values, objectives)
+        return self.first.superseded(values, objectives)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        absent = dict(self._decode.absent_metrics(values))
+        absent = dict(super().absent_metrics(values))
         if reason := absent.get("unit_cost_usd"):
             absent["usd_per_million_asked_tokens"] = reason
         return absent
@@ -195,7 +173,7 @@ class SessionsEvaluator(Evaluator):
             "workload": self.workload.model_dump(mode="json"),
             "turns": {name: values.tolist() for name, values in vars(self._reuse.classes).items()},
             "options": self.options.model_dump(mode="json"),
-            "machine": self._decode.provenance(),
+            "machine": self.first.provenance(),
         }
 
     # --- designs -------------------------------------------------------------------------------
@@ -203,9 +181,7 @@ class SessionsEvaluator(Evaluator):
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """The limits of the decoding machine, and ``sessions``: as many as decode together."""
         few, number = _distinct_machines(designs)
-        limits = {
-            name: values[number] for name, values in self._decode.known_violations(few).items()
-        }
+        limits = {name: values[number] for name, values in self.first.known_violations(few).items()}
         sessions, _ = self._counts(designs, CONCURRENT, self.workload.concurrent_sessions, {})
         return limits | {"sessions": self._batch(designs) / sessions - 1.0}
 
@@ -230,13 +206,13 @@ class SessionsEvaluator(Evaluator):
             return Evaluation({name: np.empty(0) for name in names})
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in names]
-        decode = self._decode.evaluate(few, [*self._needed, *passed])
+        decode = self.first.evaluate(few, [*self._needed, *passed])
         times, joules = self._prefill_costs(
             designs, lambda machine, few: machine.evaluate(few, [_TTFT, _JOULES]).metrics
         )
         values = {name: rows[number] for name, rows in decode.metrics.items()}
         used = values["memory_used_bytes"]
-        kv_bytes = _kv_bytes(designs, self._decode.workload.format_convention)
+        kv_bytes = _kv_bytes(designs, self.first.workload.format_convention)
         results = self._composed(designs, values, times, joules, used,
                                  kv_bytes, {})  # fmt: skip
         results |= {name: values[name] for name in passed}
@@ -251,7 +227,7 @@ class SessionsEvaluator(Evaluator):
     ) -> tuple[FloatArray, FloatArray]:
         """(3, q, n) seconds and joules: context found, only the shared prefix, and nothing."""
         few, number = _distinct_machines(designs, _SOFTWARE | {BATCH_SIZE})
-        rows = {key: of(machine, few) for key, machine in self._prefills.items()}
+        rows = {key: of(machine, few) for key, machine in self.members.items() if key}
         states = list(zip(*self._keys, strict=True))
         times = np.stack([[rows[key][_TTFT] for key in keys] for keys in states])
         joules = np.stack(
@@ -274,8 +250,8 @@ class SessionsEvaluator(Evaluator):
         """(n,) every metric of sessions, from those of machines or from their best cases."""
         classes, turns = self._reuse.classes, self._reuse.classes.turns
         units = UnitTables(
-            self._decode.technologies(),
-            getattr(self._decode.options, "technology_level", "typical"),
+            self.first.technologies(),
+            getattr(self.first.options, "technology_level", "typical"),
         )
         memory = design_levels(
             designs, units, self.options, machine["memory_capacity_bytes"], used_bytes,
@@ -315,7 +291,7 @@ class SessionsEvaluator(Evaluator):
         session_joules = cached.session_joules(energy_costs) + answers * machine[_JOULES]
         session_joules = session_joules + watts / rate
         tokens = prompt_total + answers
-        prices = self._decode.prices
+        prices = self.first.prices
         usd = usd_per_hour / 3600.0 / rate + session_joules * (prices.usd_per_joule if prices else
                                                                np.nan)  # fmt: skip
         machine_share = cached.cumulative_hits[memory.n_tiers - 1]
@@ -367,7 +343,7 @@ class SessionsEvaluator(Evaluator):
         rate: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """(n,) dollars of an hour without power, and years until the first level is worn out."""
-        prices = self._decode.prices
+        prices = self.first.prices
         per_hour = prices.usd_per_hour_of_capital if prices else np.nan
         written = np.where(memory.wear_per_byte > 0, cached.written_bytes * rate, 0.0)
         life_years = lifetime_years(written, memory.wear_per_byte)
@@ -390,13 +366,13 @@ class SessionsEvaluator(Evaluator):
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in metrics]
         needed = [name for name in self._needed if name != "memory_used_bytes"]
-        decode = self._decode.best_case(few, undecided, [*needed, *passed])
+        decode = self.first.best_case(few, undecided, [*needed, *passed])
         times, joules = self._prefill_costs(
             designs,
             lambda machine, few: machine.best_case(few, undecided, [_TTFT, _JOULES]),
         )
         values = {name: rows[number] for name, rows in decode.items()}
-        request = self._decode.workload
+        request = self.first.workload
         batch = self._batch(designs)
         kv_bytes = _least(designs, undecided, "kv_format", request.format_convention)
         weight_bytes = _least(designs, undecided, "weight_format", request.format_convention)
@@ -409,7 +385,7 @@ class SessionsEvaluator(Evaluator):
 
     def explain(self, designs: Columns) -> Explanation | None:
         """The account of the decoding machine, with the metrics of sessions."""
-        account = self._decode.explain(_distinct_machines(designs)[0])
+        account = self.first.explain(_distinct_machines(designs)[0])
         if account is None:
             return None
         evaluation = self.evaluate(designs)

@@ -13,17 +13,28 @@ import gzip
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
+from codesign.base.schema import Document, Positive, Record, to_record
 
 BLOCK_TOKENS = 512
 """Tokens of a block; the last of a prompt may be shorter."""
 _MOST_BYTES = 1 << 30
 """Bytes of a trace at most, unpacked: 100 million blocks [ours]."""
-_KEYS = ("timestamp", "input_length", "output_length", "hash_ids")
+
+
+class _Request(Record):
+    """A line of a trace; further keys are ignored."""
+
+    timestamp: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    input_length: Positive
+    output_length: Positive
+    hash_ids: tuple[Annotated[int, Field(ge=0, strict=True)], ...]
 
 
 @dataclass(frozen=True)
@@ -97,46 +108,42 @@ def read_request_trace(path: Path | str) -> RequestTrace:
             text = stream.read(_MOST_BYTES).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"expected lines of JSON: {error}", str(path)) from None
-    rows, before = [], 0.0
+    rows: list[_Request] = []
+    before = 0.0
     for i, line in enumerate(text.splitlines(), 1):
         if line.strip():
             rows.append(_request(line, before, f"{path}:{i}"))
-            before = rows[-1][0]
+            before = rows[-1].timestamp
     if not rows:
         raise InputError("expected at least one request, got none", str(path))
-    times, inputs, outputs, hashes = zip(*rows, strict=True)
     return RequestTrace(
-        np.array(times) / 1e3,
-        np.array(inputs),
-        np.array(outputs),
-        np.array([len(row) for row in hashes]),
-        np.concatenate([np.array(row, dtype=np.int64) for row in hashes]),
+        np.array([row.timestamp for row in rows]) / 1e3,
+        np.array([row.input_length for row in rows]),
+        np.array([row.output_length for row in rows]),
+        np.array([len(row.hash_ids) for row in rows]),
+        np.concatenate([np.array(row.hash_ids, dtype=np.int64) for row in rows]),
     )
 
 
-def _request(line: str, before: float, where: str) -> tuple[float, int, int, list[int]]:
+def _request(line: str, before: float, where: str) -> _Request:
     try:
-        row = json.loads(line)
+        keys = json.loads(line)
     except ValueError as error:
         raise InputError(f"expected a JSON object: {error}", where) from None
-    if not isinstance(row, dict) or (missing := [key for key in _KEYS if key not in row]):
-        problem = f"without {', '.join(missing)}" if isinstance(row, dict) else line[:40]
-        raise InputError(f"expected an object with {', '.join(_KEYS)}, got one {problem}", where)
-    time, inputs, outputs, hashes = (row[key] for key in _KEYS)
-    is_number = isinstance(time, int | float) and not isinstance(time, bool)
-    if not is_number or not before <= time < float("inf"):
-        raise InputError(f"expected times that do not fall, got {time!r} after {before:g}",
-                         f"{where}: timestamp")  # fmt: skip
-    for key, count in (("input_length", inputs), ("output_length", outputs)):
-        if not isinstance(count, int) or not 1 <= count <= 10**9:
-            raise InputError(f"expected a whole number of tokens from 1, got {count!r}",
-                             f"{where}: {key}")  # fmt: skip
-    n_blocks = -(-inputs // BLOCK_TOKENS)
-    is_list = isinstance(hashes, list) and all(
-        type(block) is int and block >= 0 for block in hashes
-    )
-    if not is_list or len(hashes) != n_blocks:
-        count = f"{len(hashes)}" if is_list else "something else"
-        raise InputError(f"expected {n_blocks} hashes, one for each block of {BLOCK_TOKENS} of "
-                         f"{inputs:,} tokens, got {count}", f"{where}: hash_ids")  # fmt: skip
-    return float(time), inputs, outputs, hashes
+    if not isinstance(keys, dict):
+        raise InputError(f"expected a JSON object, got {line[:40]}", where)
+    stated = {key: keys[key] for key in _Request.model_fields if key in keys}
+    request = to_record(Document(where, stated, {}), _Request)
+    if request.timestamp < before:
+        raise InputError(
+            f"expected times that do not fall, got {request.timestamp:g} after {before:g}",
+            f"{where}: timestamp",
+        )
+    n_blocks = -(-request.input_length // BLOCK_TOKENS)
+    if len(request.hash_ids) != n_blocks:
+        raise InputError(
+            f"expected {n_blocks} hashes, one for each block of {BLOCK_TOKENS} of "
+            f"{request.input_length:,} tokens, got {len(request.hash_ids)}",
+            f"{where}: hash_ids",
+        )
+    return request

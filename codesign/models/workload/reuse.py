@@ -33,7 +33,7 @@ from codesign.models.workload.sessions import Session, list_sessions, load_sessi
 
 _POINTS = 4096
 """Times at which the bytes touched are tabulated."""
-_TRACE_CLASSES = 12
+_TRACE_CLASSES = 24
 """Classes of the requests of a trace."""
 
 
@@ -230,7 +230,8 @@ def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
 class TraceReuse(_Reuse):
     """Reuse of the requests of a trace; attributes as of :class:`SessionReuse`.
 
-    Requests of which nothing can be found are first turns; the others are classes by length.
+    Requests of which nothing can be found are first turns; classes are of these and of the others,
+    by length.
     """
 
     shared_tokens = 0
@@ -245,11 +246,7 @@ class TraceReuse(_Reuse):
         is_first = reused <= BLOCK_TOKENS
         rank = np.empty(len(trace), dtype=np.int64)
         rank[np.lexsort((length, ~is_first))] = np.arange(len(trace))
-        n_first, n_later = int(is_first.sum()), int((~is_first).sum())
-        later = _TRACE_CLASSES * np.maximum(rank - n_first, 0) // max(n_later, 1)
-        number = np.where(is_first, _TRACE_CLASSES * rank // max(n_first, 1), 0)
-        number = np.where(is_first, number, _TRACE_CLASSES + later)
-        present, number = np.unique(number, return_inverse=True)
+        present, number = np.unique(_TRACE_CLASSES * rank // len(trace), return_inverse=True)
         count = np.bincount(number)
         mean = [np.bincount(number, x) / count for x in (reused, length, trace.output_length)]
         context = np.floor(mean[0])

@@ -80,10 +80,10 @@ class MixWorkload(Record):
     @field_validator("mix")
     @classmethod
     def _add_up(cls, mix: tuple[MixedWorkload, ...]) -> tuple[MixedWorkload, ...]:
-        total = sum(part.share for part in mix)
+        total = sum(entry.share for entry in mix)
         if abs(total - 1.0) > _TOLERANCE:
             raise ValueError(f"expected shares that add up to 1, got {total:g}")
-        names = [_name(part) for part in mix]
+        names = [_name(entry) for entry in mix]
         if len({*names}) < len(names) or not all(map(str.isidentifier, names)):
             raise ValueError(f"expected a name of letters and digits for each, got {names}")
         return mix
@@ -91,11 +91,11 @@ class MixWorkload(Record):
     @property
     def by_name(self) -> dict[str, MixedWorkload]:
         """The workloads by name."""
-        return {_name(part): part for part in self.mix}
+        return {_name(entry): entry for entry in self.mix}
 
 
-def _name(part: MixedWorkload) -> str:
-    return part.name or (part.session or "trace").replace("-", "_")
+def _name(entry: MixedWorkload) -> str:
+    return entry.name or (entry.session or "trace").replace("-", "_")
 
 
 class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
@@ -115,14 +115,14 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         self.options = options or SessionsOptions()
         self._mix = workload.by_name
         self.members = {
-            name: SessionsEvaluator(part, self.options, True)
-            for name, part in workload.by_name.items()
+            name: SessionsEvaluator(entry, self.options, True)
+            for name, entry in workload.by_name.items()
         }
         first = self.first
         self.required_parameters = first.required_parameters
         self.optional_parameters = first.optional_parameters
         self.undecided_parameters = first.undecided_parameters
-        has_best = all(part.best_usd_per_million_asked_tokens for part in workload.mix)
+        has_best = all(entry.best_usd_per_million_asked_tokens for entry in workload.mix)
         machine = {metric.name: metric for metric in first.metrics}
         self.metrics: tuple[Metric, ...] = (
             SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
@@ -134,22 +134,22 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     def provenance(self) -> Mapping[str, Any]:
         return {
             "workload": self.workload.model_dump(mode="json"),
-            "parts": {name: part.provenance() for name, part in self.members.items()},
+            "entries": {name: entry.provenance() for name, entry in self.members.items()},
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """The limits of the machine in every workload, with the workload's name in front."""
         return {
             f"{name}_{limit}": excess
-            for name, part in self.members.items()
-            for limit, excess in part.known_violations(designs).items()
+            for name, entry in self.members.items()
+            for limit, excess in entry.known_violations(designs).items()
         }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         results = {
-            name: part.evaluate(designs, self._needed(name, names))
-            for name, part in self.members.items()
+            name: entry.evaluate(designs, self._needed(name, names))
+            for name, entry in self.members.items()
         }
         values = self._composed({name: result.metrics for name, result in results.items()}, names)
         failures = {i: text for result in results.values() for i, text in result.failures.items()}
@@ -165,8 +165,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     ) -> Mapping[str, FloatArray]:
         """(n,) what no completion of a design beats: sums and extremes of the workloads' bounds."""
         bounds = {
-            name: part.best_case(designs, undecided, self._needed(name, metrics))
-            for name, part in self.members.items()
+            name: entry.best_case(designs, undecided, self._needed(name, metrics))
+            for name, entry in self.members.items()
         }
         return self._composed(bounds, metrics)
 
@@ -179,45 +179,45 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return list(dict.fromkeys([_RATE, *machine, *tokens, *limits]))
 
     def _composed(
-        self, parts: Mapping[str, Mapping[str, FloatArray]], metrics: Sequence[str]
+        self, entries: Mapping[str, Mapping[str, FloatArray]], metrics: Sequence[str]
     ) -> dict[str, FloatArray]:
         """(n,) metrics of the mix, or bounds, as far as those of all workloads are there."""
         mix = self._mix
-        rates = {name: values[_RATE] for name, values in parts.items()}
+        rates = {name: values[_RATE] for name, values in entries.items()}
         results = {
-            f"{name}_{metric}": parts[name][metric]
+            f"{name}_{metric}": entries[name][metric]
             for name in mix
             for metric in (_RATE, _USD)
-            if metric in parts[name]
+            if metric in entries[name]
         }
         results[_RATE] = 1.0 / sum_of(tuple(mix[name].share / rates[name] for name in mix))
         if REGRET.name in metrics:
             ratios = [
-                parts[name][_USD] / (mix[name].best_usd_per_million_asked_tokens or np.nan)
+                entries[name][_USD] / (mix[name].best_usd_per_million_asked_tokens or np.nan)
                 for name in mix
             ]
             results[REGRET.name] = np.maximum.reduce(ratios) - 1.0
-        tokens = {name: part.tokens_per_session * mix[name].share
-                  for name, part in self.members.items()}  # fmt: skip
+        tokens = {name: entry.tokens_per_session * mix[name].share
+                  for name, entry in self.members.items()}  # fmt: skip
         for metric in (_USD, _JOULES):
-            if all(metric in values for values in parts.values()):
-                weighted = tuple(tokens[name] * parts[name][metric] for name in mix)
+            if all(metric in values for values in entries.values()):
+                weighted = tuple(tokens[name] * entries[name][metric] for name in mix)
                 results[metric] = sum_of(weighted) / sum(tokens.values())
         for metric in _ALIKE:
-            if all(metric in values for values in parts.values()):
-                worst = np.maximum.reduce([values[metric] for values in parts.values()])
+            if all(metric in values for values in entries.values()):
+                worst = np.maximum.reduce([values[metric] for values in entries.values()])
                 results[metric] = worst
         if WORST_LIMIT.name in metrics:
-            results[WORST_LIMIT.name] = self._worst_excess(parts)
+            results[WORST_LIMIT.name] = self._worst_excess(entries)
         return {name: results[name] for name in metrics if name in results}
 
-    def _worst_excess(self, parts: Mapping[str, Mapping[str, FloatArray]]) -> FloatArray:
+    def _worst_excess(self, entries: Mapping[str, Mapping[str, FloatArray]]) -> FloatArray:
         """(n,) largest relative excess over a limit; one without a bound decides nothing."""
-        n = len(next(iter(parts.values()))[_RATE])
+        n = len(next(iter(entries.values()))[_RATE])
         worst = np.full(n, -1.0)
-        for name, part in self._mix.items():
-            for metric, limit in part.limits.items():
-                values = parts[name].get(metric)
+        for name, entry in self._mix.items():
+            for metric, limit in entry.limits.items():
+                values = entries[name].get(metric)
                 if values is None:
                     continue
                 is_least = SESSION_METRICS[metric].sense == "maximize"

@@ -212,7 +212,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         )
         values = {name: rows[number] for name, rows in decode.metrics.items()}
         used = values["memory_used_bytes"]
-        kv_bytes = _kv_bytes(designs, self.first.workload.format_convention)
+        kv_bytes = _least(designs, {}, "kv_format", self.first.workload.format_convention)
         results = self._composed(designs, values, times, joules, used,
                                  kv_bytes, {})  # fmt: skip
         results |= {name: values[name] for name in passed}
@@ -414,10 +414,6 @@ def _mean(weights: FloatArray, values: FloatArray) -> FloatArray:
     """(n,) weighted mean over classes; 0 without any."""
     total = sum_of(tuple(weights[:, None] * values))
     return total / max(float(weights.sum()), 1e-300)
-
-
-def _kv_bytes(designs: Columns, convention: Any) -> FloatArray:
-    return designs["kv_format"].lookup(lambda name: bits_per_element(name, convention) / 8.0)
 
 
 def _least(

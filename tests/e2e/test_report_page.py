@@ -491,7 +491,7 @@ def test_the_first_screen_has_the_question_and_the_recommendation_with_its_reaso
 
 def test_the_recommendation_says_what_limits_it_and_how_sure_that_is(page):
     text = page.inner_text(".recommendation")
-    assert "busy 100 % of the pass" in text
+    assert re.search(r"busy [\d.]+ % of the pass", text)
     assert "draws over their ranges: it keeps its limits in " in text
     assert "Profile plain: the choice " in text
     assert "Not asked: simulation: " in text  # it has no such profile

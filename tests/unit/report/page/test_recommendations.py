@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.base.errors import InputError
 from codesign.insight.explanation.neighborhood import Reading
 from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
+from codesign.report.chosen import find_chosen
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, _price, recommendation_document
 from codesign.report.picks import picks_of
@@ -34,6 +36,20 @@ def test_the_ends_are_the_best_of_what_one_chooses_from(results):
     assert values["throughput_tokens_per_s"][folded.positions[fastest.place]] == best
     assert knee.key == "knee" and knee.place in folded.kept
     assert len({frugal.place, knee.place, fastest.place}) == 3
+
+
+def test_a_front_of_two_designs_has_no_knee_and_one_of_them_is_recommended(
+    results, with_observations
+):
+    ends = results.front()[[0, -1]]
+    only = with_observations(results, feasible=np.isin(np.arange(len(results)), ends))
+    picks = picks_of(only, folded_front(only))
+    assert [pick.key for pick in picks] == ["frugal", "fastest"]
+    assert sum(pick.is_recommended for pick in picks) == 1
+    with pytest.raises(InputError, match="a front of 2 designs has no knee"):
+        find_chosen(only, "knee")
+    place = next(pick.place for pick in picks if pick.is_recommended)
+    assert find_chosen(only, "recommended")[0] == f"front {place + 1}"
 
 
 def test_one_design_is_the_best_and_none_is_none(results, with_observations):

@@ -349,7 +349,7 @@ space: memexplorer
 evaluator: {name: npu, profile: memexplorer}
 workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
 objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
-constraints: [tdp_watts <= 300, time_to_first_token_s <= 100]
+constraints: [tdp_watts <= 300, time_to_first_token_s <= 115]
 fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, vector_length: 2048,
         tier3_technology: none, storage_priority: equal, bandwidth_priority: equal,
         pe_array: [1024, 128]}
@@ -365,7 +365,7 @@ def part(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "part.yaml"
     path.write_text(CAMPAIGN)
     problem = load_problem(path)
-    said = explained(problem, [-900.0, 300.0], STEP)
+    said = explained(problem, [-750.0, 300.0], STEP)
     rows = problem.space.rows(np.arange(problem.space.size))
     return problem, said, rows, problem.evaluate(rows)
 
@@ -464,12 +464,12 @@ def test_prices_are_those_of_all_designs(part):
             brute_front(seen.objectives, kept & (excess <= slack)), said.prices.reference
         )
         assert move.hypervolume == pytest.approx(volume, rel=1e-12)
-    assert at.tighter.change < 0
     tdp, ttft = prices["tdp_watts"], prices["time_to_first_token_s"]
+    assert at.tighter.change <= 0 and tdp.tighter.change < 0
     inside = (excess <= 0) & (seen.violations[:, names.index("shoreline")] <= 0)
     watts, seconds = (seen.metrics[item.limit.quantity] for item in (tdp, ttft))
     for item, kept_by in (
-        (tdp, lambda number: (watts <= number) & (seconds <= 100)),
+        (tdp, lambda number: (watts <= number) & (seconds <= 115)),
         (ttft, lambda number: (watts <= 300) & (seconds <= number)),
     ):
         for move in (item.looser, item.tighter):

@@ -341,7 +341,7 @@ def test_a_batch_is_its_designs_one_by_one_wherever_they_stand(case: tuple[str, 
     one = evaluator(*case)
     whole = one.evaluate(designs())
     rng = np.random.default_rng(0)
-    some = [np.array([i]) for i in rng.integers(0, N, 12)]
+    some = [np.array([i]) for i in rng.integers(0, N, 40)]
     some += [rng.integers(0, N, n) for n in (2, 3, 5, 7, 8, 9, 16, 31)]
     for positions in some:
         part = one.evaluate(take(designs(), positions))

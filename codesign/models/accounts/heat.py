@@ -158,7 +158,8 @@ def temperatures(
     n, n_rectangles = len(mean), len(placement.names)
     celsius, highest = np.full((n_rectangles, n), np.nan), np.full(n, np.nan)
     densities, _ = _densities(sources, placement)
-    there = np.flatnonzero((densities > 0).any(axis=1))
+    # The same rectangles in each batch, so that a design has the same sums in all of them.
+    there = np.flatnonzero([name in sources.blocks for name in placement.names])
     stacked = sources.n_layers + sources.n_dram
     kelvin_mm2_per_watt = _outside(constants, cooling), constants.layer_kelvin_mm2_per_watt
     layer_mm2 = placement.layers[2] * placement.layers[3]

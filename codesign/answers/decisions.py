@@ -151,7 +151,7 @@ class MemoriesAnswer(Answer):
 
     campaign: str
     kinds: Sequence[KindEntry]
-    """With all kinds, then without each, the least regret last."""
+    """Regret with all kinds, then without each; the least last."""
     seconds: float
     """Wall time; little if the fronts were stored."""
     evaluator: Reading

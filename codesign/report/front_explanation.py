@@ -178,7 +178,7 @@ def _show(explanation: FrontExplanation, choice: FrontChoice, value: Value) -> s
 
 
 def _binding(explanation: FrontExplanation) -> Section:
-    """What binds each point, and how many points each resource binds."""
+    """Busiest resource of each point, and the number of points of each resource."""
     problem = explanation.problem
     first = Counter(next(iter(shares), "") for shares in explanation.binding)
     line = ", ".join(f"{name} {_count(n, 'point')}" for name, n in first.most_common() if name)

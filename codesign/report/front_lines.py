@@ -105,7 +105,7 @@ def front_lines(
 
 
 def binding_words(shares: Mapping[str, float]) -> str:
-    """What binds a design: the busiest resource, and others that are nearly as busy.
+    """Busiest resource of a design, and others that are nearly as busy.
 
     >>> binding_words({"vector unit": 1.0, "array": 0.994, "tier 1": 0.21})
     'vector unit 100 %, array 99 %'

@@ -92,7 +92,8 @@ def write_sheet(
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
-    pieces.append((_texts(list(_others(results, answer)), _COLUMN + 20.0), middle_x + 8.0, below))
+    last = [*_others(results, answer), *([] if account is None else _materials(account))]
+    pieces.append((_texts(last, _COLUMN + 20.0), middle_x + 8.0, below))
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP
         room = _WIDTH - right - _MARGIN
@@ -100,7 +101,6 @@ def write_sheet(
             drawing = sized(draw(chart, room / _SCALE))
             pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
             top += _SCALE * height_of(drawing) + 4.0
-        pieces.append((_texts(list(_materials(account)), room), right, top))
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
 
 

@@ -31,10 +31,11 @@ def decide(
     from codesign import api
     from codesign.cli.front import VARIATIONS
     from codesign.cli.progress import EnumerationBar
-    from codesign.insight.decisions.decide import decide_front
+    from codesign.insight.decisions.decide import check_decidable, decide_front
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
+    check_decidable(campaign.problem)
     front = campaign.exact_front(workers, EnumerationBar())
     decided = decide_front(campaign.problem, front, share(tolerance), campaign.folder / VARIATIONS)
     seconds = time.perf_counter() - began

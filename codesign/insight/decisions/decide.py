@@ -22,9 +22,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.errors import InputError
 from codesign.base.loop_progress import counted
 from codesign.insight.decisions.box import RivalList, box_of, rivals_over
 from codesign.insight.decisions.recommendation import recommend
+from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import ExactFront
 from codesign.search.pareto import TOLERANCE, fold
@@ -131,6 +133,21 @@ class DecidedDesign:
     is_linear: bool
     decisions: tuple[Decision, ...]
     limits: tuple[LimitBreak, ...]
+
+
+def check_decidable(problem: Problem) -> None:
+    """Check that decisions of a problem can be proven, before its front is looked for.
+
+    Raises:
+        InputError: A system of pools, or an evaluator without technologies.
+    """
+    if problem.space.pools:
+        pools = " or ".join(problem.space.pools)
+        raise InputError(
+            f"the systems of {problem.space.name!r} cannot be listed; expected a campaign of one "
+            f"device, such as the machine of its pool {pools}"
+        )
+    Sweep(problem, problem.deciding_metrics)
 
 
 def decide_front(

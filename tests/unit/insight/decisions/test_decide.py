@@ -7,12 +7,19 @@ from functools import cache
 import numpy as np
 import pytest
 
+from codesign import api
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.insight.decisions.box import box_of, rivals_over
-from codesign.insight.decisions.decide import DecidedDesign, decide, decide_front, traits_of
+from codesign.insight.decisions.decide import (
+    DecidedDesign,
+    check_decidable,
+    decide,
+    decide_front,
+    traits_of,
+)
 from codesign.insight.decisions.recommendation import recommend
 from codesign.models.memtech import Range, load_library
 from codesign.models.workload import Request
@@ -81,6 +88,13 @@ def test_a_problem_without_a_range_that_matters_is_refused():
     problem = _planted("flash: [1]\n  lanes: [1, 2]")
     with pytest.raises(InputError, match="no constant with a range moves rate or watts"):
         decide_front(problem, enumerate_front(problem), _TOLERANCE)
+
+
+def test_a_system_is_refused_before_its_front_is_looked_for():
+    system = api.load_campaign("system-osworld").problem
+    with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
+        check_decidable(system)
+    check_decidable(_planted())
 
 
 def test_objectives_that_are_not_positive_are_refused():

@@ -10,13 +10,6 @@ from validation.__main__ import main as run_validation
 from validation.studies.studies import STUDIES
 
 
-def test_stages_are_those_of_systems(capsys, monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run_validation(["stages", "osworld-decode"]) == 2
-    assert "expected a campaign of systems, got space 'memexplorer'" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_help_names_every_study(capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     assert run_validation(["studies", "--help"]) == 0

@@ -66,7 +66,7 @@ def place_by_place(formula: Callable[..., FloatArray]) -> Callable[..., Places]:
 
     Examples:
         >>> place_by_place(larger)((1.0, 4.0), 2.0)
-        (array(2.), array(4.))
+        (np.float64(2.0), np.float64(4.0))
     """
 
     @wraps(formula)

@@ -100,7 +100,7 @@ def test_a_prediction_is_what_its_command_prints(
     monkeypatch.chdir(REPOSITORY)
     case = case_of(**cells)
     assert main([*shlex.split(case.command())[1:], "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)["metrics"]["output_tokens_per_s"]
+    printed = json.loads(capsys.readouterr().out)["instance"]["metrics"]["output_tokens_per_s"]
     assert printed == pytest.approx(case.predict(), rel=1e-12)
 
 

@@ -16,8 +16,10 @@ as DeepSeek-V3 is deployed: its technical report, section 3.4).
 
 Limiting assumptions: instances of a pool are alike and evenly loaded; requests are alike and spread
 over time, without a queue (:mod:`.fleet_sizing` draws arrivals and counts who waits). Every split
-that divides the model is tried. Of the batches those of a grid are, and all between the largest
-that keeps the limits and the next: so the search is exact if times do not fall with the batch.
+that divides heads and experts is tried, and every number of stages: the largest sets the pace. Each
+group of devices and stage has as many requests. Of the batches those of a grid are, and all between
+the largest that keeps the limits and the next: so the search is exact if times do not fall with the
+batch.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from codesign.evaluators.platform.instances import (
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
-from codesign.models.deployments.parallelism import SEARCHED_DEGREES, divisors
+from codesign.models.deployments.parallelism import SEARCHED_DEGREES
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
@@ -155,9 +157,16 @@ class DeploymentSearch:
         self.formats = dict(formats)
         self.demand = demand
         self._request = evaluator.workload
-        self._most_devices = most_devices
         self._fixed = dict(fixed or {})
-        self._has_stages = has_stages
+        model = self._request.language_model
+        most_stages = min(MOST_STAGES, model.num_hidden_layers) if has_stages else 1
+        self._splits = splits(model, range(1, most_stages + 1), most_devices)
+        for name, degree in self._fixed.items():
+            column = self._splits[:, SEARCHED_DEGREES.index(name)]
+            if degree not in column:
+                choices = ", ".join(map(str, np.unique(column)))
+                raise InputError(f"expected one of {choices}, got {degree}", name)
+            self._splits = self._splits[column == degree]
         rules, options = rules_of(evaluator.options), evaluator.options
         is_mixture = self._request.language_model.is_mixture
         self._waves = (1, 2) if overlaps and is_mixture and options.has_data_attention else (1,)
@@ -233,13 +242,8 @@ class DeploymentSearch:
     def _table(self, position: int) -> Instances:
         """The instances of a variant: a grid of batches, then those where limits are met."""
         variant = self.variants[position]
-        model, request = variant.evaluator.workload.language_model, self._request
-        every = divisors(model.num_hidden_layers) if self._has_stages else [1]
-        stages = [n for n in every if n <= MOST_STAGES]
-        degrees = splits(model, stages, self._most_devices)
-        for j, name in enumerate(SEARCHED_DEGREES):
-            if name in self._fixed:
-                degrees = degrees[degrees[:, j] == self._fixed[name]]
+        request = self._request
+        degrees = self._splits
         if variant.copies:
             own = request.language_model.moe_dims.n_routed_experts
             groups = degrees[:, 2]

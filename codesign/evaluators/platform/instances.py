@@ -244,6 +244,8 @@ def fastest_prefill(
     """
     output_s = limits.time_per_output_token_s
     most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)
+    if not len(degrees):
+        return Prefill(*np.zeros((3, 0)))
     best: Prefill | None = None
     for count in range(1, max(PASS_TOKENS // variant.evaluator.workload.prompt, 1) + 1):
         if count & (count - 1):  # powers of two

@@ -157,7 +157,7 @@ def size(
         return
     workload, settings, search = _stated(model, request, convention, price_per_hour, option)
     others = formats.formats(model)
-    if study.vary is not None:
+    if study.vary is not None and stated_demand is None:
         _vary(on, workload, settings, others, split, batch, study, as_json)
         return
     evaluator = build(workload, settings, named_devices(on))
@@ -166,6 +166,8 @@ def size(
         return
     if batch is not None or study.devices is not None:
         raise InputError("expected a demand, or an instance with --batch, got both")
+    if stray := set_flags(replace(study, best=None, launch=None)):
+        raise InputError("expected no demand with it", stray[0])
     fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search, demand)
     _report_fleet(fleet, study, as_json)
 
@@ -215,7 +217,10 @@ class _Fleet:
         stray = [SPLIT[key] for key in self.fixed if SPLIT[key] in ("--sp", "--dp")]
         if stray:
             raise InputError("expected --tp, --pp or --ep: the search sets the others", stray[0])
-        most = count("--option most_devices", int(self.search.get("most_devices", MOST_DEVICES)))
+        most = self.search.get("most_devices", MOST_DEVICES)
+        if not isinstance(most, int):
+            raise InputError(f"expected a whole number, got {most!r}", "--option most_devices")
+        count("--option most_devices", most)
         policies = self.search.get("policies", POLICIES)
         policies = [policies] if isinstance(policies, str) else list(policies)
         for policy in policies:
@@ -344,7 +349,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
         demand=DemandEntry(**stated, **limits),
         deployments=entries,
         requirements=needed,
-        notes=size_tables.fleet_notes(evaluator, entries),
+        notes=size_tables.fleet_notes(evaluator, demand.limits, entries),
         **({} if launch is None else {"launch": launch}),
     )
     report(as_json, lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))

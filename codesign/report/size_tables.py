@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from codesign.answers.sizing import DeploymentEntry, PoolEntry, SizeAnswer
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.requirements import Requirements
+from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import format_metric, metric_title
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _MOST_DEPLOYMENTS = 12
 """Deployments that are printed."""
+_LONG_WAIT = 0.1
+"""Share of the time of an answer from which on the wait for its first token is noted [ours]."""
 _FIRST = ("phase", "name", "time_s", "time_share", "bound")
 _CHOICE_METRICS = (
     "time_to_first_token_s",
@@ -89,6 +92,8 @@ def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     rest = entries[1]
     share = 1.0 - best.devices / rest.devices
     difference = f"{share:.0%} fewer devices than" if share > 0.005 else "as many devices as"
+    if share < 0 and best.usd_per_hour is not None and rest.usd_per_hour is not None:
+        difference = f"{1.0 - best.usd_per_hour / rest.usd_per_hour:.0%} less rent than"
     return f"{words} Next best: {titles[1]}, {rest.devices:,} ({difference} it)."
 
 
@@ -172,9 +177,19 @@ def _needs(needed: Requirements) -> dict[str, str]:
     }
 
 
-def fleet_notes(evaluator: PlatformEvaluator, entries: Sequence[DeploymentEntry]) -> list[str]:
+def fleet_notes(
+    evaluator: PlatformEvaluator, limits: LatencyLimits, entries: Sequence[DeploymentEntry]
+) -> list[str]:
     """Assumptions of a fleet, and known errors of its devices' predictions."""
     notes = []
+    first_s = entries[0].time_to_first_token_s
+    answer_s = evaluator.workload.generated * entries[0].time_per_output_token_s
+    if math.isinf(limits.time_to_first_token_s) and first_s > _LONG_WAIT * answer_s:
+        wait = format_engineering(first_s, "s", 3)
+        notes.append(
+            f"No limit on the first token is stated. Users wait {wait} for it, so requests begin "
+            "less often and need fewer devices; --first-token limits it."
+        )
     if all(entry.attainment is None for entry in entries):
         notes.append(
             "Requests are alike, spread evenly, and wait for no other: --requests-per-s draws "

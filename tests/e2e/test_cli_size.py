@@ -144,12 +144,15 @@ def test_price_against_speed_is_of_served_tokens_and_follows_from_an_instance(ca
     assert ratio == pytest.approx(2500 / 500)
     split = fastest["split"]
     instance = ["--tp", f"{split['tensor']:.0f}", "--pp", f"{split['pipeline']:.0f}"]
-    instance += ["--batch", f"{fastest['batch']:.0f}"]
-    metrics = answer(capsys, *words, *instance)["instance"]["metrics"]
-    prefill = fastest["batch"] / 500 / metrics["prefill_requests_per_s"]
-    step = metrics["time_per_output_token_s"] + prefill
+    # A pass of each stage prefills four prompts of 2,000 tokens.
+    decode, prefill = (
+        answer(capsys, *words, *instance, "--batch", f"{batch:.0f}")["instance"]["metrics"]
+        for batch in (fastest["batch"], 4 * split["pipeline"])
+    )
+    step = decode["time_per_output_token_s"]
+    step += fastest["batch"] / 500 / prefill["prefill_requests_per_s"]
     assert fastest["tokens_per_s"] == pytest.approx(1 / step)
-    joules = metrics["energy_joules_per_token"] + 4 * metrics["prefill_energy_joules_per_token"]
+    joules = decode["energy_joules_per_token"] + 4 * prefill["prefill_energy_joules_per_token"]
     assert fastest["joules_per_token"] == pytest.approx(joules / 5)
     low, high = fastest["joules_per_token_range"]
     assert low < fastest["joules_per_token"] < high
@@ -269,6 +272,12 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ([*SMALL, *H100, "--users", "9"], "--output-token: expected a time, or --use-case"),
         ([*SMALL, *H100, "--users", "9", *LIMITS, "--batch", "9"], "with --batch, got both"),
         ([*SMALL, *H100, "--users", "9", *LIMITS, "--sp", "2"], "--sp: expected --tp, --pp or"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--tp", "3"], "--tp: expected one of 1, 2, 4,"),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--vary", "flops"], "--vary: expected no demand"),
+        (
+            [*SMALL, *H100, "--users", "9", *LIMITS, "--option", "most_devices=x"],
+            "--option most_devices: expected a whole number, got 'x'",
+        ),
         ([*SMALL, *H100, "--users", "9", *LIMITS, "--best", "speed"], "unknown rank 'speed'"),
         ([*SMALL, *H100, "--users", "9", *LIMITS, "--launch", "vlm"], "unknown engine 'vlm'"),
         ([*SMALL, *H100, "--users", "9", *LIMITS, "--option", "policies=mixed"], "unknown policy"),

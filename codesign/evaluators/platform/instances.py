@@ -34,6 +34,8 @@ _BETWEEN = 14
 """Batches that a refinement tries of each instance [ours]."""
 _Columns: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Time between tokens, time to the first, prompts per second, joules of a request."""
+_Rates: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""Prompts per second, time to the first token, joules of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,9 @@ def prefill_joules(variant: Variant, serving: PlatformServing) -> FloatArray:
 
 @dataclass(frozen=True)
 class Prefill:
-    """(f,) passes that prefill prompts between the decode steps of instances.
+    """(p, f) passes that prefill prompts between the decode steps of instances.
+
+    Row ``i`` is the fastest of the passes of at most ``2**i`` prompts of each group and stage.
 
     Attributes:
         prompts_per_s: Prompts in a second, if nothing else runs.
@@ -245,25 +249,20 @@ def fastest_prefill(
     output_s = limits.time_per_output_token_s
     most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)
     if not len(degrees):
-        return Prefill(*np.zeros((3, 0)))
-    best: Prefill | None = None
+        return Prefill(*np.zeros((3, 1, 0)))
+    rows: list[_Rates] = []
     for count in range(1, max(PASS_TOKENS // variant.evaluator.workload.prompt, 1) + 1):
         if count & (count - 1):  # powers of two
             continue
         serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
         rate, first_s = serving.prefill_requests_per_s, serving.time_to_first_token_s
         joules = prefill_joules(variant, serving)
-        if best is None:
-            best = Prefill(rate, first_s, joules)
-            continue
-        is_better = (rate > best.prompts_per_s) & (first_s <= most_s)
-        best = Prefill(
-            np.where(is_better, rate, best.prompts_per_s),
-            np.where(is_better, first_s, best.first_s),
-            np.where(is_better, joules, best.joules),
-        )
-    assert best is not None
-    return best
+        if rows:
+            is_better = (rate > rows[-1][0]) & (first_s <= most_s)
+            pairs = zip((rate, first_s, joules), rows[-1], strict=True)
+            rate, first_s, joules = (np.where(is_better, new, old) for new, old in pairs)
+        rows.append((rate, first_s, joules))
+    return Prefill(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -334,10 +333,13 @@ class InstanceTimes:
         return serving.time_per_output_token_s, serving.time_to_first_token_s, rate, joules
 
     def _co_located(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        step, rate = serving.time_per_output_token_s, self.prefill.prompts_per_s[owner]
-        joules = self._decode_joules(serving) + self.prefill.joules[owner]
+        prefill = self.prefill
+        exponent = np.log2(batch / self.units[owner] + 0.5).astype(np.int64)
+        cell = np.minimum(exponent, len(prefill.joules) - 1), owner
+        step, rate = serving.time_per_output_token_s, prefill.prompts_per_s[cell]
+        joules = self._decode_joules(serving) + prefill.joules[cell]
         pace = step + batch / self._tokens[1] / rate
-        return pace, self.prefill.first_s[owner] + step, rate, joules
+        return pace, prefill.first_s[cell] + step, rate, joules
 
     def _chunked(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
         assert self.variant.mixed is not None

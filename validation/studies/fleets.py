@@ -52,7 +52,9 @@ def sized(prefill: Mapping[str, str], decode: Mapping[str, str], generated: int)
     evaluator = PlatformEvaluator(request, PlatformOptions(), devices={device.key: device})
     # A prompt waits for the pass that runs, then for its own.
     demand = Demand(LatencyLimits(2.0 * pass_s, step_s), users=_USERS)
-    return DeploymentSearch(evaluator, _FORMATS, demand, ["disaggregated"]).best()[0]
+    # No published pool is a pipeline.
+    search = DeploymentSearch(evaluator, _FORMATS, demand, ["disaggregated"], has_stages=False)
+    return search.best()[0]
 
 
 def run() -> Study:

@@ -52,7 +52,7 @@ def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:
     worst = violations(nowhere, everyone)
     # (n, c, k): 0 typical, 1 low, 2 high, whichever alone is worst.
     corners = np.zeros((*worst.shape, len(nowhere)), dtype=np.int64)
-    for i in range(len(nowhere)):
+    for i in sweep.moving(rows):
         ends = [worst, *(violations(_alone(i, end, nowhere), everyone) for end in (1, 2))]
         corners[:, :, i] = np.argmax(ends, axis=0)
     for corner in np.unique(corners.reshape(-1, len(nowhere)), axis=0):

@@ -146,6 +146,34 @@ class Sweep:
         problem = replace(self._problem, evaluator=self.evaluator_at(values))
         return problem.evaluate(rows, self.metrics)
 
+    def moving(self, rows: IntArray) -> list[int]:
+        """Positions of the numbers that may change something of designs.
+
+        A technology that no design names counts for nothing, if its numbers together at either
+        end leave every metric and limit as they are, to the last digit.
+        """
+        designs = self._problem.space.decode(rows)
+        named = {CONSTANTS, *(str(value) for design in designs for value in design.values())}
+        owners = np.array([number.technology for number in self.numbers])
+        typical = self.observe(rows, self.typical)
+
+        def search(technologies: list[str]) -> list[str]:
+            """Halve technologies until those are found that change something."""
+            is_moved = np.isin(owners, technologies)
+            changed = (
+                self.observe(rows, np.where(is_moved, ends, self.typical))
+                for ends in (self.low, self.high)
+            )
+            if not technologies or all(_are_equal(typical, ends) for ends in changed):
+                return []
+            if len(technologies) == 1:
+                return technologies
+            half = len(technologies) // 2
+            return search(technologies[:half]) + search(technologies[half:])
+
+        unnamed = [name for name in dict.fromkeys(owners.tolist()) if name not in named]
+        return np.flatnonzero(np.isin(owners, [*named, *search(unnamed)])).tolist()
+
     def evaluator_at(self, values: FloatArray) -> Evaluator:
         """The evaluator with the (k,) numbers at these values."""
         changes: dict[str, dict[str, Range]] = {}
@@ -164,6 +192,13 @@ class Sweep:
         }
         evaluator: Evaluator = self._evaluator.with_library(self._settled | library)
         return evaluator.with_constants(constants) if constants else evaluator
+
+
+def _are_equal(observed: Observations, again: Observations) -> bool:
+    """Whether metrics and excesses are equal to the last digit."""
+    pairs = [(values, again.metrics[name]) for name, values in observed.metrics.items()]
+    pairs.append((observed.violations, again.violations))
+    return all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
 
 
 def _typical_library(technology: MemoryTechnology) -> MemoryTechnology:

@@ -217,7 +217,7 @@ def design_swings(
     """The tornado of each of many designs: every number alone at either end of its range.
 
     The swings are those of :func:`design_uncertainty`; all designs are evaluated at once, twice
-    per number with a range and once more.
+    per number of a technology that any of them names.
 
     Args:
         problem: With an evaluator whose technologies can be replaced.
@@ -237,14 +237,12 @@ def design_swings(
         return sweep.observe(rows, values).metrics
 
     typical = evaluate_end(0, 0)
-    ends = [
-        {0: typical, -1: evaluate_end(i, -1), 1: evaluate_end(i, 1)}
-        for i in range(len(sweep.numbers))
-    ]
+    moving = sweep.moving(rows)
+    ends = [{0: typical, -1: evaluate_end(i, -1), 1: evaluate_end(i, 1)} for i in moving]
     return [
         {
             name: _swings(
-                sweep.numbers,
+                [sweep.numbers[i] for i in moving],
                 [
                     {end: float(values[name][design]) for end, values in line.items()}
                     for line in ends

@@ -464,14 +464,27 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
 
 
 def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[str]:
-    tiers = []
+    """The tiers of a machine, then its outer caches; their settings are taken out."""
+    tiers = _memories(settings, "tier", "stacks")
+    caches = _memories(settings, "cache", "units")
+    short = short_names([*technologies, *(name for name, _ in [*tiers, *caches])])
+    lists = (
+        " + ".join(f"{short[name]}×{number}" for name, number in memories)
+        for memories in (tiers, caches)
+    )
+    return [
+        f"{noun}{words}" for noun, words in zip(("", "outer cache "), lists, strict=True) if words
+    ]
+
+
+def _memories(settings: dict[str, Any], place: str, counted: str) -> list[tuple[str, Any]]:
+    """Names and numbers of the memories of a place, taken out of the settings."""
+    memories = []
     for i in range(1, 10):
-        name = settings.pop(f"tier{i}_technology", None)
-        stacks = settings.pop(f"tier{i}_stacks", None)
-        if name is not None:
-            tiers.append((str(name), stacks))
-    short = short_names([*technologies, *(name for name, _ in tiers)])
-    return [" + ".join(f"{short[name]}×{stacks}" for name, stacks in tiers)] if tiers else []
+        count = settings.pop(f"{place}{i}_{counted}", None)
+        if (name := settings.pop(f"{place}{i}_technology", None)) is not None:
+            memories.append((str(name), count))
+    return memories
 
 
 def _format_words(settings: dict[str, Any]) -> list[str]:

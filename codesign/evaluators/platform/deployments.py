@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.instances import (
@@ -50,6 +50,7 @@ from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
 from codesign.models.deployments.parallelism import SEARCHED_DEGREES
+from codesign.models.workload.model import LanguageModel
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
@@ -158,15 +159,15 @@ class DeploymentSearch:
         self.demand = demand
         self._request = evaluator.workload
         self._fixed = dict(fixed or {})
-        model = self._request.language_model
-        most_stages = min(MOST_STAGES, model.num_hidden_layers) if has_stages else 1
-        self._splits = splits(model, range(1, most_stages + 1), most_devices)
+        self._most_devices = most_devices
+        self._most_stages = MOST_STAGES if has_stages else 1
+        degrees = self._splits(self._request.language_model)
         for name, degree in self._fixed.items():
-            column = self._splits[:, SEARCHED_DEGREES.index(name)]
+            column = degrees[:, SEARCHED_DEGREES.index(name)]
             if degree not in column:
                 choices = ", ".join(map(str, np.unique(column)))
                 raise InputError(f"expected one of {choices}, got {degree}", name)
-            self._splits = self._splits[column == degree]
+            degrees = degrees[column == degree]
         rules, options = rules_of(evaluator.options), evaluator.options
         is_mixture = self._request.language_model.is_mixture
         self._waves = (1, 2) if overlaps and is_mixture and options.has_data_attention else (1,)
@@ -239,11 +240,18 @@ class DeploymentSearch:
         devices = {device: self.evaluator.devices[device]}
         return PlatformEvaluator(type(self._request)(**request), options, devices=devices)
 
+    def _splits(self, model: LanguageModel) -> IntArray:
+        most_stages = min(self._most_stages, model.num_hidden_layers)
+        return splits(model, range(1, most_stages + 1), self._most_devices)
+
     def _table(self, position: int) -> Instances:
         """The instances of a variant: a grid of batches, then those where limits are met."""
         variant = self.variants[position]
         request = self._request
-        degrees = self._splits
+        # Copies let more devices share the experts.
+        degrees = self._splits(variant.evaluator.workload.language_model)
+        for name, degree in self._fixed.items():
+            degrees = degrees[degrees[:, SEARCHED_DEGREES.index(name)] == degree]
         if variant.copies:
             own = request.language_model.moe_dims.n_routed_experts
             groups = degrees[:, 2]

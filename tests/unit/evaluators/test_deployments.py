@@ -158,6 +158,15 @@ def test_copies_of_experts_let_more_devices_share_them() -> None:
         PlatformRequest(model="llama-3-8b", expert_copies=1, **request)
 
 
+def test_the_search_has_groups_that_share_experts_and_their_copies() -> None:
+    evaluator = evaluator_of("deepseek-v3")
+    demand, fixed = Demand(LatencyLimits(2.0, 0.05), 10_000), {"expert_parallel": 96}
+    search = DeploymentSearch(evaluator, FP8, demand, most_devices=96, has_stages=False)
+    assert 96 in search.instances.degrees[:, 2]  # 96 divides 288, not the 256 of the model
+    with pytest.raises(InputError, match="expert_parallel: expected one of 1, 2, 4"):
+        DeploymentSearch(evaluator, FP8, demand, ["co-located"], 96, fixed)
+
+
 def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step() -> None:
     def rate(groups: int) -> float:
         mixed = evaluator_of("mixtral-8x7b", chunk_tokens=500, mixed=True)

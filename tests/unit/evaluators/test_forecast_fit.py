@@ -9,9 +9,9 @@ import pytest
 from codesign.cli import main
 
 SCENES = {
-    "a narrow variant": ["--device", "v100-sxm", "--model", "mixtral-8x7b", "--batch", "1"],
-    "a smaller batch": ["--device", "a100-sxm-40gb", "--model", "llama-2-7b", "--batch", "999"],
-    "only more devices": ["--device", "l4", "--model", "llama-3.3-70b", "--batch", "1"],
+    "a narrow variant": ["mixtral-8x7b", "--on", "v100-sxm", "--batch", "1"],
+    "a smaller batch": ["llama-2-7b", "--on", "a100-sxm-40gb", "--batch", "999"],
+    "only more devices": ["llama-3.3-70b", "--on", "l4", "--batch", "1"],
 }
 WAYS = {"a narrow variant": "--variant", "a smaller batch": "--batch", "only more devices": None}
 
@@ -41,7 +41,7 @@ def test_what_a_refusal_advises_is_accepted(scene: str, capsys: pytest.CaptureFi
         if flag == "--batch":
             more = [str(int(value) + 1) if word == value else word for word in changed]
             assert "too much" in refusal(capsys, *more)
-    assert refusal(capsys, "--tops", "50", "--gbps", "256", *words[2:]) == ""
+    assert refusal(capsys, words[0], "--tops", "50", "--gbps", "256", *words[3:]) == ""
 
 
 def test_without_a_way_that_fits_only_more_devices_are_advised(

@@ -96,10 +96,14 @@ def place(
     blocks, n = plan.blocks, len(n_dies)
     sides, grid = _outline(n_dies, dies_mm2)
     ports = np.stack([np.broadcast_to(values, n) for values in (blocks.links, blocks.host)])
-    tiers = np.stack(blocks.tiers)
     edges = 1e3 * (levels.shoreline_m + levels.uncharged_shoreline_m)[1:]
+    tiers = np.stack([np.broadcast_to(values, n) for values in blocks.tiers])
+    # The longest edge first, so that the order in which a design lists its tiers does not matter.
+    order = np.lexsort((-levels.peak_read_watts[1:], -tiers, -edges), axis=0)
+    listed = np.argsort(order, axis=0)
+    tiers, edges = (np.take_along_axis(values, order, axis=0) for values in (tiers, edges))
     is_bonded = edges <= 0.0
-    stacks = np.maximum(levels.n_stacks[1:], 1.0)
+    stacks = np.maximum(np.take_along_axis(levels.n_stacks[1:], order, axis=0), 1.0)
     area = np.concatenate([np.where(is_bonded, 0.0, tiers), ports])
     length = np.concatenate([edges, ports * constants.edge_mm_per_interface_mm2])
     unit = np.concatenate([edges / stacks, np.zeros_like(ports)])
@@ -108,18 +112,23 @@ def place(
     ) + np.zeros(n)
     between = dies_mm2 - area.sum(axis=0) - bands.sum(axis=0)
     lengths, depths, margins = _along_sides(_Interfaces(area, length, unit), sides, between)
-    strips = _strips(lengths, depths, margins, sides)
+    strips = _strips(lengths, depths, margins, sides).reshape(4, -1, 4, n)
     names = [f"{level} interface" for level in LEVEL_NAMES[1 : len(tiers) + 1]]
     strip_names = [name for name in (*names, "links", "host interface") for _ in range(4)]
     per_strip = np.where(unit > 0, 1.0 / np.where(unit > 0, unit, 1.0), 0.0)
-    held = (lengths * per_strip[:, None]).reshape(-1, n)
+    held = lengths * per_strip[:, None]
     inner = _bands(bands, margins, sides)
-    x, y, width, height = np.concatenate([strips, inner], axis=1)
+    n_tiers, n_inner = len(tiers), len(inner[0]) - len(tiers)
+    strips[:, :n_tiers] = np.take_along_axis(strips[:, :n_tiers], listed[None, :, None], axis=1)
+    held[:n_tiers] = np.take_along_axis(held[:n_tiers], listed[:, None], axis=0)
+    inner[:, n_inner:] = np.take_along_axis(inner[:, n_inner:], listed[None], axis=1)
+    x, y, width, height = np.concatenate([strips.reshape(4, -1, n), inner], axis=1)
     share = np.sqrt(plan.layer_mm2 / (sides[0] * sides[1]))
     corner = 0.5 * (1.0 - share) * sides
     return Placement(
         (*strip_names, "on_chip", "array", "vector", *names),
-        x, y, width, height, np.concatenate([held, np.zeros_like(bands)]), sides, grid, margins,
+        x, y, width, height, np.concatenate([held.reshape(-1, n), np.zeros_like(bands)]), sides,
+        grid, margins,
         np.concatenate([corner, share * sides]),
     )  # fmt: skip
 
@@ -248,14 +257,16 @@ def _gaps(placement: Placement) -> Iterator[Rectangle]:
         values[:, 0].tolist() for values in (placement.sides_mm, placement.margins_mm)
     )
     n_strips = placement.names.index("on_chip")
-    strips = np.stack([placement.width, placement.height])[:, :n_strips, 0].reshape(2, -1, 4)
+    columns = (placement.width, placement.height, placement.y, placement.x)
+    strips = np.stack(columns)[:, :n_strips, 0].reshape(4, -1, 4)
     ends = [
         (0.0, 0.0, start, height), (width - right, 0.0, right, height),
         (start, height - top, width - start - right, top),
         (start, 0.0, width - start - right, bottom),
     ]  # fmt: skip
     for side, (x, y, wide, high) in enumerate(ends):
-        for depth, length in strips[:, :, side].T if side < 2 else strips[::-1, :, side].T:
+        along = strips[:, np.argsort(strips[2 if side < 2 else 3, :, side], kind="stable"), side]
+        for depth, length in along[:2].T if side < 2 else along[1::-1].T:
             if length > 0 and side < 2:
                 inner = x + depth if side == 0 else x
                 yield Rectangle("", inner, y, wide - depth, length)

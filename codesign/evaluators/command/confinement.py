@@ -53,9 +53,10 @@ def confined(command: Sequence[str], folder: Path, environment: Mapping[str, str
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
     for name, value in {"PATH": os.defpath, "HOME": place, **environment}.items():
         words += ["--setenv", name, value]
+    # An interpreter may lie below /tmp, so that stands first.
+    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # in the namespace
     for path in dict.fromkeys([*_SYSTEM, sys.prefix, sys.base_prefix]):
         words += ["--ro-bind-try", path, path]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # in the namespace
     return [*words, "--bind", place, place, "--chdir", place, "--", *command]
 
 

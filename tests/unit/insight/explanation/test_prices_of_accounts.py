@@ -19,7 +19,7 @@ STEP = 0.2
 LIMITS = {
     "unit_cost_usd <= 3000": "USD",
     "area_mm2 <= 275": "mm²",
-    "junction_temperature_celsius <= 52": "K",
+    "junction_temperature_celsius <= 56": "K",
     "lifetime_years >= 3": "year",
 }
 OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")

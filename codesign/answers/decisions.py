@@ -132,9 +132,9 @@ class DecideAnswer(Answer):
 
 
 class KindEntry(Entry):
-    """The front without a kind of memory; with all kinds if ``kind`` is empty."""
+    """The front without a kind of memory; with all kinds if ``memory_kind`` is empty."""
 
-    kind: str
+    memory_kind: str
     n_points: int
     """Points of the front; 0 if no design without it is feasible."""
     design: Design | None
@@ -161,12 +161,12 @@ class MemoriesAnswer(Answer):
         """The answer; objectives in natural sign."""
         entries = [
             KindEntry.read(
-                kind,
-                design=None if kind.row is None else _design(problem, kind.row),
-                objectives=_natural(problem, kind.objectives),
-                best=_natural(problem, kind.best),
+                regret,
+                design=None if regret.row is None else _design(problem, regret.row),
+                objectives=_natural(problem, regret.objectives),
+                best=_natural(problem, regret.best),
             )
-            for kind in kinds
+            for regret in kinds
         ]
         return cls(kinds=entries, **fields)
 

@@ -71,24 +71,28 @@ class PrefillFlags:
     prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]")
 
 
+CampaignName = Annotated[
+    str | None,
+    typer.Option(
+        help="Serve with a design of this campaign, in place of MODEL and --on.",
+        autocompletion=completion.campaigns,
+    ),
+]
+DesignName = Annotated[
+    str | None,
+    typer.Option(
+        help="Number of a design on the front of --campaign, or its name in the space.",
+        autocompletion=completion.designs,
+    ),
+]
+
+
 def serve_model(
     *,
     model: OptionalModel = None,
     on: Device_ = None,
-    campaign: Annotated[
-        str | None,
-        typer.Option(
-            help="Serve with a design of this campaign, in place of MODEL and --on.",
-            autocompletion=completion.campaigns,
-        ),
-    ] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(
-            help="Number of a design on the front of --campaign, or its name in the space.",
-            autocompletion=completion.designs,
-        ),
-    ] = None,
+    campaign: CampaignName = None,
+    design: DesignName = None,
     pick: Pick = None,
     split: GroupFlags,
     machines: Annotated[int, typer.Option(help="Machines of --tp x --ep devices each.")] = 1,

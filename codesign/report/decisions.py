@@ -131,7 +131,7 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[Rendera
             words = f"{_objectives(problem, kind.objectives)}: {words}"
             best = _objectives(problem, kind.best).split(", ")
         regret = f"{100 * kind.regret:.3g} %" if kind is not kinds[0] else "–"
-        table.add_row(kind.kind or "nothing", words, f"{kind.n_points:,}", regret, *best)
+        table.add_row(kind.memory_kind or "nothing", words, f"{kind.n_points:,}", regret, *best)
     return [table]
 
 

@@ -109,18 +109,20 @@ class BestCase:
         extremes = partial.hardware(self._preparation.units)
         hardware = extremes.fastest
         case, arrays = self._case(partial, extremes)
-        part = self._part
-        levels, many = hardware.levels, part.n_devices
-        room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
+        model_part = self._part
+        levels, many = hardware.levels, model_part.n_devices
+        room = levels.capacity_bytes.sum(axis=0) - model_part.weight_elements * case.weight_bytes
         kept_kv_elements_per_request = (
-            part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
+            model_part.kv_elements_per_request * case.kv_bytes + model_part.state_bytes_per_request
         )
         bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
         limits = {
             "tdp_watts": case.tdp_watts,
-            "held_requests": requests_that_fit(room, kept_kv_elements_per_request, part.n_batches),
+            "held_requests": requests_that_fit(
+                room, kept_kv_elements_per_request, model_part.n_batches
+            ),
             "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
-            "batch_size": case.largest_batch * part.n_batches,
+            "batch_size": case.largest_batch * model_part.n_batches,
             "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
             "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
             "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
@@ -328,8 +330,8 @@ class BestCase:
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
             in_pass = 1.0 if is_prefill else batch
             bounds = np.stack(self._of_pass.least(case.take(here), arrays, in_pass, batch))
-            kept = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
-            here, (pass_s, pass_joules, dynamic) = here[kept], bounds[:, kept]
+            is_timely = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
+            here, (pass_s, pass_joules, dynamic) = here[is_timely], bounds[:, is_timely]
             share = n_passes / (in_pass * tokens * self._part.n_groups)
             passes = n_passes * (batch if is_prefill else 1.0)
             seconds[here] = np.minimum(seconds[here], pass_s * share)

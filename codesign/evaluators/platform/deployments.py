@@ -253,9 +253,9 @@ class DeploymentSearch:
         for name, degree in self._fixed.items():
             degrees = degrees[degrees[:, SEARCHED_DEGREES.index(name)] == degree]
         if variant.copies:
-            own = request.language_model.moe_dims.n_routed_experts
+            n_experts = request.language_model.moe_dims.n_routed_experts
             groups = degrees[:, 2]
-            degrees = degrees[(own % groups != 0) & (groups >= _COPIED_GROUPS)]
+            degrees = degrees[(n_experts % groups != 0) & (groups >= _COPIED_GROUPS)]
         has_groups = variant.evaluator.options.has_data_attention
         groups = np.where(has_groups, degrees[:, 2], 1)
         units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)

@@ -181,8 +181,8 @@ def columns_of(
 
 def fitting(serving: PlatformServing) -> BoolArray:
     """(n,) whether a platform keeps every limit of its own: memory, links, even splits."""
-    kept = [np.asarray(values) <= 0 for values in limits_of(serving).values()]
-    return np.asarray(np.all(kept, axis=0))
+    keeps_limits = [np.asarray(values) <= 0 for values in limits_of(serving).values()]
+    return np.asarray(np.all(keeps_limits, axis=0))
 
 
 def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
@@ -194,8 +194,8 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     owners, counts = [], []
     for owner in np.unique(table.owner).tolist():
         is_own = table.owner == owner
-        kept, all_counts = table.count[is_own & table.keeps], table.count[is_own]
-        low = int(kept.max()) if len(kept) else 0
+        within_limits, all_counts = table.count[is_own & table.keeps], table.count[is_own]
+        low = int(within_limits.max()) if len(within_limits) else 0
         larger = all_counts[all_counts > low]
         if not low or not len(larger) or larger.min() - low <= 1:
             continue

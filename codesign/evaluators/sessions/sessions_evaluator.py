@@ -405,8 +405,10 @@ def _states(
     tokens, reused = round(float(context + new)), round(float(context))
     prefix = min(round(shared), reused)
     answer = max(round(float(generated)), 1)
-    return tuple(  # type: ignore[return-value] # three states
-        _Prefill(cached, tokens - cached, answer) for cached in (reused, prefix, 0)
+    return (
+        _Prefill(reused, tokens - reused, answer),
+        _Prefill(prefix, tokens - prefix, answer),
+        _Prefill(0, tokens, answer),
     )
 
 

@@ -1,7 +1,7 @@
 """A comparison: one campaign per problem, run one after the other, and what they came to.
 
-Each campaign has its file and its store in the comparison's folder and is a campaign like any
-other: ``codesign status front runs/compare-small/zdt1.yaml --folder runs/compare-small`` shows it.
+Each campaign has its file and its store in the comparison's folder. Commands of campaigns read it:
+``codesign status front runs/compare-small/zdt1.yaml --folder runs/compare-small`` shows its front.
 """
 
 from __future__ import annotations

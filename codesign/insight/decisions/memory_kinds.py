@@ -23,7 +23,7 @@ class KindRegret:
     """The front without a kind of memory.
 
     Attributes:
-        kind: Family of the technologies, or ``stacked SRAM``; empty for the front with all.
+        memory_kind: Family of the technologies, or ``stacked SRAM``; empty for the front with all.
         n_points: Points of the front without it.
         row: (d,) the recommended design without it, as a row of the space of all kinds; None if no
             design without it is feasible.
@@ -32,7 +32,7 @@ class KindRegret:
         regret: Loss of the recommended design against that with all kinds, as a share by the rule.
     """
 
-    kind: str
+    memory_kind: str
     n_points: int
     row: IntArray | None
     objectives: FloatArray

@@ -92,8 +92,9 @@ def float_type(exponent_bits: int, mantissa_bits: int) -> ElementType:
         # No code is lost: all exponents but 0 are those of normal numbers.
         largest = 2.0 ** (2**exponent_bits - 1 - bias) * (2 - 2.0**-mantissa_bits)
     else:
-        # ml_dtypes declares no types for the call of its finfo.
-        largest = float(ml_dtypes.finfo(special_codes).max)  # type: ignore[no-untyped-call]
+        largest = float(
+            ml_dtypes.finfo(special_codes).max  # type: ignore[no-untyped-call] # finfo has no types
+        )
     bits = 1 + exponent_bits + mantissa_bits
     return ElementType(name, bits, largest, -largest, 1 - bias, mantissa_bits, False)
 

@@ -160,7 +160,7 @@ class SessionReuse(_Reuse):
             )
         return self._summary(session.description, session.n_turns, waiting)
 
-    @lru_cache(maxsize=64)  # noqa: B019 (there are few of them, as long as their evaluators)
+    @lru_cache(maxsize=64)  # noqa: B019 # an evaluator keeps its reuse as long as it lives
     def _curve(self, sessions: float) -> tuple[FloatArray, FloatArray]:
         """(g,) tokens touched in growing times, and (c, g) shares of turns that come back.
 

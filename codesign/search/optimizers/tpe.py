@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -71,7 +72,7 @@ class Tpe(BaseOptimizer):
 
     def _set_up(self) -> None:
         with needing_extra("optimizer tpe", "tpe"):
-            import optuna  # noqa: F401 # only whether it is there
+            import_module("optuna")
 
         self._trials: list[FrozenTrial] = []
         parameters = self._space.space.parameters

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from codesign.evaluators.economics.shape import Profile
 from codesign.evaluators.economics.sustained_device import (
     COMPUTE_CAP,
     MachineChoices,
@@ -44,10 +45,10 @@ def test_a_device_without_a_link_takes_an_h100s_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("profile", ["plain", "epoch"])
-def test_a_choice_goes_before_the_file_and_changes_nothing_else(profile: str) -> None:
-    plain = device_machine("b200-sxm", "bf16", profile, MachineChoices())  # type: ignore[arg-type] # text
+def test_a_choice_goes_before_the_file_and_changes_nothing_else(profile: Profile) -> None:
+    plain = device_machine("b200-sxm", "bf16", profile, MachineChoices())
     choices = MachineChoices(0.5, 0.25, 200e9, 50e9, 3)
-    chosen = device_machine("b200-sxm", "bf16", profile, choices)  # type: ignore[arg-type] # text
+    chosen = device_machine("b200-sxm", "bf16", profile, choices)
     device = load_device("b200-sxm")
     assert chosen.flop_per_s == 0.5 * device.peak["bf16"]
     assert chosen.bytes_per_s == 0.25 * device.bandwidth

@@ -35,21 +35,21 @@ def _problem(fixed):
 def test_the_regret_of_a_kind_is_that_of_all_designs_without_it():
     problem = _problem(_FIXED)
     every, *others = kind_regrets(problem, enumerate_front, tolerance=0.0)
-    assert {kind.kind for kind in others} >= {"HBM", "LPDDR", "stacked SRAM"}
+    assert {kind.memory_kind for kind in others} >= {"HBM", "LPDDR", "stacked SRAM"}
     rows = problem.space.rows(np.arange(problem.space.size))
     observed = problem.evaluate(rows[problem.admits(rows)])
     rows, products = observed.rows, product_of(problem, observed.objectives)
     technology = problem.space.names.index("tier1_technology")
     values = problem.space.parameters[technology].values
     for kind in others:
-        if kind.kind == "stacked SRAM":
+        if kind.memory_kind == "stacked SRAM":
             lacks = rows[:, problem.space.names.index("sram_3d_layers")] == 0
         else:
             families = np.array([_LIBRARY[name].family or name for name in values])
-            lacks = families[rows[:, technology]] != kind.kind
+            lacks = families[rows[:, technology]] != kind.memory_kind
         best = products[lacks & observed.feasible].min()
         expected = best / products[observed.feasible].min() - 1.0
-        assert kind.regret == pytest.approx(expected, rel=1e-9, abs=1e-12), kind.kind
+        assert kind.regret == pytest.approx(expected, rel=1e-9, abs=1e-12), kind.memory_kind
     assert every.regret == 0.0
     assert all(kind.regret >= -1e-12 for kind in others)
 

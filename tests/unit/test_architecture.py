@@ -30,7 +30,7 @@ def test_every_package_is_described() -> None:
 
 MOST_LINES = 80
 """Lines of a function, its signature and its documentation included."""
-LONGER = {"codesign/cli/serve_model.py:serve_model"}
+LONGER: set[str] = set()
 """Its flags and its two ways to serve."""
 
 

@@ -180,7 +180,7 @@ def objective_axis(metric: Metric, sense: str, values: FloatArray, arrows: str) 
     The axis is logarithmic if a linear one would press nine values of ten into a tenth of it.
 
     Args:
-        arrows: Arrow of larger values, then that of smaller ones.
+        arrows: Two arrows: toward larger values, then toward smaller ones.
     """
     arrow = arrows[0] if sense == "maximize" else arrows[1]
     if len(values) and 0 < values.min() < values.max():

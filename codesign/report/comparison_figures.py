@@ -1,8 +1,8 @@
-"""Figures of a comparison: a panel per problem, the same hue and dash for an optimizer in all.
+"""Figures of a comparison: a panel per problem, with one hue and dash per optimizer.
 
-Files have the same bytes for the same results, but for ``wall_time``, whose data are never the same
-twice. The critical difference is drawn as Demšar (2006), figure 1, does: mean ranks on a line, the
-best one at its left end, and bars that join optimizers that Nemenyi's test does not tell apart.
+Equal results give equal files, except for ``wall_time``, whose data differ in every run. The
+critical difference follows figure 1 of Demšar (2006): mean ranks on a line, the best at the left.
+Bars join optimizers that Nemenyi's test does not tell apart.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TIME_TICKS = (
 _LINE, _BAR = 15.0, 8.0
 """Pixels between two lines of names, and between two bars of a critical difference."""
 _SIDE = 0.3
-"""Most of the width that the names of one side take."""
+"""Largest share of the width for the names on one side."""
 _EVALUATIONS = "Evaluated designs (shaded: the initial sample)"
 
 
@@ -256,7 +256,7 @@ def balance_chart(outcome: Outcome, is_narrow: bool) -> Chart:
 
 
 def critical_difference_chart(ranking: Ranking, subject: str, width: float) -> Chart:
-    """Mean ranks over the kinds of problems, which are two at least.
+    """Mean ranks over at least two kinds of problems.
 
     Args:
         subject: Beginning of the title.
@@ -319,7 +319,7 @@ def _rank_marks(k: int, per_rank: float, difference: float) -> Iterator[Mark]:
 
 
 def _group_marks(ranking: Ranking, nemenyi: CriticalDifference) -> Iterator[Mark]:
-    """Bars that join what is not told apart."""
+    """Bars that join optimizers without a significant difference."""
     rank_of = dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True))
     for number, group in enumerate(nemenyi.groups):
         y = _RANKS_Y + _BAR * (number + 1)

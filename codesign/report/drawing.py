@@ -10,7 +10,7 @@ USUAL_WIDTH_MM = 183.0
 """Both columns of a page; journals give 181 (IEEE, 43 picas) to 183 mm (Nature) [rounded]."""
 NARROWEST_MM, WIDEST_MM = 60.0, 400.0
 _COLUMN_MM = 120.0
-"""Narrower than this is one column of two: panels one below the other."""
+"""Width below which a figure fills one of two columns and stacks its panels."""
 
 
 def is_column(width_mm: float) -> bool:

@@ -13,10 +13,10 @@ from codesign.report.paper import save_svg, titled, width_of
 
 
 def save_frontier(report: EconomicsReport, words: str, path: Path, title: str) -> Path:
-    """Draw a frontier: tokens per second of a request across, price of a million tokens up.
+    """Draw a frontier: price of a million tokens against tokens per second of a request.
 
-    Every system that can be built is a point; between two of them there is none. The cheapest and
-    the fastest are marked with their devices.
+    Every point is a system that can be built; nothing lies between two points. The cheapest and the
+    fastest are marked with their devices.
 
     The point with most ``tokens_per_s ** alpha`` per dollar is marked, too.
     """

@@ -57,8 +57,8 @@ def price_notes(model: str, draft: str | None, points: Points, tried: Grid) -> l
         sizes = {name: load_model(name).vocab_size for name in (model, draft)}
         if sizes[model] != sizes[draft]:
             notes.append(
-                f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: it cannot "
-                "draft for it, and stands for a draft of its size (--option draft, speculate=false)"
+                f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: the "
+                "draft only stands for one of its size (--option draft, speculate=false)"
             )
     return notes
 

@@ -190,7 +190,7 @@ def _binding(explanation: FrontExplanation) -> Section:
         for point, shares in zip(natural, explanation.binding, strict=True)
     ]  # fmt: skip
     header = (*map(metric_title, metrics), "bound by")
-    note = "Busy share of a pass of the busiest resource, and of others from 90 % of that on."
+    note = "Busy share of a pass: the busiest resource, and others with 90 % of its share or more."
     table = TextTable(f"What binds {_points_words(explanation)}", header, rows, note, header[:-1])
     return Section("What binds", (f"Busiest: {line}.",), (table,))
 

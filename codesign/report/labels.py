@@ -465,7 +465,7 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
 
 
 def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[str]:
-    """The tiers of a machine, then its outer caches; their settings are taken out."""
+    """The tiers of a machine, then its outer caches; removes their settings."""
     tiers = _memories(settings, "tier", "stacks")
     caches = _memories(settings, "cache", "units")
     short = short_names([*technologies, *(name for name, _ in [*tiers, *caches])])
@@ -479,7 +479,7 @@ def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[s
 
 
 def _memories(settings: dict[str, Any], place: str, counted: str) -> list[tuple[str, Any]]:
-    """Names and numbers of the memories of a place, taken out of the settings."""
+    """Names and numbers of the memories of a place; removes their settings."""
     memories = []
     for i in range(1, 10):
         count = settings.pop(f"{place}{i}_{counted}", None)

@@ -12,7 +12,7 @@ from codesign.answers.sizing import DeploymentEntry, PoolEntry
 from codesign.evaluators.platform.machine_pools import MEMORY_FRACTION
 
 _CHUNK_TOKENS = 8192
-"""Tokens of a step where the deployment states none: vLLM's default for a server."""
+"""Most tokens of a step unless the deployment states them: vLLM's server default."""
 
 
 def launch_lines(

@@ -94,13 +94,13 @@ class MachineLevel:
 
     @property
     def energy_words(self) -> str:
-        """Such as "2.2 / 2.4 pJ/bit", of reading and of writing."""
+        """Energy of reading and writing, such as "2.2 / 2.4 pJ/bit"."""
         ends = (self.read_energy_joules_per_byte, self.write_energy_joules_per_byte)
         return " / ".join(f"{joules / 8e-12:.3g}" for joules in ends) + " pJ/bit"
 
     @property
     def edge_words(self) -> str:
-        """Such as "44 mm of edge" or "36 mm of edge, not charged"; "none" on chip."""
+        """Die edge, such as "44 mm of edge" or "36 mm of edge, not charged"; "none" on chip."""
         if self.uncharged_shoreline_m:
             return f"{self.uncharged_shoreline_m * 1e3:.4g} mm of edge, not charged"
         return f"{self.shoreline_m * 1e3:.4g} mm of edge" if self.shoreline_m else "none"

@@ -26,7 +26,7 @@ class Pick:
     Attributes:
         key: ``frugal``, ``knee``, ``fastest``, or ``recommended`` if that is none of these;
             ``best`` of a single objective.
-        reason: Rule by which it has the name, in words.
+        reason: Rule that gives the design its name, in words.
         place: Position on the whole front, from 0.
         is_recommended: True for the one design that is recommended.
     """
@@ -38,7 +38,7 @@ class Pick:
 
 
 def picks_of(results: Results, folded: FoldedFront) -> list[Pick]:
-    """The named designs of those to choose from; none twice."""
+    """Named designs of a folded front, each once."""
     points = results.objectives[folded.positions]
     return recommended(results.problem.objectives, points, folded.kept)
 
@@ -46,12 +46,12 @@ def picks_of(results: Results, folded: FoldedFront) -> list[Pick]:
 def recommended(
     objectives: Sequence[Objective], front: FloatArray, kept_places: IntArray
 ) -> list[Pick]:
-    """The frugal, the knee, the recommended and the fastest design of a front; none twice.
+    """The frugal, the knee, the recommended and the fastest design of a front, each once.
 
     One of them is recommended, by the rule of :mod:`codesign.insight.decisions.recommendation`.
     *Frugal* is best in the objective by which designs are called cheaper, *fastest* in the first
-    of the others. The *knee* is the sharpest one. A front without a knee has in its place the
-    design whose worst objective, as a share of the front's range, is best.
+    of the others. The *knee* is the sharpest one. A front without a knee names instead the design
+    whose worst objective, as a share of the front's range, is best.
 
     Args:
         front: (n, m) minimized objectives of the whole front.

@@ -1,4 +1,4 @@
-"""Sizes of deployments for people: fleets, one instance in full, many ranked, a varied number."""
+"""Tables of ``codesign size``: fleets, one instance in full, ranked choices, studies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MOST_DEPLOYMENTS = 12
-"""Deployments that are printed."""
+"""Most deployments that are printed."""
 _LONG_WAIT = 0.1
-"""Share of the time of an answer from which on the wait for its first token is noted [ours]."""
+"""Wait for the first token, as a share of the answer's time, that is noted [ours]."""
 _FIRST = ("phase", "name", "time_s", "time_share", "bound")
 _CHOICE_METRICS = (
     "time_to_first_token_s",
@@ -192,11 +192,13 @@ def fleet_notes(
         )
     if all(entry.attainment is None for entry in entries):
         notes.append(
-            "Requests are alike, spread evenly, and wait for no other: --requests-per-s draws "
-            "arrivals and counts who waits."
+            "Requests are alike, evenly spaced, and do not queue: --requests-per-s draws random "
+            "arrivals and counts their waits."
         )
     if any(pool.overlapped_batches > 1 for entry in entries for pool in entry.pools):
-        notes.append("Experts are evenly loaded; engines that balance them come within 10 %.")
+        notes.append(
+            "Loads of experts are assumed equal; engines that balance them come within 10 %."
+        )
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):
             device = evaluator.devices[key]

@@ -118,7 +118,7 @@ class _Frame:
 
 
 def _tag(name: str, inside: str = "", **attributes: Any) -> str:
-    """An element; an attribute that is empty is left out, and a coordinate has one decimal.
+    """An element without its empty attributes; a coordinate has one decimal.
 
     >>> _tag("rect", x=3.0, y=2.25, stroke_width="1", class_="")
     '<rect x="3" y="2.2" stroke-width="1"/>'

@@ -100,7 +100,7 @@ def unit_and_title(name: str) -> tuple[str, str]:
 
 
 def constant_words(technology: str, number: str) -> str:
-    """A constant in words, with its technology if it is of one.
+    """A constant in words, after the name of its memory technology if it has one.
 
     >>> constant_words("hbm4_12h", "access_energy"), constant_words(CONSTANTS, "mac_energy_joules")
     ('HBM4, 12-high access energy', 'mac energy')

@@ -140,7 +140,7 @@ def read_metrics(
         places: ``file:line: key`` of ``metrics.NAME`` and ``metrics.NAME.value``, ...
 
     Raises:
-        InputError: With every problem found, the nearest known name where there is one.
+        InputError: A definition is invalid; the message lists every problem, with near names.
     """
     problems, derived = ProblemList(), []
     for name, definition in definitions.items():

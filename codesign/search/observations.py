@@ -108,10 +108,11 @@ class Observations:
 
     @classmethod
     def joined(cls, batches: Sequence[Observations]) -> Observations:
-        """One after the other.
+        """Join batches in their order.
+
 
         Args:
-            batches: At least one, all of one problem; metrics are those of the first.
+            batches: At least one batch, all of one problem; the first states the metrics.
         """
         # Where all designs of a batch failed, it may not name the evaluator's limits.
         names = max((observations.violation_names for observations in batches), key=len)

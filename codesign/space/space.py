@@ -32,8 +32,8 @@ class DesignSpace:
 
     ``n`` designs are an ``(n, d)`` matrix of level codes: positions in each parameter's values,
     -1 where a parameter is absent. Methods take valid codes and, where they say so, canonical
-    rows; :meth:`contains` takes anything. The space is immutable; what is costly is worked out
-    on first use.
+    rows; :meth:`contains` takes anything. The space is immutable; costly properties are
+    computed on first use.
 
     Args:
         name: The name of its file.
@@ -42,10 +42,10 @@ class DesignSpace:
 
     Attributes:
         designs: The file's named designs, by parameter; None where absent.
-        pools: Of a system, its pools by name; else none.
-        links: Of a system, what joins them.
+        pools: Pools of a system by name; empty for other spaces.
+        links: Links between the pools of a system.
         where: Place of a key in the space's file, for messages.
-        with_values: The space in which a parameter has other values; None if no file states it.
+        with_values: Builds the space with other values of a parameter; None without a file.
     """
 
     def __init__(

@@ -121,7 +121,7 @@ def _revalued(
 
     Args:
         name: The parameter; ``tier technology`` of all repetitions of a part.
-        values: As the file of a space states them.
+        values: Values, in the notation of a space's file.
     """
     record = definition.record
     part, _, member = name.rpartition(" ")

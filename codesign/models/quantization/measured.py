@@ -1,9 +1,9 @@
 """Measurements of ``codesign accuracy quantize``, and estimates for formats that it left out.
 
-Divergences of parts add: that of weights, activations and KV cache together is the sum of those
-of each alone (:data:`ADDITIVITY_ERROR` says how well). So a combination that a table lacks is
-estimated from rows with some of its formats, and flagged as estimated. So is a mixture of formats
-by layers, from those with one format each. Torch is not needed.
+Divergences add: that of weights, activations and KV cache together is taken as the sum of the three
+alone. :data:`ADDITIVITY_ERROR` states the error of this rule. A combination that a table lacks is
+estimated from rows with some of its formats, and flagged as estimated. A mixture of formats by
+layers is estimated from rows with one format for all layers. Torch is not needed.
 """
 
 from __future__ import annotations
@@ -270,10 +270,10 @@ def _canonical(formats: FormatChoice) -> FormatChoice:
 
 
 def read_measured_table(path: str | Path) -> MeasuredTable:
-    """A table that ``codesign accuracy quantize`` wrote.
+    """Read a table that ``codesign accuracy quantize`` wrote.
 
     Raises:
-        InputError: It cannot be read, or is something else.
+        InputError: The file cannot be read or is no such table.
     """
     document = read_document(path)
     if not {"fingerprint", "rows"} <= document.data.keys():

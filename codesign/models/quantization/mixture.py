@@ -82,18 +82,18 @@ def sensitivities(
     earlier_sensitivities: Sequence[Sensitivity] = (),
     advance: Callable[[Sequence[Sensitivity]], None] = lambda so_far: None,
 ) -> list[Sensitivity]:
-    """The divergence of each product alone in each format, over (b, s) tokens.
+    """Divergence with one product quantized alone, for every product and every format.
 
-    A noise below that of measuring counts as none.
+    Negative measurements are noise and count as 0.
 
     Args:
-        decoder: In full precision.
-        formats: To measure.
-        calibration: (b, s) tokens that algorithms look at.
+        decoder: Decoder in full precision.
+        formats: Formats to measure.
+        calibration: (b, s) tokens that the algorithm looks at.
         tokens: (b, s) tokens to measure on.
-        algorithm: For the weights.
-        earlier_sensitivities: What was measured before; it is not measured again.
-        advance: Called after each measurement with all that is known.
+        algorithm: Quantization algorithm of the weights.
+        earlier_sensitivities: Earlier results, which are not measured again.
+        advance: Called after each measurement with all results so far.
     """
     costs = {
         sensitivity.product: dict(sensitivity.divergence_nats)

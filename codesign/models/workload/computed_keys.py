@@ -1,7 +1,7 @@
-"""Keys of a model that are computed from several of its file's, such as the kinds of its layers.
+"""Keys of a model that are computed from several keys of its file, such as the kinds of layers.
 
-Every function takes a file's keys, with the defaults of its family, and gives keys of ours. Which
-family has which is a row of ``families.yaml``, which names the sources.
+Every function takes the keys of a file, with the defaults of its family, and returns keys of our
+model record. The rows of ``families.yaml`` assign functions to families and name the sources.
 """
 
 from __future__ import annotations
@@ -91,32 +91,32 @@ def sliding_but_every(config: Config, default: int, *keys: str) -> dict[str, Any
 
 
 def head_norms(config: Config, key: str) -> dict[str, Any]:
-    """Norms of queries and keys where a key of the file says so."""
+    """Switch for the norms of queries and keys, as a key of the file states it."""
     return {"qk_norm": config.get(key, False)}
 
 
 def half_width(config: Config) -> dict[str, Any]:
-    """Half of a width that is stated for gate and up projection together."""
+    """Width of the MLP: half of the width stated for gate and up projection together."""
     return {"intermediate_size": config["intermediate_size"] // 2}
 
 
 def embedding_rows(config: Config) -> dict[str, Any]:
-    """Rows of the embedding table, which may be more than there are words."""
+    """Rows of the embedding table, which may exceed the vocabulary."""
     return {"vocab_size": config.get("embedding_size") or config["vocab_size"]}
 
 
 def internlm2_keys(config: Config) -> dict[str, Any]:
-    """A switch for the biases of attention."""
+    """Switch for all biases of attention."""
     return dict.fromkeys(("attention_bias", "attention_output_bias"), bool(config.get("bias")))
 
 
 def internlm3_keys(config: Config) -> dict[str, Any]:
-    """Biases of queries, keys and values."""
+    """Switch for the biases of queries, keys and values."""
     return {"attention_bias": config.get("qkv_bias", config.get("attention_bias", False))}
 
 
 def hunyuan_keys(config: Config) -> dict[str, Any]:
-    """Experts as wide as dense MLPs if no width of theirs is stated."""
+    """Width of experts: that of the dense MLPs unless the file states one."""
     return {
         "moe_intermediate_size": pick(config, "moe_intermediate_size", config["intermediate_size"])
     }

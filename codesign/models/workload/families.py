@@ -18,7 +18,7 @@ FIRST_WINDOW_LAYER = 28
 
 
 class Family(Record):
-    """Rules by which the files of one ``model_type`` are read; the file says what each key is."""
+    """Rules for reading files of one ``model_type``; ``families.yaml`` describes each key."""
 
     required: tuple[str, ...]
     keys: tuple[str, ...]
@@ -31,7 +31,7 @@ class Family(Record):
     notes: tuple[str, ...] = ()
 
     def computed(self, config: computed_keys.Config) -> dict[str, Any]:
-        """Our keys that are computed, from the file's with the defaults."""
+        """Keys of our record, computed from the file's keys and the family's defaults."""
         values: dict[str, Any] = {}
         for name, arguments in self.derive.items():
             listed = arguments if isinstance(arguments, list) else [arguments]
@@ -63,7 +63,7 @@ class FamilyTable(Record):
 
 @cache
 def family_table() -> FamilyTable:
-    """The rows, each with the entries of the template that it is based on."""
+    """Read ``families.yaml``; each row inherits the entries of its template."""
     document = read_document(Path(__file__).with_name("families.yaml"))
     groups, templates = document.data["groups"], document.data["templates"]
 

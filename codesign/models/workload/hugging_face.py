@@ -2,9 +2,9 @@
 
 Real files have many keys that say nothing about dimensions; those are ignored. A key that
 would change the shape of the model in a way that is not modeled is refused or named in a note.
-Of a file that nests a language model, such as in ``text_config``, that part is read. How a
-``model_type`` is read is a row of ``families.yaml``; a type without a row is
-read by its shapes, if they suffice.
+If a file nests a language model, such as in ``text_config``, only that part is read. A row of
+``families.yaml`` states how to read a ``model_type``. A type without a row is read by its shapes,
+if they suffice.
 """
 
 from __future__ import annotations

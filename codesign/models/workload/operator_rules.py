@@ -2,16 +2,16 @@
 
 A row states how several devices divide the operator, which kernel runs it, and its role.
 
-Tensor parallelism cuts a matrix by columns, so that every device has a part of the output, or by
-rows, so that every device has a part of the input and a partial sum of the whole output; attention
-is cut by heads [Shoeybi2019]_. After a cut by rows the devices add up their partial sums
-(all-reduce). Every device has the same code, so the one with the largest part sets the pace.
+Tensor parallelism cuts a matrix by columns or by rows, and attention by heads [Shoeybi2019]_.
+Columns give every device a part of the output. Rows give every device a part of the input and a
+partial sum of the whole output; an all-reduce adds the partial sums. Every device runs the same
+code, so the one with the largest part sets the pace.
 
-A kernel is what a device starts at once: the products with keys and values and the softmax between
-them are one, as FlashAttention has it, and so is a layer of experts.
+A kernel is the work that a device launches at once. The products with keys and values and the
+softmax between them are one kernel, as in FlashAttention; so is a layer of experts.
 
-What an operator does in its layer is its role: those who count work by other rules than the
-lowering, as LIFE does, go by it and not by the operator's name.
+A role states what an operator does in its layer. Conventions that count work differently from the
+lowering, such as LIFE's, use the role and not the operator's name.
 
 An operator that has no row here is refused when it is lowered.
 

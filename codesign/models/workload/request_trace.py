@@ -1,8 +1,8 @@
 """Traces of requests with the hashes of their blocks, in Mooncake's format.
 
-One JSON object a line, gzipped or not: ``timestamp`` (ms), ``input_length``, ``output_length`` and
-``hash_ids``, one hash for each block of 512 tokens of the prompt. Equal hashes are equal blocks
-after equal blocks [Mooncake2025]_.
+A trace, gzipped or not, has one JSON object a line: ``timestamp`` (ms), ``input_length``,
+``output_length`` and ``hash_ids``, one hash for each block of 512 tokens of the prompt. Two hashes
+are equal if their blocks and all blocks before them are equal [Mooncake2025]_.
 
 .. [Mooncake2025] R. Qin et al., Mooncake: Trading More Storage for Less Computation, FAST 2025.
 """
@@ -25,7 +25,7 @@ from codesign.base.schema import Document, Positive, Record, to_record
 BLOCK_TOKENS = 512
 """Tokens of a block; the last of a prompt may be shorter."""
 _MOST_BYTES = 1 << 30
-"""Bytes of a trace at most, unpacked: 100 million blocks [ours]."""
+"""Most bytes of an unpacked trace, about 100 million blocks [ours]."""
 
 
 class _Request(Record):
@@ -61,9 +61,9 @@ class RequestTrace:
     def reuse(self) -> tuple[FloatArray, FloatArray, IntArray]:
         """(b,) reuse distances in blocks, (b,) tokens and (b,) requests of all blocks.
 
-        LRU caches of at least a distance hold the block; that of a first use is infinite. Counted
-        once for all capacities: the distinct blocks between two uses are all uses between them but
-        those of blocks that are used there again.
+        An LRU cache holds a block if its capacity is at least the reuse distance; a first use has
+        an infinite distance. One count serves all capacities: the number of distinct blocks between
+        two uses is the number of uses between them, less the repeated ones.
         """
         n = len(self.hash_ids)
         order = np.argsort(self.hash_ids, kind="stable")
@@ -79,7 +79,7 @@ class RequestTrace:
 
 
 def _larger_before(values: IntArray) -> IntArray:
-    """(n,) for each value, how many before it are larger: a merge sort that counts."""
+    """(n,) number of larger values before each value, counted in a merge sort."""
     n = len(values)
     larger = np.zeros(n, dtype=np.int64)
     positions, span = np.arange(n), int(values.max(initial=0)) + 2
@@ -95,10 +95,10 @@ def _larger_before(values: IntArray) -> IntArray:
 
 
 def read_request_trace(path: Path | str) -> RequestTrace:
-    """The trace of a file.
+    """Read a trace.
 
     Raises:
-        InputError: It cannot be read, or a request has keys, times or lengths that do not fit.
+        InputError: The file cannot be read, or a request has invalid keys, times or lengths.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,11 +1,12 @@
 """Reuse of prompts: how many bytes are touched before a context is needed again.
 
-Under LRU, a block is found in caches of a capacity if no more distinct bytes were touched since its
-last use: its reuse distance. One distribution of distances gives the share found at all capacities.
+The reuse distance of a block is the number of distinct bytes touched since its last use. An LRU
+cache holds the block if its capacity is at least that distance, so one distribution of distances
+gives the share of hits at every capacity.
 
-Of sessions it follows in closed form, by Che's approximation [Che2002]_: a context is found if its
-think time is at most the time in which all sessions touch as many bytes as the caches hold. Of a
-trace it is counted in one pass, as stack distances [Mattson1970]_.
+For sessions, the distribution follows in closed form from Che's approximation [Che2002]_: a context
+is found if its think time is at most the time in which all sessions touch as many bytes as the
+caches hold. For a trace, it is counted in one pass, as stack distances [Mattson1970]_.
 
 Limiting assumptions: a context is found as a whole or not at all; sessions begin independently of
 one another at a steady rate; answers stretch all think times alike.
@@ -34,7 +35,7 @@ from codesign.models.workload.sessions import Session, list_sessions, load_sessi
 _POINTS = 4096
 """Times at which the bytes touched are tabulated."""
 _TRACE_CLASSES = 24
-"""Classes of the requests of a trace."""
+"""Number of classes of a trace's requests."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,11 @@ class TurnClasses:
     """``q`` classes of turns; every array is (q,).
 
     Attributes:
-        turns: Turns of a class in a session; of a trace, in a request.
+        turns: Turns of each class per session, or per request of a trace.
         context_tokens: Tokens before the new ones, which a cache may hold.
         new_tokens: Tokens that are always computed.
         generated_tokens: Tokens of the answer.
-        is_first: Whether they are the first turns of sessions.
+        is_first: Share of each class that is a first turn of a session.
     """
 
     turns: FloatArray
@@ -62,15 +63,15 @@ class TurnClasses:
 
 @dataclass(frozen=True)
 class ReuseSummary:
-    """Prompts and their reuse, for people.
+    """Summary of prompts and their reuse, for reports.
 
     Attributes:
-        turns: Turns of a session; of a trace, its requests.
+        turns: Turns of a session, or requests of a trace.
         first_prompt_tokens: Tokens of the prompt of a first turn.
         last_prompt_tokens: Tokens of the longest prompt.
         generated_tokens: Tokens of the answers of a session, or of a request of a trace.
-        reuse_share: Share of the tokens of prompts that caches without limits hold.
-        working_set_tokens: Tokens that a session keeps between turns; of a trace, all its blocks.
+        reuse_share: Share of prompt tokens that unlimited caches would hold.
+        working_set_tokens: Tokens kept between turns of a session, or of all blocks of a trace.
     """
 
     description: str
@@ -83,7 +84,7 @@ class ReuseSummary:
 
 
 class _Reuse:
-    """Turns in classes, and what of them is reused."""
+    """Classes of turns, and their reuse."""
 
     classes: TurnClasses
     shared_tokens: int
@@ -136,11 +137,11 @@ class SessionReuse(_Reuse):
         )
 
     def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
-        """(q + 1, n) shares of contexts that caches hold; the last row is of the shared prefix.
+        """(q + 1, n) shares of contexts that caches hold; the last row is for the shared prefix.
 
         Args:
             capacity_tokens: (n,) tokens whose keys and values fit.
-            sessions: (n,) sessions at a time.
+            sessions: (n,) numbers of concurrent sessions.
         """
         shares = np.empty((len(self.classes.turns) + 1, len(capacity_tokens)))
         for count in np.unique(sessions).tolist():
@@ -152,7 +153,7 @@ class SessionReuse(_Reuse):
 
     @property
     def summary(self) -> ReuseSummary:
-        """Prompts and reuse; a session of one turn keeps its prefix."""
+        """Prompts and reuse; the working set of a single turn is its prefix."""
         session, waiting = self._session, float(self.shared_tokens)
         if self.think_s:
             waiting = (
@@ -162,9 +163,9 @@ class SessionReuse(_Reuse):
 
     @lru_cache(maxsize=64)  # noqa: B019 # an evaluator keeps its reuse as long as it lives
     def _curve(self, sessions: float) -> tuple[FloatArray, FloatArray]:
-        """(g,) tokens touched in growing times, and (c, g) shares of turns that come back.
+        """(g,) tokens touched within growing times, and (c, g) shares of turns that return.
 
-        There is a curve for each think time, and the last is of the shared prefix.
+        The first curves are for the think times, and the last is for the shared prefix.
         """
         session = self._session
         think_s = session.turn_values("think_time")
@@ -188,23 +189,24 @@ class SessionReuse(_Reuse):
         return touched, np.stack([*(self._returned(times, s) for s in self._gaps_s), shared])
 
     def _returned(self, times: FloatArray, gap_s: float) -> FloatArray:
-        """(g,) share of turns whose think time is at most a time."""
+        """(g,) share of turns that return within each of ``times``."""
         if self._session.think_times == "fixed" or gap_s == 0:
             return (times >= gap_s).astype(float)
         return np.asarray(-np.expm1(-times / gap_s))
 
     def _least_gap_s(self, times: FloatArray, gap_s: float) -> FloatArray:
-        """(g,) mean of the lesser of a think time and a time."""
+        """(g,) mean think time, cut off at each of ``times``."""
         if self._session.think_times == "fixed" or gap_s == 0:
             return np.minimum(times, gap_s)
         return np.asarray(-gap_s * np.expm1(-times / gap_s))
 
 
 def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
-    """Turns that stand for all, and for how many each.
+    """Representative turns, and the number of turns that each stands for.
 
-    Turns that differ in nothing but their contexts have three, on which the sums of contexts and
-    of their squares are those over all, as the work of attention is quadratic.
+    Three turns represent all that differ only in context. Their weights preserve the number of
+    turns and the sums of contexts and of squared contexts, because the work of attention is
+    quadratic.
     """
     names = ("think_time", "new_tokens", "generated_tokens")
     keys = np.stack([np.arange(session.n_turns) == 0, *map(session.turn_values, names)])
@@ -230,8 +232,8 @@ def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
 class TraceReuse(_Reuse):
     """Reuse of the requests of a trace; attributes as of :class:`SessionReuse`.
 
-    Requests of which nothing can be found are first turns; classes are of these and of the others,
-    by length.
+    Requests that reuse at most one block count as first turns. First turns and the other requests
+    are divided into classes by length.
     """
 
     shared_tokens = 0
@@ -275,10 +277,11 @@ class TraceReuse(_Reuse):
 
 
 def summaries(name: str | None = None) -> dict[str, ReuseSummary]:
-    """Prompts and reuse of the named sessions by name, or of the session or trace of one file.
+    """Summaries by name: of the library's sessions, or of one file's session or trace.
 
     Args:
-        name: Of a session, or a file; all named sessions if None. Empty if no session has it.
+        name: Name of a session, or a file; None selects all sessions. An unknown name gives
+            an empty result.
 
     Raises:
         InputError: The file cannot be read, or something in it cannot be used.

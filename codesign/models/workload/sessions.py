@@ -1,8 +1,8 @@
 """Sessions: the turns of a user or an agent that comes back with all that was said before.
 
 Turn ``k`` brings new tokens and asks for an answer; its context is all tokens before it. Between
-turns a user thinks or a tool runs. All sessions begin with a prefix that they share, or each with
-one of several, such as documents.
+turns a user thinks or a tool runs. All sessions begin with the same prefix, or each begins with one
+of several, such as documents.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from codesign.models.workload.model import LanguageModel
 
 _FILE = Path(__file__).parent / "sessions.yaml"
 _MOST_TURNS = 10_000
-"""Turns of a session at most; beyond, a slip [ours]."""
+"""Most turns of a session; a larger number is taken for a mistake [ours]."""
 
 ThinkTimes: TypeAlias = Literal["exponential", "fixed"]
 
 
 class Turn(Record):
-    """A turn, and all turns after it until the next that a session states."""
+    """A turn that also stands for all turns up to the next stated one."""
 
     turn: Positive
     """Number of the turn, from 1."""
@@ -45,14 +45,14 @@ class Turn(Record):
     generated_tokens: Positive
     """Tokens of the answer."""
     think_time: Annotated[float, quantity("s"), Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Mean time before the turn in which the user thinks or a tool runs."""
+    """Mean time before the turn, while the user thinks or a tool runs."""
 
 
 class Session(Record):
     """The turns of a session."""
 
     description: str
-    """The users or agents that come back."""
+    """Description of the users or agents."""
     n_turns: Annotated[Positive, Field(le=_MOST_TURNS)] = 1
     """Turns of a session."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
@@ -60,7 +60,7 @@ class Session(Record):
     shared_tokens: Natural = 0
     """Tokens of the prefix with which a session begins, besides those of its first turn."""
     n_prefixes: Positive = 1
-    """Prefixes of which each session has one; 1: all share the same."""
+    """Number of prefixes, of which each session has one; 1: all sessions share one."""
     popularity_exponent: Annotated[float, Field(ge=0, le=4)] = 0.0
     """Exponent of Zipf's law: the prefix of rank r is taken in proportion to ``r ** -exponent``."""
     think_times: ThinkTimes = "exponential"
@@ -88,23 +88,23 @@ class Session(Record):
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Turns for which each stated turn stands."""
+        """Number of turns that each stated turn stands for."""
         ends = [*(turn.turn for turn in self.turns[1:]), self.n_turns + 1]
         return tuple(end - turn.turn for turn, end in zip(self.turns, ends, strict=True))
 
     def turn_values(self, name: str) -> FloatArray:
-        """(k,) a number of every turn."""
+        """(k,) values of a field of :class:`Turn`, one per turn."""
         return np.repeat([float(getattr(turn, name)) for turn in self.turns], self.counts)
 
     @property
     def context_tokens(self) -> FloatArray:
-        """(k,) tokens before the new ones of every turn."""
+        """(k,) context of every turn: the tokens before its new ones."""
         added = self.turn_values("new_tokens") + self.turn_values("generated_tokens")
         return self.shared_tokens + np.concatenate([[0.0], np.cumsum(added)[:-1]])
 
     @property
     def longest_tokens(self) -> int:
-        """Tokens of the last turn with its answer."""
+        """Tokens at the end of the last turn: context, prompt and answer."""
         last = self.turns[-1]
         return int(self.context_tokens[-1]) + last.new_tokens + last.generated_tokens
 
@@ -120,10 +120,10 @@ def list_sessions() -> list[str]:
 
 
 def load_session(name_or_path: str) -> Session:
-    """A session by its name or from a YAML file.
+    """Load a session by its name or from a YAML file.
 
     Raises:
-        UnknownNameError: No such session; the nearest is offered.
+        UnknownNameError: No session has this name; the message suggests the nearest.
         InputError: The file cannot be read, or something in it cannot be used.
     """
     if name_or_path.endswith((".yaml", ".yml")):
@@ -136,7 +136,7 @@ def check_length(n_tokens: int, model: LanguageModel) -> None:
     """Refuse sequences that are longer than the context of a model.
 
     Raises:
-        InputError: They are; a model whose file states no context takes any.
+        InputError: The sequence is too long. A model without a stated context takes any length.
     """
     most = model.context_tokens
     if most is not None and n_tokens > most:

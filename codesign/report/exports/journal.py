@@ -81,7 +81,7 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
 
 
 def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
-    """One trial per observation; without a result it is a failed trial that says why."""
+    """One trial per observation; a failed trial states the error."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
 

@@ -27,7 +27,7 @@ _BUDGETS = {
     "TDP (W)": ("power", "name", "tdp_watts"),
     "price (USD)": ("costs", "part", "usd"),
 }
-"""Header, rows of an explanation, key of their names, key of the number."""
+"""By header: rows of an explanation, the key of their names and the key of their numbers."""
 BUDGET_COLUMNS = ("part", *_BUDGETS)
 NOT_MODELLED = (
     "floor plan: where blocks are on a die, and how wires reach them; areas are sums",
@@ -123,7 +123,7 @@ def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
 
 
 def _interface_words(bank: Bank) -> str:
-    """Such as "2048 bit × 7.81 Gbit/s" of one unit."""
+    """Interface of one unit, such as "2048 bit × 7.81 Gbit/s"."""
     pins = bank.technology.data_pins
     if pins is None:
         return "not known"

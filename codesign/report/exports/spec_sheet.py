@@ -56,10 +56,10 @@ _LEAST = 0.01
 
 
 def to_spec_sheet(exported: ChosenDesign, path: Path) -> Written:
-    """Machine, results and budgets; beside it, the sources of the numbers and the die to scale.
+    """Write a spec sheet, and beside it the sources of its numbers and the die to scale.
 
-    A design of an evaluator without an array gets its parameters instead of parts. A system gets a
-    sheet of its own, and one for a machine of each pool.
+    The sheet has machine, results and budgets. If the evaluator has no array, it lists parameters
+    instead of parts. A system gets one sheet, and another for a machine of each pool.
     """
     texts: dict[Path, str] = {}
     sheets = {path_of_pool(path, key): machine for key, machine in exported.pools.items()}
@@ -220,7 +220,7 @@ def _table(title: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -
 
 
 def _rows(title: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """The columns of an explanation, as far as it has them."""
+    """A table of an explanation with those of the named columns that it has."""
     keys = " ".join(key for key in names if any(key in row for row in rows))
     cells, _ = field_cells(rows, keys, digits=3)
     return _table(title, list(cells), zip(*cells.values(), strict=True))

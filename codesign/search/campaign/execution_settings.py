@@ -38,11 +38,11 @@ class Execution(Record):
     ... seconds; if not given, two after a death and none after a failure."""
 
     isolated: bool | None = None
-    """Whether a process of its own, which may hang or crash, evaluates the designs; if not given,
-    for evaluators from elsewhere and ``command``, and where ``timeout`` or ``retries`` is set."""
+    """Whether a separate process, which may hang or crash, evaluates the designs. By default only
+    for plug-in evaluators and ``command``, and where ``timeout`` or ``retries`` is set."""
     cache: bool | None = None
-    """Whether results are taken from the cache and kept there (``codesign status cache``);
-    if not given, for evaluators from elsewhere and ``command``, unless ``isolated`` is false."""
+    """Whether results are read from the cache and stored there (``codesign status cache``). By
+    default only for plug-in evaluators and ``command``, unless ``isolated`` is false."""
     cache_folder: str | None = None
     """Folder of that cache; the user's cache folder if not given."""
     in_flight: Annotated[int, Field(strict=True, ge=1)] = 1

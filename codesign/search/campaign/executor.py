@@ -104,9 +104,9 @@ class Recorder:
     """The parent's side of all runs: stores, reports progress, collects failures.
 
     Args:
-        store: Open for writing; ``stored`` then.
+        store: Store that is open for writing.
         budget: Observations of a complete run.
-        progress: Told of every durable batch.
+        progress: Receives every durable batch.
     """
 
     def __init__(self, store: Store, budget: int, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The manifest of a folder of results: digests of its files, and of all that they came from.
+"""The manifest of a folder of results: digests of its files and of their inputs.
 
 ``manifest.json`` has an entry for each file that a command finished. An entry says which inputs,
 code and results the file was made from, so that a stranger can check a table against the store
@@ -167,7 +167,7 @@ def check_folder(folder: Path) -> list[FileVerdict]:
     """The state of every finished file of a folder, and of the campaigns of a comparison in it.
 
     Raises:
-        StoreError: It has no manifest, or a damaged one.
+        StoreError: The folder has no manifest, or a damaged one.
     """
     manifest = read_manifest(folder)
     if manifest is None:
@@ -227,7 +227,7 @@ class _Check:
         for campaign, digest in entry.origin.campaigns.items():
             try:
                 if results_digest(self._folder / campaign) != digest:
-                    return "outdated", f"as it was written, of other results than {campaign}'s"
+                    return "outdated", f"as written, but results of {campaign} have changed"
             except CodesignError as error:
                 return "outdated", f"as it was written; {campaign}: {error}"
         if entry.origin.results is not None and self._store is not None:

@@ -43,8 +43,8 @@ Rebuild = Callable[[], Problem]
 
 
 FrontOfPool: TypeAlias = Callable[[Problem, Rebuild | None], ExactFront]
-"""Finds the exact front of a pool's problem, which the second builds in another process, or reads
-it from where it is kept."""
+"""Function that finds the exact front of a pool's problem, or reads the stored one. Its second
+argument builds the problem again in another process."""
 
 
 def is_composed(problem: Problem) -> bool:

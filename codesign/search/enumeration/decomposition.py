@@ -82,7 +82,7 @@ class Decomposition:
     """The order in which a problem's space is walked.
 
     Args:
-        problem: Its evaluator may say what it can bound, and what it cannot tell apart.
+        problem: Its evaluator may state parameters that it can bound or cannot distinguish.
         always_decided: Parameters that every partial design has, whatever the evaluator can bound.
 
     Attributes:

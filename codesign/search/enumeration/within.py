@@ -37,16 +37,17 @@ def designs_within(
 ) -> IntArray | None:
     """(n, d) every feasible design with objectives in a region.
 
-    The bounds of the evaluator leave out what cannot reach the region, and nothing else.
+    The evaluator's bounds exclude only designs that cannot reach the region.
 
     Args:
-        problem: Of designs that its evaluator calls interchangeable, one is listed.
-        reaches: (n,) True for (n, m) minimized objectives in the region. Whatever is nowhere worse
-            than objectives in the region must be in it; without a bound they are minus infinity.
-        most: Number of designs beyond which the search is given up.
+        problem: Only one of the designs that its evaluator calls interchangeable is listed.
+        reaches: Function from (n, m) minimized objectives to (n,) True in the region. It must be
+            true for a point that is nowhere worse than a point in the region. Unbounded objectives
+            are minus infinity.
+        most: Number of designs beyond which the search stops.
 
     Returns:
-        None if there are more than ``most``.
+        The designs, or None if there are more than ``most``.
     """
     walk = _Collection(problem, reaches)
     n_roots = walk.decomposition.n_roots

@@ -124,18 +124,18 @@ class AcquisitionFunction:
     ) -> FloatArray:
         """(n,) acquisition values; comparable only with each other.
 
-        The expected hypervolume improvement times the probability of being within the limits. As
-        long as nothing feasible is known, the expected decrease of the total violation, where being
-        within all limits counts as much as the typical violation besides [ours: else a small
-        decrease that is sure would go before a good chance to be feasible]. Either times the
-        probability of having a result.
+        The value is the expected hypervolume improvement times the probability of feasibility.
+        Until a feasible design is known, it is the expected decrease of the total violation.
+        Feasibility then counts as an extra decrease of one typical violation [ours: else a small,
+        certain decrease would outrank a good chance of feasibility]. Both are multiplied by the
+        probability of a successful evaluation.
 
         Args:
-            features: (n, f) of the designs.
+            features: (n, f) features of the designs.
             inflation: Factor on posterior deviations: exploration.
-            predictions: Prior predictions, if models are about their errors.
-            least: Values up to this one need not be exact: limits are predicted only of designs
-                that may have a larger one.
+            predictions: Prior predictions, if the models predict their errors.
+            least: Value up to which results need not be exact: limits are predicted only for
+                designs that may exceed it.
         """
         if self.has_feasible:
             means, deviations = self.outcomes(features, predictions)

@@ -96,7 +96,7 @@ class Scale:
         )
 
     def natural(self, values: FloatArray) -> FloatArray:
-        """Observations of what the model sees; the inverse of :meth:`modeled`."""
+        """Observations from modeled values; the inverse of :meth:`modeled`."""
         compressed = self.intercept + self.slope * values
         beyond = np.minimum(np.maximum(compressed - self.knee, 0.0) / self.width, _LARGEST_EXPONENT)
         raw = np.minimum(compressed, self.knee) + self.width * np.expm1(beyond)

@@ -1,8 +1,8 @@
 """Box of levels that peers search, with the rules of the space that their libraries can state.
 
-A condition says at which levels of another parameter a parameter exists. A constraint is linear in
-levels, or a list of forbidden combinations of levels, or both. A peer learns all others from
-proposals that are refused.
+A condition states the levels of another parameter at which a parameter exists. A constraint is
+linear in levels, or a list of forbidden combinations of levels, or both. A peer learns all other
+rules from refused proposals.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from codesign.space.nodes import Compare
 from codesign.space.structure import SpaceConstraint, Structure
 
 _MOST_COMBINATIONS = 20_000
-"""Combinations of levels that are tried for one constraint [ours]."""
+"""Most combinations of levels tried for one constraint [ours]."""
 _MOST_FORBIDDEN = 2_000
-"""Forbidden combinations that a library is told of for one constraint [ours]."""
+"""Most forbidden combinations stated to a library for one constraint [ours]."""
 _DRAWN = 256
 """Designs of the space that are tried for limits known before evaluation [ours]."""
 _EXPRESSED = {
@@ -36,16 +36,16 @@ A search space of Ax is a tree: a parameter exists at one level of another."""
 
 @dataclass
 class PeerSpace:
-    """A space as peers see it; levels count from 0, which is absence where that can be chosen.
+    """A space as peers see it; levels count from 0, which is absence if that can be chosen.
 
     Attributes:
         levels: Number of levels of each parameter.
-        is_ordered: Whether they are in an order.
-        conditions: By parameter, the parameter on which its existence depends and the levels of
-            that at which it exists; None if it always does.
+        is_ordered: Whether the levels of each parameter are in an order.
+        conditions: For each parameter, its parent parameter and the parent's levels at which it
+            exists; None if it always exists.
         linear: Coefficients of the levels, and the bound of their sum.
         forbidden: Combinations of (parameter, level) that no design has.
-        forms: Forms in which each rule of the space is stated here, by its text.
+        forms: Forms in which each rule of the space is stated here, by the text of the rule.
     """
 
     levels: list[int]
@@ -110,9 +110,9 @@ class PeerSpace:
 def _tabulated(
     structure: Structure, first: IntArray, expression: Expression
 ) -> tuple[list[int], IntArray, BoolArray] | None:
-    """Columns of an expression, (n, k) all their levels, and (n,) whether it holds; None: too many.
+    """Columns of an expression, (n, k) combinations of their levels, and (n,) True if it holds.
 
-    Levels count from 0.
+    Levels count from 0. None if there are too many combinations.
     """
     columns = sorted(structure.roots(expression.names))
     levels = (structure.n_levels - first)[columns].tolist()
@@ -126,7 +126,7 @@ def _tabulated(
 
 
 def _condition(structure: Structure, first: IntArray, column: int) -> tuple[int, list[int]] | None:
-    """Parameter on which the existence of a column depends, and its levels; None if not one."""
+    """Single parameter on which a column's existence depends, and its levels, or None."""
     if column not in structure.conditions or column in structure.columns_in_parts:
         return None
     table = _tabulated(structure, first, structure.conditions[column])

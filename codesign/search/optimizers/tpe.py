@@ -1,13 +1,13 @@
 """Multi-objective TPE with constraints, by Optuna.
 
 Ozaki et al., "Multiobjective tree-structured Parzen estimator", 2022. All parameters are drawn
-together, around designs that were evaluated and so are admissible: drawn one by one, as is
-Optuna's default for several objectives, hardly any combination met the constraints.
+together, around evaluated designs, which are admissible. Optuna's default for several objectives
+draws them one by one, and hardly any combination met the constraints.
 
-Optuna knows neither constraints between parameters nor parameters that a design does not have.
-A parameter is the position of its level; where a design lacks one, it takes the middle level,
-which says the least, and in a proposal it is then dropped again. Proposals that are
-inadmissible or were seen are drawn again; the last one's neighbors count too.
+Optuna knows neither constraints between parameters nor absent parameters. A trial states the
+position of each parameter's level. An absent parameter takes the middle level, which says the
+least, and is dropped from proposals. Inadmissible and repeated proposals are drawn again; the
+neighbors of the last one are candidates, too.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _LARGEST = 1e300
-"""Stands for an infinite violation, which Optuna's sums do not take."""
+"""Finite substitute for an infinite violation, which Optuna's sums cannot take."""
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Optuna says no more than errors; afterwards it is as talkative as before."""
+    """Let Optuna log only errors, and restore its verbosity afterwards."""
     import optuna
 
     before = optuna.logging.get_verbosity()
@@ -123,7 +123,7 @@ class Tpe(BaseOptimizer):
     def _study(self, pending: IntArray, seed: int) -> Study:
         """A study of all results, with pending designs as running trials.
 
-        The constant liar keeps away from these and from the draws before.
+        The constant liar keeps away from pending designs and from earlier draws.
         """
         import optuna
 
@@ -147,7 +147,7 @@ class Tpe(BaseOptimizer):
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
-        """Take results as finished trials."""
+        """Add results as finished trials."""
         super().tell(rows, objectives, violations, failed)
         for i in np.flatnonzero(~np.asarray(failed, dtype=bool)):
             limits = np.clip(violations[i], -_LARGEST, _LARGEST).tolist()
@@ -170,7 +170,7 @@ class Tpe(BaseOptimizer):
 
 
 def _distribution(n_levels: int, optional: bool, is_categorical: bool) -> BaseDistribution:
-    """Distribution of a parameter's level codes, -1 for absence where that can be chosen."""
+    """Distribution of a parameter's level codes, -1 for absence if it is optional."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     first = -1 if optional else 0

@@ -2,8 +2,8 @@
 
 "Constrained, parallel, multi-objective BO in BoTorch with qNEHVI, and qParEGO", with
 ``qLogNoisyExpectedHypervolumeImprovement``, which BoTorch recommends by now. It searches the unit
-cube, of which levels are equal shares. A category has a coordinate for each level, of which the
-largest counts. Linear constraints that are known in advance bound the search.
+cube, where levels have equal shares. A category has a coordinate for each level; the largest
+coordinate selects it. Linear constraints that are known in advance bound the search.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _acquisition(task: Task) -> tuple[Any, dict[str, Any]]:
 
 
 def _points(task: Task, designs: list[list[int]]) -> Tensor:
-    """(k, d) centers of the levels in the unit cube, 1 for a category's level and 0 beside it."""
+    """(k, d) centers of the levels in the unit cube; categories are one-hot."""
     import torch
 
     return torch.tensor(

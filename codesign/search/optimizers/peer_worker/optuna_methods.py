@@ -122,7 +122,7 @@ def _distributions(task: Task) -> dict[str, Any]:
 
 
 def _suggested(task: Task, trial: Trial) -> Trial:
-    """The trial with a value for each parameter that exists beside the values before it."""
+    """Suggest a value for each parameter that exists, given the values before it."""
     for i in task.varying:
         if not task.exists(i, trial.params):
             continue

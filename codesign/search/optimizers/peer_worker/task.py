@@ -35,19 +35,19 @@ class Task:
     Attributes:
         levels: Number of levels of each parameter.
         is_ordered: Whether the levels of each parameter are in an order.
-        n_objectives: All of them to be minimized.
-        conditions: By parameter, the parameter on which its existence depends and the levels of
-            that at which it exists; None if it always does.
+        n_objectives: Number of objectives, all minimized.
+        conditions: For each parameter, its parent parameter and the parent's levels at which it
+            exists; None if it always exists.
         linear: Constraints that are known in advance: coefficients of the levels, and the bound of
             their sum.
         forbidden: Combinations of (parameter, level) that no design has.
         reference_point: Bound of the hypervolume, if there is one.
-        results: All that was evaluated, in its order; failed designs have no objectives.
-        rejected: What was proposed in vain in this step, or is being evaluated: designs that are
-            inadmissible or without a result have no objectives, repeated ones have theirs.
-        attempt: Questions of this step before this one.
-        seed: Of this question.
-        run_seed: Of the whole run.
+        results: Results of all evaluations, in order; failed designs have no objectives.
+        rejected: Rejected proposals of this step, and designs in flight. Repeated designs have
+            their objectives; inadmissible ones and those without a result have none.
+        attempt: Number of earlier questions in this step.
+        seed: Seed of this question.
+        run_seed: Seed of the whole run.
     """
 
     levels: list[int]
@@ -96,7 +96,7 @@ class Task:
 
     @property
     def varying(self) -> list[int]:
-        """Positions of the parameters with more than one level, each after its condition's."""
+        """Positions of the parameters with more than one level, each after its parent."""
         pending, order = [i for i, levels in enumerate(self.levels) if levels > 1], list[int]()
         while pending:
             for i in pending:
@@ -106,7 +106,7 @@ class Task:
         return order
 
     def exists(self, i: int, values: Mapping[str, int]) -> bool:
-        """True if a parameter exists beside levels by name."""
+        """True if a parameter exists, given the levels of others by name."""
         condition = self.conditions[i]
         if condition is None:
             return True
@@ -139,7 +139,7 @@ class Task:
         return values
 
     def design(self, values: Mapping[str, Any]) -> list[int]:
-        """The design of levels by name; 0 where a parameter has one level or does not exist."""
+        """Design from levels by name; 0 if a parameter has one level or does not exist."""
         return [int(values.get(name, 0)) for name in self.names]
 
 
@@ -168,8 +168,8 @@ Method: TypeAlias = Callable[[Task], Proposal]
 def avoid_compiling() -> None:
     """Let BoTorch use its kernel in Python, with the same digits everywhere.
 
-    BoTorch 0.18 compiles another one at the first use. All processes wait for the lock of that for
-    ever if one of them was killed.
+    BoTorch 0.18 compiles another kernel at the first use. If a process is killed meanwhile, all
+    others wait for its lock forever.
     """
     from botorch.acquisition.multi_objective import logei
 

@@ -80,7 +80,10 @@ def tables(
         "Over the ranges of all constants", ["decision", "value", "verdict", "changes, as good"], []
     )
     for decision in decided.decisions:
-        cells = [_mark(problem, flip, design, flips) for flip in _listed_flips(decision)]
+        cells = [
+            flips.setdefault(_flip_words(problem, flip, design), chr(ord("a") + len(flips) % 26))
+            for flip in _listed_flips(decision)
+        ]
         if decision.as_good:
             values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])
             cells.append(f"as good: {values}")
@@ -107,11 +110,6 @@ def _listed_flips(decision: Decision) -> list[Flip]:
         return []
     others = [flip for flip in decision.breaks[1:] if _differs(flip, decision)]
     return [decision.flip, *others][:_MOST_CHANGES]
-
-
-def _mark(problem: Problem, flip: Flip, design: Mapping[str, Value], flips: dict[str, str]) -> str:
-    """The letter of a flip, which is listed once for all decisions."""
-    return flips.setdefault(_flip_words(problem, flip, design), chr(ord("a") + len(flips) % 26))
 
 
 def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[RenderableType]:

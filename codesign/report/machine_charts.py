@@ -119,12 +119,12 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
         tuple(_memories(beside, evaluated.levels, (width, height))),
         _grid(width, height, n_dies),
         tuple(block for row, block in pairs if row["layer"]),
-        {str(row["name"]): _heat_words(row) for row in rows if row.get("celsius") is not None},
+        {
+            str(row["name"]): f"; {row['w_per_mm2']:.3g} W/mm², {row['celsius']:.0f} °C"
+            for row in rows
+            if row.get("celsius") is not None
+        },
     )
-
-
-def _heat_words(row: Mapping[str, Any]) -> str:
-    return f"; {row['w_per_mm2']:.3g} W/mm², {row['celsius']:.0f} °C"
 
 
 def _grid(width: float, height: float, n_dies: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ and compares it with its file.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from codesign.base.files import write_text
 from codesign.insight.comparison.published_problems import files_of, proven
 from codesign.search.campaign.campaign_definition import load_definition
 from codesign.search.problems import problem_records
-from codesign.search.problems.problem_records import CAMPAIGN, FOLDER
+from codesign.search.problems.problem_records import CAMPAIGN, FOLDER, ProblemRecord
 
 KINDS: dict[str, tuple[str, ...]] = {
     "closed form": ("zdt1", "zdt2", "zdt3", "zdt1-30", "dtlz2", "dtlz2-5"),
@@ -67,9 +68,14 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
                 continue
             version = latest.version + 1 if latest else 1
             record, text = files_of(name, family, version, definition, proven(definition, folder))
-            for ending, content in ((".csv", text), (".json", problem_records.record_text(record))):
+            for ending, content in ((".csv", text), (".json", record_text(record))):
                 write_text(FOLDER / f"{record.label}{ending}", content)
             yield f"{record.label}: {record.front_points:,} points, {record.hypervolume!r}"
+
+
+def record_text(record: ProblemRecord) -> str:
+    """The content of a record's file."""
+    return json.dumps(record.model_dump(mode="json"), indent=1) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

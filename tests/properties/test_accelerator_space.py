@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 from codesign.base.columns import Column, Columns
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.models.accounts.account_constants import constant_ranges
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.space import DesignSpace, load_space
@@ -22,7 +24,7 @@ def space() -> DesignSpace:
     return load_space("accelerator", {"memtech": load_library().catalog()})
 
 
-def evaluator(phase: str, **options: str) -> NpuEvaluator:
+def evaluator(phase: str, **options: Any) -> NpuEvaluator:
     request = Request(model="llama-3-8b", trace="gsm8k", phase=phase)
     return NpuEvaluator(request, NpuOptions(memory_edge_m="132 mm", **options))
 
@@ -100,3 +102,28 @@ def test_a_faster_clock_costs_the_square_of_its_voltage_and_a_newer_process_save
         powers.append(result["tdp_watts"])
     assert (np.diff(powers, axis=0) < 0).all()
     assert all((speed == speeds[0]).all() for speed in speeds)
+
+
+@pytest.mark.parametrize("level", ["low", "typical", "high"])
+def test_constants_move_within_the_ranges_of_the_process_of_each_design(level: str) -> None:
+    designs, names = sample(200), ["area_mm2", "tdp_watts", "unit_cost_usd"]
+    assert set(designs["process"].to_list()) == {"n7", "n5", "n3e", "n2"}
+    ranges = evaluator("decode").constant_ranges(names)
+    moved = {name: item.value_at(level) for name, item in ranges.items()}
+    metrics = evaluator("decode").with_constants(moved).evaluate(designs, names).metrics
+    for process in ("n7", "n5", "n3e", "n2"):
+        here = np.array([each == process for each in designs["process"].to_list()])
+        constants = {
+            name: constant_ranges(process)[name].value_at(level)
+            if item.low < item.high
+            else constant_ranges(process)[name].typical
+            for name, item in ranges.items()
+        }
+        part = {
+            name: Column(column.values, column.codes[here])
+            for name, column in designs.items()
+            if name != "process"
+        }
+        alone = evaluator("decode", process=process, constants=constants)
+        for name, values in alone.evaluate(part, names).metrics.items():
+            np.testing.assert_allclose(metrics[name][here], values, rtol=1e-9, err_msg=name)

@@ -46,7 +46,11 @@ from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import STRATEGIES, Preparation
 from codesign.evaluators.npu.variants import OPTION_PARAMETERS, Stated, has_variants, variants
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
-from codesign.models.accounts.account_constants import POWER_CONSTANTS, constant_ranges
+from codesign.models.accounts.account_constants import (
+    POWER_CONSTANTS,
+    constant_ranges,
+    moved_between,
+)
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.deployments import SINGLE, Parallelism, model_part
 from codesign.models.deployments.grouping import has_degrees
@@ -120,6 +124,7 @@ class NpuEvaluator(PhaseMachine):
         if self.options.prices is not None:
             self._library = price_list(self.options.prices).priced(self._library)
         self._limits: Mapping[str, float] = {}
+        self._moved_constants: Mapping[str, float] = {}
         self._spread_over(SINGLE)
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
@@ -220,7 +225,7 @@ class NpuEvaluator(PhaseMachine):
     def _frugal_processes(self, processes: Sequence[Value]) -> Sequence[Value]:
         """Processes without those of which another one needs less energy for everything."""
         constants = [
-            account_constants(self.options.model_copy(update={"process": process}))
+            account_constants(self._options_of((("process", str(process)),)))
             for process in processes
         ]
         energies = [[getattr(x, name) for name in POWER_CONSTANTS] for x in constants]
@@ -270,6 +275,7 @@ class NpuEvaluator(PhaseMachine):
 
     def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
         evaluator = copy.copy(self)
+        evaluator._moved_constants = {**self._moved_constants, **values}
         constants = {**self.options.constants, **values}
         evaluator.options = self.options.model_copy(update={"constants": constants})
         evaluator._prepare_models()
@@ -425,13 +431,21 @@ class NpuEvaluator(PhaseMachine):
         key = parallelism, stated
         if key not in self._deployed:
             evaluator = copy.copy(self)
-            evaluator.options = self.options.model_copy(update=dict(stated))
+            evaluator.options = self._options_of(stated)
             if parallelism == self.part.parallelism:
                 evaluator._prepare_models()  # no stated option changes the operators
             else:
                 evaluator._spread_over(parallelism)
             self._deployed[key] = evaluator
         return self._deployed[key]
+
+    def _options_of(self, stated: Stated) -> NpuOptions:
+        """The options of designs that state some; constants are those of their process."""
+        options = self.options.model_copy(update=dict(stated))
+        if options.process == self.options.process or not self._moved_constants:
+            return options
+        moved = moved_between(self._moved_constants, self.options.process, options.process)
+        return options.model_copy(update={"constants": {**self.options.constants, **moved}})
 
     def _by_group(
         self,

@@ -107,7 +107,7 @@ def design_intervals(
     """
     space, sweep = evaluated.space, Sweep.of_design(evaluated)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
-    quantiles = _quantiles(sweep, row, sweep.metrics, (5, 95), samples)
+    quantiles = metric_quantiles(sweep, row, sweep.metrics, (5, 95), samples)
     return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
 
 
@@ -329,33 +329,17 @@ def front_spread(
 
 
 def metric_quantiles(
-    problem: Problem,
-    rows: IntArray,
-    metrics: Sequence[str],
-    levels: Sequence[float],
-    samples: int = SAMPLES,
+    sweep: Sweep, rows: IntArray, metrics: Sequence[str], levels: Sequence[float], samples: int
 ) -> dict[str, FloatArray]:
     """Spread of designs' metrics over the ranges, in the draws of :func:`front_spread`.
 
     Args:
-        problem: With an evaluator whose technologies can be replaced.
-        rows: (n, d) designs of its space that meet all that is known without evaluation.
-        levels: In percent: 5 is what 5 % of the draws are below.
+        rows: (n, d) designs that meet all that is known without evaluation.
+        levels: In percent: 5 is the value that 5 % of the draws are below.
 
     Returns:
-        (n, q) by metric, of those that a number with a range moves.
-
-    Raises:
-        InputError: An evaluator without technologies, no sample.
+        (n, q) by metric that a number moves and that has a value in every draw.
     """
-    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
-    return _quantiles(sweep, rows, metrics, levels, samples)
-
-
-def _quantiles(
-    sweep: Sweep, rows: IntArray, metrics: Sequence[str], levels: Sequence[float], samples: int
-) -> dict[str, FloatArray]:
-    """(n, q) by metric that a number moves and that has a value in every draw."""
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
     for drawn in counted(draw(sweep.numbers, samples), _DRAWS):
         observed = sweep.observe(rows, drawn)

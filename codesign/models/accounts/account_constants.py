@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 from pydantic import Field
 
 from codesign.base.errors import InputError
@@ -191,6 +192,29 @@ def _read(value: object, name: str, where: str) -> float:
         return parse_quantity(value, unit) / parse_unit(unit).scale
     except InputError as error:
         raise InputError(str(error), where) from error
+
+
+def moved_between(
+    values: Mapping[str, float], process: Process, target: Process
+) -> dict[str, float]:
+    """Values of constants at the same places of the ranges of another process.
+
+    Low, typical and high of one process become those of the other; a value between them moves in
+    proportion, one beyond them to the nearer end. A constant without a range takes the typical
+    value of the other process, whose spread is lost. Constants of all processes stay as they are.
+
+    >>> moved_between({"wafer_usd": constants_at("n7").wafer_usd}, "n7", "n5")["wafer_usd"] == (
+    ...     constants_at("n5").wafer_usd)
+    True
+    """
+    moved = {}
+    for name, value in values.items():
+        here, there = constant_ranges(process)[name], constant_ranges(target)[name]
+        ends = {here.typical: there.typical}
+        ends = {here.low: there.low, here.high: there.high} | ends  # a range may be one value
+        places = sorted(ends)
+        moved[name] = float(np.interp(value, places, [ends[place] for place in places]))
+    return moved
 
 
 @cache

@@ -66,7 +66,7 @@ class Sources(NamedTuple):
     @property
     def base(self) -> FloatArray:
         """(n,) watts of the base."""
-        return np.asarray(sum(self.blocks.values(), start=self.spread))
+        return sum(self.blocks.values(), start=self.spread)
 
     @property
     def limit_celsius(self) -> FloatArray:
@@ -75,7 +75,7 @@ class Sources(NamedTuple):
 
     def density_w_per_mm2(self, footprint_mm2: FloatArray) -> FloatArray:
         """(n,) power of a stack over its footprint."""
-        return np.asarray((self.base + self.layers + self.dram) / footprint_mm2)
+        return (self.base + self.layers + self.dram) / footprint_mm2
 
     def mean_celsius(
         self, footprint_mm2: FloatArray, constants: Constants, cooling: Cooling
@@ -90,7 +90,7 @@ class Sources(NamedTuple):
         of_layers = self.layers * (outside + (above + 1.0) * silicon + above * bond)
         of_dram = self.dram * (outside + silicon)
         kelvin = (of_base + np.where(n > 0, of_layers, 0.0) + of_dram) / footprint_mm2
-        return np.asarray(constants.ambient_celsius + kelvin)
+        return constants.ambient_celsius + kelvin
 
 
 def sources_of(
@@ -305,6 +305,4 @@ def _responses(
 
 def _through_plate(upward: FloatArray, conductance: FloatArray, tangent: FloatArray) -> FloatArray:
     """Heat that enters a plate from below for one kelvin there, given that at its top."""
-    return np.asarray(
-        conductance * (upward + conductance * tangent) / (conductance + upward * tangent)
-    )
+    return conductance * (upward + conductance * tangent) / (conductance + upward * tangent)

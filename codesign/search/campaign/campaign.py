@@ -371,8 +371,7 @@ class Campaign:
                     progress=progress,
                     executor=executor or self.definition.execution.executor,
                 )
-            manifest = read_manifest(self.folder)
-            listed = manifest.files if manifest is not None else {}
+            listed = self._listed()
             fronts = self._stored_fronts().items()
             self.list_files(
                 path

@@ -126,11 +126,6 @@ def read_record(path: Path) -> ProblemRecord:
     return to_record(Document(path.name, data, {}), ProblemRecord)
 
 
-def record_text(record: ProblemRecord) -> str:
-    """The content of a record's file."""
-    return json.dumps(record.model_dump(mode="json"), indent=1) + "\n"
-
-
 def definition_digest(problem: Problem, reference_point: Mapping[str, float] | None) -> str:
     """Hash of all that a front and its hypervolume depend on, but the code."""
     data = {"problem": problem.provenance(), "reference_point": reference_point}

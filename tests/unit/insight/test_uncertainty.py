@@ -387,7 +387,8 @@ def test_numbers_of_a_shipped_campaign_lie_inside_their_intervals(name, tmp_path
     rows = rows[problem.admits(rows)][:5]
     values = problem.evaluate(rows).metrics
     names = [metric for metric in problem.metric_names if np.isfinite(values[metric]).all()]
-    quantiles = metric_quantiles(problem, rows, names, (2, 98), 60)
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *names])))
+    quantiles = metric_quantiles(sweep, rows, names, (2, 98), 60)
     assert quantiles
     for metric, ends in quantiles.items():
         assert (ends[:, 0] <= values[metric]).all(), metric
@@ -586,6 +587,7 @@ def test_the_intervals_of_many_designs_are_those_of_each_alone():
         assert ends.tolist() == pytest.approx([expected.p5, expected.p95])
         assert expected.p5 < expected.p95
     names = ["tdp_watts", "shoreline_mm"]  # of the die edge no source states a range
-    quantiles = metric_quantiles(problem, rows, names, (5, 50, 95), samples=9)
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *names])))
+    quantiles = metric_quantiles(sweep, rows, names, (5, 50, 95), samples=9)
     assert list(quantiles) == ["tdp_watts"]
     assert np.array_equal(quantiles["tdp_watts"][:, [0, 2]], spread.intervals["tdp_watts"])

@@ -11,7 +11,7 @@ from codesign.insight.comparison.published_problems import differences
 from codesign.search.pareto import hypervolume
 from codesign.search.problems import problem_records
 from codesign.search.problems.problem_records import published, read_front, read_record
-from tests.gate.publish_problems import KINDS
+from tests.gate.publish_problems import KINDS, record_text
 
 RECORDS = published()
 SMALL = ("zdt1-30", "dtlz2-5", "re22", "re24", "failing-re37", "forecast-edge")
@@ -140,6 +140,4 @@ def test_samples_repeat_and_are_in_the_space():
 
 def test_a_record_reads_as_it_was_written():
     record = read_record(problem_records.FOLDER / "re21.v1.json")
-    assert (problem_records.FOLDER / "re21.v1.json").read_text() == problem_records.record_text(
-        record
-    )
+    assert (problem_records.FOLDER / "re21.v1.json").read_text() == record_text(record)

@@ -36,12 +36,12 @@ class FlipEntry(Entry):
 
     changes: Sequence[ChangeEntry]
     share: float
-    """Share of the way to the ends of the ranges."""
+    """Distance moved: 0 is the typical values, 1 the ends of the ranges."""
     design: Design
     objectives: Numbers
-    """Objectives of the other design there."""
+    """Objectives of the other design after the changes."""
     beaten: Numbers
-    """Objectives of the recommended design there."""
+    """Objectives of the recommended design after the changes."""
 
     @classmethod
     def describe(cls, flip: Flip, problem: Problem) -> Self:
@@ -70,7 +70,7 @@ class DecisionEntry(Entry):
     flips_by_one: Sequence[FlipEntry]
     """Flips by one constant, the smallest change first."""
     n_rivals: int
-    """Designs without the decision that bounds did not exclude."""
+    """Number of designs without the decision that bounds could not exclude."""
 
 
 class LimitBreakEntry(Entry):
@@ -79,7 +79,7 @@ class LimitBreakEntry(Entry):
     limit: str
     change: ChangeEntry
     share: float
-    """Share of the way to the end of the range."""
+    """Distance moved: 0 is the typical value, 1 the end of the range."""
 
 
 class DecideAnswer(Answer):
@@ -95,17 +95,17 @@ class DecideAnswer(Answer):
     n_constants: int
     """Constants with a range that matter."""
     unmoved: Sequence[str]
-    """Constants that stayed typical, because more of them is better or worse by design."""
+    """Constants held at typical values, because neither end is better for every design."""
     share: float
-    """Share of the ranges that was looked at."""
+    """Searched share of each range around its typical value; 1 is the whole range."""
     is_linear: bool
     """True if the comparison is linear in the constants, wherever that was checked."""
     n_searches: int
-    """Parts of the box of constants that were bounded."""
+    """Number of parts of the box of constants that were bounded."""
     n_rivals: int
-    """Designs that bounds did not exclude."""
+    """Number of designs that bounds could not exclude."""
     seconds: float
-    """Wall time of this command; less if parts were stored."""
+    """Wall time of this command; stored parts are not computed again."""
     evaluator: Reading
 
     @classmethod
@@ -132,7 +132,7 @@ class DecideAnswer(Answer):
 
 
 class KindEntry(Entry):
-    """The front without a kind of memory; with all kinds if ``memory_kind`` is empty."""
+    """The exact front without one kind of memory; an empty ``memory_kind`` excludes none."""
 
     memory_kind: str
     n_points: int
@@ -143,7 +143,7 @@ class KindEntry(Entry):
     best: Numbers
     """Best value of each objective."""
     regret: float | None
-    """Loss against the design recommended with all kinds, as a share by the rule."""
+    """Relative loss of this design against the one recommended with all kinds of memory."""
 
 
 class MemoriesAnswer(Answer):
@@ -151,9 +151,9 @@ class MemoriesAnswer(Answer):
 
     campaign: str
     kinds: Sequence[KindEntry]
-    """Regret with all kinds, then without each; the least last."""
+    """The front with all kinds, then those without one kind, the largest regret first."""
     seconds: float
-    """Wall time; little if the fronts were stored."""
+    """Wall time of this command; stored fronts are not computed again."""
     evaluator: Reading
 
     @classmethod

@@ -138,7 +138,7 @@ class BoundPoint(Entry):
 
     objectives: Numbers
     busy: Mapping[str, float]
-    """Busy share of each resource, the largest first, then used shares of limits from 98 %."""
+    """Busy share of each resource, the largest first; then limits used to 98 % or more."""
 
 
 class ExplainFrontAnswer(Answer):

@@ -78,7 +78,7 @@ class ServeModelAnswer(Answer):
     offered_requests_per_s: float | None
     """Rate at which requests were drawn; null if all were there at once."""
     machines_needed: int | None
-    """Machines that keep up with the rate where those that there are do not; else null."""
+    """Number of machines that would keep up with the rate; null if the simulated ones do."""
     seed: int | None
     policy: Literal["chunked", "prefill-first"]
     max_sequences: int

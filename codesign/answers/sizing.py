@@ -197,7 +197,7 @@ class InstanceAccount(Entry):
 
     metrics: Numbers
     ranges: Mapping[str, Ends]
-    """Ranges by metric whose errors were measured: 90 % of the measured kernels lie between."""
+    """Range of each metric whose error was measured; it holds 90 % of the measured kernels."""
     limits: Sequence[LatencyLimitEntry]
     operators: SkipValidation[Sequence[OperatorRow]]
     """Operators and messages."""

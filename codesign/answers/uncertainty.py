@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 DISTRIBUTION = (
-    "every number with a range is drawn on its own, in half of the draws between low and typical "
-    "and in half between typical and high, densest at typical, because the sources give ranges "
-    "and nothing more; one draw holds for all designs"
+    "each number with a range is drawn independently: half of the draws lie between low and "
+    "typical, half between typical and high, most of them near typical (the sources give only "
+    "ranges); each draw applies to all designs"
 )
 
 
@@ -63,10 +63,10 @@ class RobustDesignEntry(Entry):
     keeps_limits_everywhere: bool
     """True if no draw and no end of the ranges breaks a limit."""
     worst_excess: float | None
-    """Largest relative excess over a limit at the worst ends of the ranges; at most 0 is within.
-    Null if a limit has no value there, or if there is no limit."""
+    """Largest relative excess over a limit, with every number at its worst end. 0 or less if all
+    limits hold; null without limits, or if a limit has no value there."""
     worst_limit: str | None
-    """Limit with that excess."""
+    """Limit with the largest excess."""
     design: Design
     objectives: Numbers
 
@@ -79,7 +79,7 @@ class FrontUncertainty(Draws):
     n_distinct: int
     """Distinct designs with a result."""
     often: float | None
-    """Share of the draws from which a design counts as often on the front."""
+    """Least share of draws on the front with which a design counts as often on it."""
     designs: Sequence[RobustDesignEntry]
 
     @classmethod

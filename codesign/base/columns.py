@@ -51,7 +51,7 @@ Columns: TypeAlias = Mapping[str, Column]
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON has it: lists and numbers for NumPy's, text for anything else."""
+    """A value in JSON types: NumPy values as lists or numbers, all others as text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 

@@ -46,15 +46,15 @@ class Explanation:
         levels: One row per memory level: what it is, what lives there, what crosses it.
         power: One row per component: TDP and average watts.
         notes: The assumptions that limit the numbers.
-        timing_notes: By component of ``power``, the one of ``notes`` that says in how much time
-            its energy is counted.
-        costs: One row per block or part of one device: its area and its price; None where it has
-            none of the two, or nobody knows it.
+        timing_notes: By component of ``power``, the note that states over how much time its energy
+            is counted.
+        costs: One row per block or part of one device: its area and its price; None where absent or
+            unknown.
         floorplan: Rectangles of the blocks of one device; empty where an area is unknown.
-        ranges: Lowest and highest value of metrics whose errors were measured, by name: 90 % of the
-            measurements lie between.
-        timeline: Of a system, one row per pool and hand-over: when a request that waits for nobody
-            is there, and how busy it is.
+        ranges: Lowest and highest value of each metric whose error was measured, by name; 90 % of
+            the measurements lie between them.
+        timeline: For a system, one row per pool and hand-over: its utilization, and when a request
+            that never waits is there.
         pass_s: How long one pass takes; None if the evaluator has no passes.
     """
 
@@ -266,12 +266,14 @@ class Evaluator:
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
-        """(n,) of each metric that can be bounded, a value that no completion of a design beats
-        in the metric's own sense; after ``within_limits``, no completion that keeps these limits.
+        """Bounds by metric, (n,): no completion of a design is better in the metric's own sense.
+
+        Metrics that cannot be bounded are absent. After ``within_limits``, the bounds cover only
+        completions that keep these limits.
 
         Args:
             designs: Columns of all parameters but the undecided ones.
-            undecided: The values that each of the others may take.
+            undecided: The values that each undecided parameter may take.
             metrics: Names of the metrics of interest.
         """
         return {}
@@ -279,9 +281,9 @@ class Evaluator:
     def least_violations(
         self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
     ) -> Mapping[str, FloatArray]:
-        """(n,) least value, by name, that a known violation has in any completion of a design.
+        """Lower bounds of known violations by name, (n,), over all completions of a design.
 
-        Only of violations that can be told from what is decided; the arguments are those of
+        Violations that the decided parameters do not bound are absent. The arguments are those of
         :meth:`best_case`.
         """
         return {}

@@ -118,7 +118,7 @@ class FloorplanRow(TypedDict, total=False):
     """
 
     name: Required[str]
-    """The block, by the part of its cost row."""
+    """Name of the block, as in its cost row."""
     layer: int
     """0 on the base, 1 on the layer above it, and so on."""
     x_mm: float
@@ -128,7 +128,7 @@ class FloorplanRow(TypedDict, total=False):
     stacks: float
     """Memories that stand beside it."""
     w_per_mm2: float | None
-    """Thermal design power over the area, with the block's part of what all blocks share."""
+    """Thermal design power per area, including the power that is spread over the whole base."""
     celsius: float | None
     """Temperature of its hottest spot."""
 

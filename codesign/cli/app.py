@@ -113,7 +113,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list schema": schema.schema,
     "list simulators": simulators.simulators,
 }
-"""Commands by their one or two words; those of two are in the help of the first."""
+"""Commands by their one or two words; the help of a first word lists its two-word commands."""
 for _name, _command in COMMANDS.items():
     app.command(name=_name)(_command)
 
@@ -151,7 +151,7 @@ def command_tree(
 
 
 def _further_commands(word: str) -> str | None:
-    """The commands of two words that begin with a word, for its help."""
+    """The two-word commands that begin with a word, for the help of that word."""
     lines = [
         f"codesign {name}: {(command.__doc__ or '').partition(chr(10))[0]}"
         for name, command in COMMANDS.items()
@@ -265,12 +265,12 @@ RENAMED = {
     "timeline": "evaluate timeline", "problems": "compare problems", "figure": "report figure",
     "quantize": "accuracy quantize", "mix-formats": "accuracy mix-formats",
 }  # fmt: skip
-"""Commands by words that people type, and by names of the last release; their flags are as then."""
+"""Present commands by words that people type and by names of the last release; same flags."""
 REPLACED = {
     "economics": "size", "requirements": "size", "platform": "size", "scaling": "size --vary",
     "arrivals": "serve-model",
 }  # fmt: skip
-"""Commands of the last release whose flags changed, by the commands that answer now."""
+"""Present commands by the commands of the last release whose flags have changed."""
 
 
 def _check_renamed(arguments: list[str]) -> None:
@@ -296,9 +296,9 @@ def _check_renamed(arguments: list[str]) -> None:
 
 
 def _joined(arguments: list[str]) -> list[str]:
-    """The words, with those of a command of two words as one.
+    """The words, with the two words of a command joined into one.
 
-    ``list`` before anything else than a kind, or before a kind and a name, shows what has the name.
+    ``list`` shows one thing if its next word is no kind, or if a name follows the kind.
     """
     if f"{' '.join(arguments[:2])}" in COMMANDS:
         return [" ".join(arguments[:2]), *arguments[2:]]
@@ -310,7 +310,7 @@ def _joined(arguments: list[str]) -> list[str]:
 
 
 def _completed_words() -> list[str]:
-    """The words that a shell completes, two words of a command made one, for the library too."""
+    """Words that a shell completes, with two-word commands joined; Typer gets the same words."""
     words: list[str] = []
     for variable in ("_TYPER_COMPLETE_ARGS", "COMP_WORDS"):
         words = os.environ.get(variable, "").split() or words

@@ -1,4 +1,4 @@
-"""``codesign list`` and ``codesign list``: models, devices, memories and all that has a name."""
+"""``codesign list``: models, devices, memories, and everything else that has a name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Status(StrEnum):
 
 
 Report: TypeAlias = "tuple[Callable[[], Answer], Callable[[], Iterable[RenderableType]]]"
-"""Make an answer, and its tables."""
+"""Functions that make an answer and its tables."""
 KINDS: dict[str, Callable[[str | None], Report]] = {}
 """Reports by kind: of everything for None, else of the name."""
 
@@ -340,10 +340,10 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
 
 
 def _named(name: str | None, names: Iterable[str]) -> list[str]:
-    """All names, or the one that is shown.
+    """All names, or only the requested one.
 
     Raises:
-        UnknownNameError: It is none of them.
+        UnknownNameError: The requested name is none of them.
     """
     if name is None:
         return list(names)

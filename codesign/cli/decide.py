@@ -24,9 +24,9 @@ def decide(
 ) -> None:
     """Say which decisions of the recommended design hold whatever the constants are.
 
-    Each decision holds over the ranges of all constants, or the smallest change of a constant is
-    told that flips it, with the design that takes over. What was computed is stored: after an
-    interruption, run the command again.
+    A decision holds if no values of the constants within their ranges flip it. For every other
+    decision, the command shows the smallest change that flips it, and the design that takes over.
+    Results are stored: after an interruption, run the command again.
     """
     from codesign import api
     from codesign.cli.front import VARIATIONS
@@ -59,7 +59,7 @@ def decide(
 def memories(
     name: Name, tolerance: Tolerance = None, folder: Folder = None, as_json: AsJson = False
 ) -> None:
-    """Find the exact front without each kind of memory, and what that costs.
+    """Find the exact front without each kind of memory, and the loss from leaving it out.
 
     The kinds are the families of the technologies and stacked SRAM. The fronts are stored.
     """

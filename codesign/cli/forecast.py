@@ -146,7 +146,7 @@ def _machine(evaluator: ForecastEvaluator, rates: RateFlags) -> ForecastMachine:
         bandwidth = sheet.bandwidth if bandwidth is None else bandwidth
     if peak is None or bandwidth is None:
         missing = "--tops" if peak is None else "--gbps"
-        raise InputError(f"expected {missing}, or a device with --on whose datasheet says it")
+        raise InputError(f"expected {missing}, or --on with a device whose datasheet states it")
     return ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
 
 

@@ -61,10 +61,10 @@ class FrontierQuestion:
 
     @property
     def device(self) -> str:
-        """The one device.
+        """The device of ``--on``.
 
         Raises:
-            InputError: There is none, or there are several.
+            InputError: No device is given, or several are.
         """
         if not self.on or len(self.on) > 1 or self.on == ["all"]:
             raise InputError("expected one device, such as h200", "--on")
@@ -81,7 +81,7 @@ def answer_frontier(question: FrontierQuestion, as_json: bool) -> None:
         raise InputError("expected --design with --space")
     if question.design is not None and question.convention not in ROOFLINES:
         raise InputError(
-            "expected --convention epoch or plain with it: kernels of designs are not fitted",
+            "expected --convention epoch or plain, because designs have no fitted kernels",
             "--design",
         )
     study = _rooflines(question) if question.convention in ROOFLINES else _fitted(question)
@@ -165,7 +165,7 @@ def _grid(settings: FrontierSettings, users: int | None) -> Grid:
 
 
 def _fitted(question: FrontierQuestion) -> _Study:
-    """Every split and batch of instances whose kernels have fitted or ideal times."""
+    """The study of every split and batch, with fitted or ideal kernel times."""
     import numpy as np
 
     from codesign.evaluators.economics.economics_options import (
@@ -261,7 +261,7 @@ def _tokens(prompt: float, generated: float) -> RequestTokens:
 
     if generated < 1:
         raise InputError(
-            f"expected a whole number from 1, as generated tokens are priced, got {generated:g}",
+            f"expected at least 1, because the price is per generated token, got {generated:g}",
             "--generated-tokens",
         )
     return RequestTokens(float(prompt), float(generated))
@@ -301,7 +301,7 @@ def _rooflines(question: FrontierQuestion) -> _Study:
     workload = _record(EconomicsWorkload, {"model": question.model, **named})
     limits = request.limits()
     if tokens is None:
-        needs = "expected --prompt-tokens and --generated-tokens with it"
+        needs = "expected --prompt-tokens and --generated-tokens as well"
         if limits[0] is not None:
             raise InputError(needs, "--first-token")
         if question.users is not None and not workload.context_tokens:
@@ -393,7 +393,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
 
 
 def _formats(question: FrontierQuestion, settings: Mapping[str, Any]) -> Formats:
-    """The requested formats; else the design's own; else those of the model."""
+    """Number formats: the requested ones, else those of the design, else those of the model."""
     from codesign.evaluators.economics.serving_offer import Formats
 
     formats, flags = question.formats.formats(question.model), question.formats
@@ -404,7 +404,7 @@ def _formats(question: FrontierQuestion, settings: Mapping[str, Any]) -> Formats
 
 
 def _point(serving: DeviceServing, devices: float, batch: float, continuous: bool) -> Points:
-    """The one instance that is asked about."""
+    """The instance with the requested devices and batch."""
     from codesign.evaluators.economics.buildable import buildable_point
     from codesign.evaluators.economics.serving_offer import check_fits, single_point
 
@@ -419,7 +419,7 @@ def _point(serving: DeviceServing, devices: float, batch: float, continuous: boo
 def _split_of(
     split: SplitFlags, layout: str | None, stated: float | None, batch: float | None
 ) -> tuple[Fixed, float | None]:
-    """The requested parts of the split, and their number of devices."""
+    """The requested degrees of the split, and the number of devices."""
     from codesign.evaluators.economics.load import LAYOUTS, Fixed
 
     tp, pp, ep, devices = split.tp, split.pp, split.ep, stated
@@ -455,7 +455,7 @@ def _check_split(
     shape: ModelShape,
     continuous: bool,
 ) -> None:
-    """Refuse what does not divide."""
+    """Refuse a split that does not divide devices, layers or experts."""
     if devices is None or batch is None:
         return
     for name, value in {"--devices": devices, "--batch": batch}.items():
@@ -467,7 +467,7 @@ def _check_split(
     most = min(shape.n_layers, batch)
     if stages > most:
         raise InputError(
-            f"expected at most {most:g} stages, as many as layers and requests, got {stages:g}",
+            f"expected at most {most:g} stages, the lesser of layers and requests, got {stages:g}",
             "--pp",
         )
     _check_divides("--pp", devices, stages, "devices")

@@ -51,14 +51,15 @@ class StreamFlags:
 
     requests_per_s: float | None = flag("Requests that begin in a second, at random.")
     at_once: bool = flag(
-        "Instead: all requests are there from the start, as in offline benchmarks.",
+        "Instead of --requests-per-s: all requests wait at the start, as in offline benchmarks.",
         False,
         "--at-once",
     )
     trace: Path | None = flag(
-        "Instead: a CSV file with columns arrival_s, prompt_tokens and generated_tokens."
+        "Instead of random requests: a CSV file with columns arrival_s, prompt_tokens and "
+        "generated_tokens."
     )
-    requests: int = flag("Requests that are drawn.", 1000, min=1)
+    requests: int = flag("Number of random requests.", 1000, min=1)
     seed: int = flag("Seed of random requests.", 0, min=0)
 
 
@@ -66,7 +67,9 @@ class StreamFlags:
 class PrefillFlags:
     """Machines that only prefill."""
 
-    prefill_machines: int | None = flag("Machines that only prefill; the others then only decode.")
+    prefill_machines: int | None = flag(
+        "Machines that only prefill; all other machines only decode."
+    )
     prefill_on: str | None = flag("Device of the prefilling machines. [as --on]")
     prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]")
 
@@ -95,7 +98,7 @@ def serve_model(
     design: DesignName = None,
     pick: Pick = None,
     split: GroupFlags,
-    machines: Annotated[int, typer.Option(help="Machines of --tp x --ep devices each.")] = 1,
+    machines: Annotated[int, typer.Option(help="Machines, each of --tp x --ep devices.")] = 1,
     prefill: PrefillFlags,
     requests: StreamFlags,
     request: RequestFlags,
@@ -187,16 +190,16 @@ def _simulated(
 
 
 _LEAST_REQUESTS = 32
-"""Requests whose waits show a trend [ours]."""
+"""Least number of requests whose waits can show a trend [ours]."""
 _OVERLOAD = 0.05
-"""Growth of the wait per second of arrivals from which on machines are overloaded [ours]."""
+"""Machines are overloaded if waits grow faster, in seconds per second of arrivals [ours]."""
 
 
 def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
-    """Machines that keep up with the arrivals; None if those that there are do.
+    """Number of machines that would keep up with the arrivals; None if the present ones do.
 
-    Where requests arrive at a rate r and m are answered in a second, the wait of a later request
-    grows by r / m - 1 a second.
+    If r requests arrive and m are answered per second, each second of arrivals adds r / m - 1
+    seconds to the wait of the next request.
     """
     import numpy as np
 
@@ -322,7 +325,7 @@ def _stream(
         return read_arrivals(requests.trace), RequestFlags(None, 1, 1).workload(model)
     if (rate is None) != requests.at_once:
         raise InputError(
-            "expected --trace, or --requests-per-s or else --at-once with the tokens of a request"
+            "expected --trace, or the tokens of a request with either --requests-per-s or --at-once"
         )
     rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
     workload = request.workload(model)
@@ -344,7 +347,7 @@ def _service_level(request: RequestFlags) -> ServiceLevel | None:
         return None
     if first is None or output is None:
         missing = "--first-token" if first is None else "--output-token"
-        raise InputError("expected a time, as the limits belong together", missing)
+        raise InputError("expected a time: set both limits or neither", missing)
     return ServiceLevel(first, output)
 
 

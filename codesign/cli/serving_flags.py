@@ -1,4 +1,4 @@
-"""Vocabulary of the commands about serving: each flag is declared once, whoever takes it."""
+"""Flags of the serving commands: each is declared once and shared by all of them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RequestFlags:
         return {"model": model, **filled_keys(self)}
 
     def limits(self) -> tuple[float | None, float | None]:
-        """Both limits in seconds: the flags', or the use case's; None where there is none."""
+        """Both latency limits in seconds, from the flags or else the use case; None: no limit."""
         from codesign.evaluators.platform.use_cases import load_use_case
 
         case = None if self.use_case is None else load_use_case(self.use_case)
@@ -145,7 +145,7 @@ class FormatFlags:
         """Number formats by parameter.
 
         Args:
-            model: What is published in 8 bits has these unless flags say otherwise.
+            model: Language model; weights and activations are fp8 if it is published in fp8.
 
         Raises:
             InputError: There is no such format.
@@ -193,11 +193,11 @@ def degrees_of(split: GroupFlags | SplitFlags) -> dict[str, int]:
 
 
 def settings_by_record(option: list[str] | None, *records: Any) -> list[dict[str, Any]]:
-    """The pairs of ``--option``, each with the record that has its key.
+    """The pairs of ``--option``, grouped by the record that has their key.
 
     Args:
         option: Texts ``KEY=VALUE``.
-        records: Pydantic records, or names of keys; the first that has a key gets it.
+        records: Pydantic records, or lists of keys; the first that has a key gets its pair.
 
     Raises:
         UnknownNameError: No record has a key.

@@ -1,4 +1,4 @@
-"""Devices for a model: how many of which, for whom, at what price."""
+"""``codesign size``: number and choice of the devices that serve a model, and their price."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _stated(
 
 @dataclass(frozen=True)
 class _Fleet:
-    """A demand on some devices, and what is stated of its deployments."""
+    """A demand on some devices, with the stated formats and degrees of its deployments."""
 
     evaluator: PlatformEvaluator
     demand: Demand
@@ -367,7 +367,7 @@ def _concurrent_requests(entry: DeploymentEntry) -> float:
 def _requests(
     evaluator: PlatformEvaluator | None, design: Mapping[str, Any], batch: str | None
 ) -> int:
-    """The requests that ``--batch`` states; ``max`` only where there is one way to serve them."""
+    """The number of requests of ``--batch``; without an evaluator, ``max`` is refused."""
     batch = batch or "1"
     if batch == "max" and evaluator is not None:
         with naming(FLAGS):
@@ -440,14 +440,14 @@ _RATES = (
     "output_tokens_per_s",
     "usd_per_million_output_tokens",
 )
-"""Metrics that count generated tokens, or what they take."""
+"""Rates of generated tokens, and the power, energy and price of generating them."""
 _STEPS = (
     "time_per_output_token_s",
     "decode_linear_s",
     "decode_attention_s",
     "decode_collective_s",
 )
-"""Metrics of a decode step; the public tool of GenZ has one where nothing is generated, too."""
+"""Metrics of a decode step; GenZ's public tool reports them even if nothing is generated."""
 
 
 def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
@@ -465,7 +465,7 @@ def _meaningful_explanation(evaluator: PlatformEvaluator, explanation: Explanati
     metrics = {name: value for name, value in explanation.metrics.items() if name not in hidden}
     ranges = {name: value for name, value in explanation.ranges.items() if name not in hidden}
     note = (
-        "Nothing is generated: there is no rate of generated tokens, and no time of one"
+        "Nothing is generated, so generated tokens have no rate and no time"
         if set(_STEPS) <= set(hidden)
         else "Nothing is generated: the time per output token is that of a first decode step"
     )
@@ -519,7 +519,7 @@ def _report_choices(
 def _why_none(
     evaluator: PlatformEvaluator, design: Mapping[str, Any], degrees: Any, serving: Any
 ) -> list[str | Mistake]:
-    """Broken limits of the best way: fewest limits broken, then least memory."""
+    """Broken limits of the nearest split: it breaks the fewest, then needs the least memory."""
     import numpy as np
 
     from codesign.base.columns import design_columns
@@ -589,4 +589,4 @@ def _vary(
         if n_broken := int((values > 0).sum()):
             say(f"warning: {n_broken} of {len(values)} values break the limit {name!r}")
     if axis.startswith("link-") and not scaled.has_messages:
-        say("note: no messages are sent, so nothing changes; split the model, such as by --tp 8")
+        say("note: no messages are sent, so links change nothing; split the model, as by --tp 8")

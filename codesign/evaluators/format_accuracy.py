@@ -1,10 +1,9 @@
 """Accuracy that the formats of a design cost: metrics that need no hardware.
 
 The formats of the phase hold for the whole model: weights, inputs of products with weights, KV
-cache. The recovery of accuracy is a published score where one is known for exactly these formats,
-algorithm and model, and estimated by the rule of ``codesign.models.quantization.loss_rule``
-elsewhere. The divergence is that of a table of ``codesign accuracy quantize``, or the sum of its
-parts there.
+cache. The recovery of accuracy is a published score if one is known for exactly these formats,
+algorithm and model. Otherwise the rule of ``codesign.models.quantization.loss_rule`` estimates it.
+A table of ``codesign accuracy quantize`` gives the divergence, in full or as a sum of its parts.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ class AccuracyOptions(Record):
     accuracy_table: Annotated[str, AfterValidator(_checked_table)] | None = Field(
         None, exclude=True
     )
-    """A table of ``codesign accuracy quantize``, from the folder of the run; adds the metrics
-    ``divergence_nats``, ``divergence_nats_low`` and ``_high``. Results depend on what the table
-    says, not on its path."""
+    """Path of a table of ``codesign accuracy quantize``, from the folder of the run. It adds the
+    metrics ``divergence_nats``, ``divergence_nats_low`` and ``_high``. Results depend on the
+    content of the table, not on its path."""
 
     @model_validator(mode="after")
     def _check_algorithm(self) -> AccuracyOptions:

@@ -97,7 +97,7 @@ def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tops", "5"], "expected --gbps, or a device with --on"),
+        (["--tops", "5"], "expected --gbps, or --on with a device"),
         (["--tops", "0", "--gbps", "5"], "--tops: expected a finite number above 0, got 0"),
         (["--tops", "inf", "--gbps", "5"], "--tops: expected a finite number above 0, got inf"),
         (["--tops", "5", "--gbps", "nan"], "--gbps: expected a finite number above 0, got nan"),

@@ -135,7 +135,7 @@ SPLIT = ["--prefill-machines", "1"]
             "design: expert_parallel: expected 1 in a machine of a fleet, got 32",
         ),
         (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),
-        (["serve-model", *MACHINE], "expected --trace, or --requests-per-s"),
+        (["serve-model", *MACHINE], "expected --trace, or the tokens of a request"),
         (["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
         (
             ["serve-model", *MACHINE, *DRAWN, "--option", "policy=chunk"],
@@ -149,7 +149,10 @@ SPLIT = ["--prefill-machines", "1"]
             ["serve-model", *MACHINE, *DRAWN, "--machines", "0"],
             "--machines: expected a whole number",
         ),
-        (["serve-model", *MACHINE, *DRAWN, "--at-once"], "or else --at-once with the tokens"),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--at-once"],
+            "or the tokens of a request with either --requests-per-s",
+        ),
         (["serve-model", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
         (
             ["serve-model", *MACHINE, *DRAWN, "--prefill-tp", "2"],

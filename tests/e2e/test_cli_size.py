@@ -118,7 +118,10 @@ def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
     words = ["size", "llama-3-8b", *H100, "--prompt-tokens", "1000", "--generated-tokens", "0"]
     account = answer(capsys, *words, "--tp", "1")["instance"]
     assert not [name for name in account["metrics"] if "tokens_per_s" in name]
-    assert any("Nothing is generated: there is no rate" in note for note in account["notes"])
+    assert any(
+        "Nothing is generated, so generated tokens have no rate" in note
+        for note in account["notes"]
+    )
     choices = answer(capsys, *words, "--devices", "2")["choices"]
     assert choices["ranked_by"] == "time_to_first_token_s"
     assert all("time_per_output_token_s" not in row for row in choices["ways"])
@@ -326,7 +329,7 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ([*EPOCH, "--option", "draft_kv_heads=3"], "draft_kv_heads: key and value heads of"),
         (
             [*EPOCH, "--users", "10000"],
-            "--generated-tokens with it, or --option context_tokens",
+            "--generated-tokens as well, or --option context_tokens",
         ),
         ([*EPOCH, "--first-token", "1 s"], "--first-token: expected --prompt-tokens and"),
         (

@@ -183,15 +183,15 @@ class FrontierSettings(Record):
     """Settings of a frontier that campaigns do not have."""
 
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
-    """A token is worth its speed to this power (Epoch Eq. 45)."""
+    """Exponent of the speed of a token in its value (Epoch Eq. 45)."""
     layout: str | None = None
     """Tensor parallelism along 1d or 2d; the faster if left out."""
     speculate: bool = True
     """Whether to draft tokens ahead with a smaller model where it is faster."""
     draft_kv_heads: int | None = None
-    """Key and value heads of the model that drafts, instead of its own."""
+    """Number of key and value heads of the draft model, in place of its own."""
     n_points: Annotated[int, Field(ge=2, le=2000)] = 400
-    """Batches that are tried; instance sizes too if they are real numbers."""
+    """Number of batch sizes to try, and of instance sizes with ``continuous=true``."""
     most_devices: Annotated[float, Field(ge=1)] = 1e3
     """Devices of the largest instance."""
     most_requests: Annotated[float, Field(ge=1)] = 1e4

@@ -205,7 +205,7 @@ class ForwardPass:
         )
 
     def _total(self, attention: Parts, block: Parts) -> FloatArray:
-        """Seconds of a pass from the seconds of a layer, :meth:`_rest_added` in its block."""
+        """Seconds of a pass from those of a layer, whose block includes :meth:`_rest_added`."""
         read = np.asarray(attention.read_s + block.read_s)
         time = np.maximum(read, attention.arithmetic_s + block.arithmetic_s)
         time += attention.network_s

@@ -70,7 +70,8 @@ class BestCase:
     Args:
         preparation: Batch size and organization of designs.
         longest_pass_s: Longest pass within the limits on latency. Batch sizes that surely take
-            longer are left out, but the smallest, so that no bound is of designs that break them.
+            longer are left out, so bounds cover only designs within the limits. The smallest batch
+            size always stays.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class BestCase:
         self._of_pass = PassBounds(pass_, preparation)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """Formats of equal widths are; all other values differ."""
+        """Keys of values: formats of equal width share a key, all other values differ."""
         if parameter not in FORMAT_KEYS:
             return values
         key = meaning(parameter, self._workload.format_convention, is_whole=True)
@@ -98,11 +99,11 @@ class BestCase:
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> dict[str, FloatArray]:
-        """(n,) bounds by metric, of those asked for that can be bounded.
+        """(n,) bounds of the requested metrics; metrics that cannot be bounded are absent.
 
         Args:
             designs: Columns of all parameters but the undecided ones.
-            undecided: The values that each of the others may take.
+            undecided: The values that each undecided parameter may take.
             metrics: Names of the metrics of interest.
         """
         partial = PartialDesigns(designs, undecided)
@@ -162,7 +163,7 @@ class BestCase:
         """The best case, and the arrays that occur in it.
 
         Args:
-            extremes: Of the hardware, the tiers as the designs list them.
+            extremes: Extremes of the hardware, with the tiers in the order of the designs.
         """
         hardware, frugal = extremes.fastest, extremes.frugal
         least, most = self._widths(partial)

@@ -74,7 +74,7 @@ def choose_compiled(
 
 
 def _packed(pass_: Pass) -> tuple[FloatArray, ...]:
-    """Operators, shapes and least work as the loop reads them, until the pass has more shapes."""
+    """Operators, shapes and least work in the layout of the loop; remade when shapes are added."""
     if not pass_.packed:
         padded = _padded(np.stack([np.asarray(of, dtype=np.float64) for of in pass_.operators]))
         padded[0, len(pass_.table) :] = 0.0  # no instances of what only fills a block
@@ -121,11 +121,11 @@ def _choose_over_designs(
     sizes: IntArray,
     orders: IntArray,
 ) -> None:
-    """Compiled: fills (s, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
+    """Fill (s, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other (compiled).
 
-    Operators and shapes come as ``_blocks``; (k, s) ``numbers`` are positions of every kind of
-    array with every size among the latter and in ``least_work``. A choice is worked out only if its
-    least time says that it may be better than the best before.
+    Operators and shapes come as ``_blocks``. The (k, s) ``numbers`` are positions, among the shapes
+    and in ``least_work``, of each kind of array with each batch size. A choice is worked out only
+    if its least time allows it to beat the best choice so far.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
@@ -251,7 +251,7 @@ def _pass_sums(
 
 
 def _physics(modelling: stage_records.Modelling, is_staged: bool) -> stage_records.Modelling:
-    """The same, blocked by capacity, with every branch of an operator known."""
+    """The modelling options for blocking by capacity, with every branch of an operator fixed."""
     return stage_records.Modelling(
         is_array_blocked=False,
         is_staged=is_staged,

@@ -360,7 +360,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
 
 
 def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
-    """Rectangles on the base and above it of a batch of one design."""
+    """Rectangles of the blocks on and above the base, for a batch of one design."""
     placement, plan = silicon.placement, silicon.plan
     die_to_die_mm2 = float(silicon.footprint_mm2[0] - plan.base_mm2[0])
     celsius: dict[str, float] = {}

@@ -223,7 +223,7 @@ class NpuEvaluator(PhaseMachine):
             yield {name: Column((value,), codes) for name, value in columns}
 
     def _frugal_processes(self, processes: Sequence[Value]) -> Sequence[Value]:
-        """Processes without those of which another one needs less energy for everything."""
+        """The process with the least of every energy; all processes if there is none."""
         constants = [
             account_constants(self._options_of((("process", str(process)),)))
             for process in processes

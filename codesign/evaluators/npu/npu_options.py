@@ -3,8 +3,8 @@
 Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is a
 reading of the software behind Tables 4 to 6 of MemExplorer [MemExplorer]_: every projection streams
 its operands anew for every tile of the array, and every operation of the vector unit reads an
-operand at the on-chip port and writes one, after the products. Fitted are the size of a tile (half
-of BLEN), two operands an operation where PLENA has three, and that the streams take turns.
+operand at the on-chip port and writes one, after the products. Three choices are fitted: a tile is
+half of BLEN, an operation has two operands (PLENA has three), and the streams take turns.
 ``python -m validation memexplorer`` shows every cell, all of them in-sample.
 """
 
@@ -86,9 +86,9 @@ class NpuOptions(AccuracyOptions):
     that is best in throughput within the campaign's limits on latency. ``capacity``: the largest
     power of two that fits (MemExplorer)."""
     vector: Literal["overlapped", "serial"] = "overlapped"
-    """Vector unit against matrix array: side by side over a pass, as where the chunks of a prompt
-    or two halves of a batch take turns, or one after the other. Under blocking ``array`` it is
-    always the latter."""
+    """``overlapped``: vector unit and matrix array work side by side over a pass, as when chunks of
+    a prompt or halves of a batch take turns. ``serial``: one works after the other. Blocking
+    ``array`` is always ``serial``."""
     softmax: Literal["pipelined", "unpipelined"] = "pipelined"
     """``pipelined``: a lane takes in one score per cycle and does all six operations on it;
     ``unpipelined``: each of them is a pass of its own over the scores."""

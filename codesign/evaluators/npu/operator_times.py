@@ -123,7 +123,7 @@ class Pass:
 
     @property
     def vector_operands_by_operator(self) -> VectorOperands:
-        """(o,) the same of one instance of each operator."""
+        """(o,) operands of the vector unit in one instance of each operator, for one request."""
         is_by_operation = self.options.blocking == "array"
         return vector_operands(self.all_operators, self.options.fused, is_by_operation)
 
@@ -198,9 +198,9 @@ class Pass:
     shape_table: FloatArray
     """(9, s, o) the fields of ``Shape`` of all arrays and batch sizes so far."""
     least_work_table: FloatArray
-    """(8, s) the fields of ``LeastWork`` of the same: what a pass needs wherever data live."""
+    """(8, s) the fields of ``LeastWork``, likewise: what a pass needs wherever data live."""
     packed: dict[str, FloatArray]
-    """The same tables as the compiled loop reads them, by name, until one grows."""
+    """Both tables in the layout of the compiled loop, by name; emptied when a table grows."""
 
     def shapes(self, shapes: Sequence[ArrayShape]) -> FloatArray:
         """(9, u, o) the fields of ``Shape`` of arrays with batch sizes."""

@@ -23,7 +23,7 @@ from codesign.models.hardware.accelerator import (
 ON_CHIP_PARAMETERS = ("sram_dies", "sram_technology", "sram_3d_layers")
 """Parameters of the memory on chip."""
 _LARGER_IS_BETTER = ("capacity_bytes", "bandwidth_bytes_per_s")
-"""Properties of a memory level of which more is better; of all others less is."""
+"""Properties of a memory level for which more is better; for all others, less is better."""
 _SRAM_SIZES = ("planar_sram_bytes", "layer_bytes", "n_layers")
 
 
@@ -31,11 +31,11 @@ class HardwareExtremes(NamedTuple):
     """Extremes of the hardware that ``n`` partial designs may become.
 
     Attributes:
-        fastest: Longest vector, fastest clock, no scores at any port; each property of the on-chip
-            memory at its best, its size at the least.
-        frugal: The same with the shortest vector and the slowest clock.
+        fastest: Longest vector, fastest clock, no scores at any port; the best value of each
+            property of the on-chip memory, and its least size.
+        frugal: ``fastest`` with the shortest vector and the slowest clock instead.
         largest: The longest vector and the most on-chip memory, for areas.
-        least_capacity_bytes: (n,) of all memory levels.
+        least_capacity_bytes: (n,) least capacity of all memory levels together.
     """
 
     fastest: AcceleratorBatch
@@ -49,8 +49,8 @@ class PartialDesigns:
     """Designs of which some parameters are undecided.
 
     Attributes:
-        designs: Columns of (n,) of the others.
-        undecided: The values that each of the undecided may take.
+        designs: Columns of the decided parameters, of ``n`` designs.
+        undecided: The values that each undecided parameter may take.
     """
 
     designs: Columns
@@ -64,10 +64,10 @@ class PartialDesigns:
     def extremes(
         self, parameter: str, function: Callable[[Any], float], absent: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
-        """(n,) the least and the largest that a function of the parameter can be.
+        """(n,) least and largest value of a function of a parameter, over its possible values.
 
         Args:
-            absent: The function of a parameter that a design does not have.
+            absent: Value of the function for a design without the parameter.
         """
         if parameter in self.designs:
             values = self.designs[parameter].lookup(function, absent=absent)
@@ -86,7 +86,7 @@ class PartialDesigns:
         """Extremes of the hardware.
 
         Args:
-            units: Of the memory technologies.
+            units: Tables of the memory technologies.
         """
         lanes = self.extremes("vector_length", float)
         clocks = self.extremes("clock_hz", float, DEFAULT_CLOCK_HZ)

@@ -6,17 +6,17 @@ operations. (The evaluator takes the longest unit operator by operator, so it is
 Groups of operators follow one another, so their least times add up; see ``_Totals``. What placement
 decides counts with the best placement:
 
-- Pinned on chip, weights and KV cache each have all of its memory; every operand is read once
-  at least, or as often as ``array`` blocking streams it.
-- Every byte from off chip crosses the port of the tier in front once, and twice if it lives in
-  another, where bytes pass from tier to tier in any order; else the tiers share the bytes by their
+- Weights and KV cache pinned on chip each have the whole on-chip memory. Every operand is read at
+  least once, or as often as ``array`` blocking streams it.
+- Where bytes pass from tier to tier, in any order, each off-chip byte crosses the port of the front
+  tier once, and twice if it lives in another tier. Elsewhere the tiers share the bytes by their
   bandwidths.
 - Of weights and KV cache, what exceeds the capacity of a set of tiers lives in the others, and
   crosses a port of theirs as often as the less read of the two is read.
 - A first tile and a latency are those of the quickest memory. Activations that do not fit on chip
   count as nothing.
-- Layers of several formats count as if every weight had their average. What a pass takes at least
-  is the largest of straight lines in the bytes of a weight, so its mean over layers is never less.
+- Layers of several formats count as if every weight had their average. The least time of a
+  pass is convex in the bytes of a weight, so its value at the average is at most its mean.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Totals(NamedTuple):
 
 
 class _OffChip(NamedTuple):
-    """Bytes from off chip and to it, by group (g, n), and (n,) shares of what is not on chip."""
+    """Off-chip bytes read and written, by group (g, n), and (n,) shares that are not on chip."""
 
     weights: FloatArray
     kv: FloatArray
@@ -116,15 +116,15 @@ class BestInputs:
     """The best case of ``n`` designs; every array is (n,) or (l, n).
 
     Attributes:
-        hardware: The fastest that is possible, the fastest tier first.
-        tdp_watts: At least.
-        cycle_joules: Of a cycle of the array with data in all rows, at least; 0 where the TDP is
-            stated.
+        hardware: Fastest possible hardware, the fastest tier first.
+        tdp_watts: Least TDP.
+        cycle_joules: Least energy of a cycle of the array with data in all rows; 0 where the TDP
+            is stated.
         slowest_hz: Slowest clock.
-        weight_bytes: Of an element, at least; likewise the others.
-        smallest_batch: That the policy may choose.
-        largest_batch: Likewise, with the narrowest formats.
-        matrix_share: Of the off-chip bandwidth for weights and KV cache, at most.
+        weight_bytes: Least bytes of a weight; likewise ``activation_bytes`` and ``kv_bytes``.
+        smallest_batch: Smallest batch that the policy may choose.
+        largest_batch: Largest batch that the policy may choose, with the narrowest formats.
+        matrix_share: Largest share of the off-chip bandwidth for weights and KV cache.
         array: Position of each design's array, dataflow where decided, and organization.
     """
 
@@ -235,8 +235,8 @@ class PassBounds:
         """(g, n) least time of each group of operators.
 
         Args:
-            totals: By group, (g, n).
-            off_chip_bytes: Likewise.
+            totals: Totals by group, (g, n).
+            off_chip_bytes: Off-chip bytes by group.
         """
         levels = case.hardware.levels
         weights, kv, written, loose_weights, loose_kv = off_chip_bytes
@@ -261,7 +261,7 @@ class PassBounds:
         return np.asarray(np.maximum(compute + exposed, np.maximum(on_chip, off_chip)))
 
     def _slowdowns(self, case: BestInputs) -> tuple[FloatArray, FloatArray]:
-        """Least time of a byte of the KV cache read, and written, over that of a streamed one."""
+        """Least time of a byte of the KV cache, read and written, relative to a streamed byte."""
         levels = case.hardware.levels
         paged, written = (
             np.where(levels.exists[1:], slowdown[1:], np.inf).min(axis=0)
@@ -309,7 +309,7 @@ class PassBounds:
         return self._part.weight_elements * case.weight_bytes, kv
 
     def _rates(self, case: BestInputs) -> FloatArray:
-        """(t, n) most bytes of weights and KV cache per second of each tier."""
+        """(t, n) largest rate of each tier for weights and KV cache, in bytes per second."""
         usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
         return np.asarray(usable * case.hardware.levels.bandwidth_bytes_per_s[1:])
 

@@ -32,7 +32,7 @@ class SiliconBounds(SiliconMetrics):
     Args:
         hardware: The least and the largest.
         operand_bits: (2, n) the narrowest and the widest operands.
-        part: What one device has of the model.
+        part: The part of the model on one device.
         filled_rows: (n,) share of the array's rows that hold data in the largest batch, at least.
     """
 

@@ -2,24 +2,25 @@
 
 Policies:
 
-* ``co-located``: between two decode steps of its batch an instance prefills the prompts of the
-  requests that begin meanwhile, several in a pass where the time to first token allows;
-* ``chunked``: passes of an instance carry a chunk of a prompt of every group of devices beside the
-  decode step, in as many of its steps as the prompts need;
+* ``co-located``: between two decode steps of its batch, an instance prefills the prompts of
+  requests that begin meanwhile. A pass has several prompts if the time to first token allows;
+* ``chunked``: beside the decode step, a pass of an instance carries a chunk of a prompt for every
+  group of devices, in as many steps as the prompts need;
 * ``disaggregated``: instances that only prefill hand the cache over to instances that only decode,
-  which may be other devices; a prompt waits for the pass that runs and for its own;
+  which may be other devices. A prompt waits for the running pass and for its own;
 * ``together``: requests arrive at once, and all prompts are prefilled before the first step.
 
 Where groups of devices share experts, an instance may overlap two micro-batches, each of which
-hides the messages of the other, and hold copies of experts, so that more devices divide them (both
-as DeepSeek-V3 is deployed: its technical report, section 3.4).
+hides the messages of the other. It may also hold copies of experts, so that more devices divide
+them. DeepSeek-V3 is deployed with both (technical report, section 3.4).
 
 Limiting assumptions: instances of a pool are alike and evenly loaded; requests are alike and spread
-over time, without a queue (:mod:`.fleet_sizing` draws arrivals and counts who waits). Every split
-that divides heads and experts is tried, and every number of stages: the largest sets the pace. Each
-group of devices and stage has as many requests. Of the batches those of a grid are, and all between
-the largest that keeps the limits and the next: so the search is exact if times do not fall with the
-batch.
+over time, without a queue (:mod:`.fleet_sizing` draws arrivals and counts who waits).
+
+The search tries every split that divides heads and experts, and every number of stages; the largest
+stage sets the pace. All groups of devices and stages have the same number of requests. The search
+tries the batches of a grid, then all batches between the largest one within the limits and the next
+larger one. So it is exact if times do not fall with the batch.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ from codesign.models.workload.model import LanguageModel
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
 CHUNKS = (512, 2048, 8192)
-"""Tokens of a chunk that are tried [ours]; vLLM's steps have 2,048 and 8,192 tokens by default."""
+"""Chunk sizes to try, in tokens [ours]; vLLM's steps have 2,048 and 8,192 tokens by default."""
 COPIES = (0, 32, 64)
 """Copies of experts that are tried: DeepSeek-V3 has 32 where it prefills, 64 where it decodes."""
 MOST_STAGES = 16
 """Stages of a pipeline at most [ours]: engines start deeper ones in no published deployment."""
 _COPIED_GROUPS = 32
-"""Groups of devices from which on experts are copied [ours]."""
+"""Least number of groups of devices with which copies of experts are tried [ours]."""
 MOST_DEVICES = 320
 """Devices of the largest instance that is tried by default: DeepSeek-V3 decodes on 320."""
 MOST_REQUESTS = 10_000
@@ -69,7 +70,7 @@ MOST_REQUESTS = 10_000
 _COUNTS = 28
 """Batches of the first grid [ours]."""
 _MOST_PAIRS = 2_000_000
-"""Pairs of pools that are compared at most; of more, those of the cheapest instances."""
+"""Most pairs of pools to compare; of more pairs, those of the cheapest instances count."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class DeploymentSearch:
             is_priced: Whether to rank by rent rather than by the number of devices.
 
         Raises:
-            InputError: Nothing keeps the limits; says how near the nearest comes.
+            InputError: No deployment keeps the limits; the message names the nearest one.
         """
         rents = [rent_usd_per_hour(variant.device.key, usd) for variant in self.variants]
         # Devices without a rent come last, the fewest first.

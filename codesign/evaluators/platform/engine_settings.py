@@ -33,7 +33,7 @@ class EngineSettings(Record):
     link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Rate from a prefilling machine to the others; the network of its devices if left out."""
     link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 5e-6
-    """Latency of that link."""
+    """Latency of the link from a prefilling machine to the others."""
 
     def limits(self) -> EngineLimits:
         """Steps of a machine whose cache size is open.

@@ -30,7 +30,7 @@ LEAST_REQUESTS = 500
 LATENCIES = 4
 """Arrivals last at least so many latencies at the limits [ours], so that a steady state counts."""
 MOST_TIMES = 64
-"""Times the instances of a steady state at which the search ends [ours]."""
+"""Largest multiple of the instances of a steady state that the search tries [ours]."""
 LINK_LATENCY_S = 5e-6
 """Latency of the link from prefilling machines, as ``codesign serve-model`` has it."""
 PERCENTILE = 90
@@ -80,8 +80,8 @@ def simulated_fleet(
 ) -> tuple[Deployment, dict[str, Any]]:
     """The fewest instances of a deployment whose requests keep the limits.
 
-    Limiting assumptions: more instances serve better, so that their number is found by bisection;
-    pools keep the ratio of their instances.
+    Limiting assumptions: more instances never serve worse, so bisection finds their number; pools
+    keep the ratio of their instances.
 
     Args:
         evaluator: The evaluator of the requests.

@@ -1,7 +1,7 @@
 """Instances of a model on one kind of device: every split, batch, and the time of both phases.
 
-An instance of a disaggregated pool has one phase only: a prompt waits for the pass that runs and
-for its own, a decode step is alone. Passes of overlapping micro-batches take turns.
+An instance of a disaggregated pool has one phase only: a prompt waits for the running pass and for
+its own, and a decode step runs alone. Passes of overlapping micro-batches take turns.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Instances:
     Attributes:
         variant: Position of the variant.
         degrees: (k, 4) degrees of parallelism, in the order of ``SEARCHED_DEGREES``.
-        owner: Position of the split among those of its variant.
+        owner: Position of the split among the splits of its variant.
         count: Requests of each group of devices and stage.
         batch: Requests of the instance.
         pace_s: Time between two tokens of a request.
@@ -90,7 +90,7 @@ class Instances:
         prompts_per_s: Prompts that it prefills in a second if it does nothing else.
         joules: Energy of its share of a request; NaN where no power is stated.
         fits: Whether memory holds the batch.
-        keeps: Whether it keeps the limits, too.
+        keeps: Whether memory holds the batch and the times keep the limits.
     """
 
     variant: IntArray
@@ -186,7 +186,7 @@ def fitting(serving: PlatformServing) -> BoolArray:
 
 
 def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
-    """Batches between the largest of each instance that keeps the limits, and the next.
+    """Batches of each instance between the largest within the limits and the next larger one.
 
     Returns:
         The instance and the count of each; None if there are none.
@@ -238,13 +238,14 @@ def fastest_prefill(
     units: FloatArray,
     limits: LatencyLimits,
 ) -> Prefill:
-    """The passes with most prompts per second, of so many tokens as engines take at a time.
+    """The prefill passes with most prompts per second, of one prompt or up to ``PASS_TOKENS``.
 
     Args:
         others: Parameters that all instances share.
         degrees: (f, 4) degrees of parallelism.
         units: (f,) requests of an instance with one for each group of devices and stage.
-        limits: A longer pass and a step must be within the time to first token.
+        limits: Limits on times; a pass of several prompts and a decode step together must keep
+            the time to first token.
     """
     output_s = limits.time_per_output_token_s
     most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)

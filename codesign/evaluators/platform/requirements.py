@@ -1,14 +1,14 @@
 """Requirements of a demand: PFLOP/s, TB/s and GB (GenZ §VII, Figs. 15 and 16).
 
-Each is sized alone, as if nothing else were a bottleneck: the prefill's arithmetic within the
-time to the first token, a decode step's bytes within the time per output token, weights and
-KV cache at the end of the answer.
+Each requirement is sized alone, as if nothing else were a bottleneck: the prefill's arithmetic
+within the time to the first token, a decode step's bytes within the time per output token, weights
+and KV cache at the end of the answer.
 
-Two questions are sized. Requests that arrive together (:func:`size_requirements`), GenZ's: the
-prompts of the whole batch are prefilled within the time to the first token. Users in a steady
-state (:func:`size_steady_state`): each has the next request when the last is answered, so that
-prompts arrive one by one between the decode steps of the others, ``users / (generated_tokens x
-time per output token)`` a second.
+There are two questions. In GenZ's, requests arrive together (:func:`size_requirements`), and the
+prompts of the whole batch are prefilled within the time to the first token. In a steady state
+(:func:`size_steady_state`), each user has the next request when the last is answered. Prompts then
+arrive one by one between the decode steps of the others, ``users / (generated_tokens x time per
+output token)`` a second.
 """
 
 from __future__ import annotations

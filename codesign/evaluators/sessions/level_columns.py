@@ -23,7 +23,7 @@ _PROPERTIES = (
     "price_usd", "background_watts",
 )  # fmt: skip
 _ENDLESS = 1e30
-"""Bytes per second of a port that nobody waits for."""
+"""Bytes per second of a port that never causes a wait."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def design_levels(
     Args:
         machine_bytes: (n,) capacity of all memory of the machine.
         used_bytes: (n,) weights and running requests.
-        has_endless_tier: Whether the slowest tier holds all contexts, as no outer cache does
-            better.
+        has_endless_tier: True if the slowest tier holds all contexts, which bounds any outer cache.
     """
     tiers = _properties(designs, units, "tier", "stacks", n_tiers_of(designs))
     caches = _properties(designs, units, "cache", "units", MOST_CACHES)

@@ -1,9 +1,10 @@
 """The ``mix`` evaluator: one machine that serves several workloads of sessions in turns.
 
-Time, energy and price of a session of the mix are sums over its workloads, by their shares; limits
-hold for each. So are their bounds, and exact fronts are found as those of one workload.
+Time, energy and price of a session of the mix are sums over its workloads, weighted by their
+shares. The same sums of bounds are bounds, so exact fronts are found as for one workload. Limits
+hold for each workload.
 
-Limiting assumption: the workload in turn has all of the memory, and a change costs nothing.
+Limiting assumption: the running workload has all of the memory, and switching costs nothing.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ _RATE, _USD, _JOULES = (
 )
 _ALIKE = ("tdp_watts", "unit_cost_usd", "area_mm2", "power_density_w_per_mm2",
           "junction_temperature_celsius")  # fmt: skip
-"""Metrics of the machine; the workload in which one is worst counts."""
+"""Metrics of the machine; the mix has the worst value over its workloads."""
 _TOLERANCE = 1e-6
-"""Distance of the sum of all shares from 1 that passes as rounding [ours]."""
+"""Largest deviation of the sum of shares from 1 that counts as rounding [ours]."""
 WORST_LIMIT = Metric(
     "worst_limit_excess", "minimize", "",
-    "relative excess over its limit of the metric that is worst, over all workloads; 0 or less: "
-    "every workload keeps its limits",
+    "largest relative excess of a metric over its limit, over all workloads; 0 or less if every "
+    "workload keeps its limits",
 )  # fmt: skip
 REGRET = Metric(
     "regret", "minimize", "",
-    "extra price of a token over that of the workload's own best design, of the workload where "
-    "it is largest",
+    "relative increase of the price of a token over that of the workload's own best design; the "
+    "largest over all workloads",
 )  # fmt: skip
 SHARED_METRICS = {metric.name: metric for metric in (WORST_LIMIT, REGRET)}
 """Metrics that only a mix has, by name."""
@@ -163,7 +164,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
-        """(n,) what no completion of a design beats: sums and extremes of the workloads' bounds."""
+        """(n,) bounds of the mix over all completions of a design, from those of the workloads."""
         bounds = {
             name: entry.best_case(designs, undecided, self._needed(name, metrics))
             for name, entry in self.members.items()
@@ -171,7 +172,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return self._composed(bounds, metrics)
 
     def _needed(self, name: str, metrics: Sequence[str]) -> list[str]:
-        """Metrics of a workload that decide on those of the mix."""
+        """Metrics of a workload from which the requested metrics of the mix follow."""
         machine = [metric for metric in _ALIKE if metric in metrics]
         priced = {_USD, REGRET.name, f"{name}_{_USD}"} & {*metrics}
         tokens = [_USD] * bool(priced) + [_JOULES] * (_JOULES in metrics)
@@ -181,7 +182,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     def _composed(
         self, entries: Mapping[str, Mapping[str, FloatArray]], metrics: Sequence[str]
     ) -> dict[str, FloatArray]:
-        """(n,) metrics of the mix, or bounds, as far as those of all workloads are there."""
+        """(n,) metrics or bounds of the mix; absent where a workload lacks what they need."""
         mix = self._mix
         rates = {name: values[_RATE] for name, values in entries.items()}
         results = {
@@ -212,7 +213,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return {name: results[name] for name in metrics if name in results}
 
     def _worst_excess(self, entries: Mapping[str, Mapping[str, FloatArray]]) -> FloatArray:
-        """(n,) largest relative excess over a limit; one without a bound decides nothing."""
+        """(n,) largest relative excess over a limit; metrics without a bound are skipped."""
         n = len(next(iter(entries.values()))[_RATE])
         worst = np.full(n, -1.0)
         for name, entry in self._mix.items():

@@ -1,4 +1,4 @@
-"""The ``sessions`` evaluator: a machine that prefills and decodes the turns of sessions, in turns.
+"""The ``sessions`` evaluator: a machine that alternately prefills and decodes turns.
 
 Composes any evaluator of one phase of a request (``npu``) by the levels of memory in which contexts
 wait between turns (:mod:`codesign.models.deployments.cache_levels`). A design has the parameters of
@@ -6,8 +6,8 @@ the machine, the outer caches ``cache1_technology``, ``cache1_units`` and so on,
 ``concurrent_sessions``. Its metrics never get worse if times, energies or hits get better, so the
 machine's best cases bound them.
 
-Limiting assumptions: prefills and decode steps take turns; the rate is the lesser of what the
-sessions ask for, waiting for nobody, and what the machine can do.
+Limiting assumptions: prefills and decode steps take turns; the rate is the lesser of the machine's
+rate and that of sessions that never wait for each other.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TTFT, _TPOT, _JOULES = (
 )
 _OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_celsius",
                "peak_flop_per_s", *FORMAT_METRICS)  # fmt: skip
-"""Metrics of the decoding machine that are those of the design."""
+"""Metrics that a design has from its decoding machine, unchanged."""
 _UNBOUNDED = ("cache_lifetime_years", "outer_hit_share")
 """Metrics that a better machine may make worse."""
 _SOFTWARE = frozenset({CONCURRENT, *CACHE_PARAMETERS})
@@ -78,7 +78,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     """Rates, latencies, energy and price of machines that serve sessions with caches.
 
     Args:
-        is_always_busy: Whether there is always more work, as of requests of a trace and in a mix.
+        is_always_busy: True if work never runs out, as with a trace or in a mix.
 
     Raises:
         InputError: The machines cannot serve the model, or report too little.
@@ -179,7 +179,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     # --- designs -------------------------------------------------------------------------------
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """The limits of the decoding machine, and ``sessions``: as many as decode together."""
+        """Violations of the decoding machine; ``sessions`` is batch size over sessions, less 1."""
         few, number = _distinct_machines(designs)
         limits = {name: values[number] for name, values in self.first.known_violations(few).items()}
         sessions, _ = self._counts(designs, CONCURRENT, self.workload.concurrent_sessions, {})
@@ -192,7 +192,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def _counts(
         self, designs: Columns, name: str, default: int, undecided: Mapping[str, Sequence[Value]]
     ) -> tuple[FloatArray, FloatArray]:
-        """(n,) least and largest count in a parameter that the workload or the design states."""
+        """(n,) least and largest value of a count that the design or else the workload states."""
         if name in designs:
             counts = designs[name].lookup(float)
             return counts, counts
@@ -225,7 +225,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def _prefill_costs(
         self, designs: Columns, of: Callable[[PhaseMachine, Columns], Mapping[str, FloatArray]]
     ) -> tuple[FloatArray, FloatArray]:
-        """(3, q, n) seconds and joules: context found, only the shared prefix, and nothing."""
+        """(3, q, n) seconds and joules if context, only its shared prefix, or nothing is found."""
         few, number = _distinct_machines(designs, _SOFTWARE | {BATCH_SIZE})
         rows = {key: of(machine, few) for key, machine in self.members.items() if key}
         states = list(zip(*self._keys, strict=True))
@@ -362,7 +362,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
-        """(n,) what no completion of a design beats: sessions on the machine's best cases."""
+        """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in metrics]
         needed = [name for name in self._needed if name != "memory_used_bytes"]
@@ -401,7 +401,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 def _states(
     context: float, new: float, generated: float, shared: float
 ) -> tuple[_Prefill, _Prefill, _Prefill]:
-    """Prefills of a turn whose context is found, of which only the prefix is, or nothing."""
+    """Prefills of a turn if its context, only the shared prefix, or nothing is found."""
     tokens, reused = round(float(context + new)), round(float(context))
     prefix = min(round(shared), reused)
     answer = max(round(float(generated)), 1)
@@ -413,7 +413,7 @@ def _states(
 
 
 def _mean(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """(n,) weighted mean over classes; 0 without any."""
+    """(n,) weighted mean over classes; 0 if all weights are 0."""
     total = sum_of(tuple(weights[:, None] * values))
     return total / max(float(weights.sum()), 1e-300)
 
@@ -435,7 +435,7 @@ def _least(
 def _distinct_machines(
     designs: Columns, ignored: frozenset[str] = _SOFTWARE
 ) -> tuple[Columns, IntArray]:
-    """The ``u`` distinct machines of ``n`` designs, and (n,) which of them each design has."""
+    """The ``u`` distinct machines of ``n`` designs, and (n,) the position of each design's."""
     machine = {name: column for name, column in designs.items() if name not in ignored}
     key, limit = combined(*(column.codes for column in machine.values()))
     if limit >= MOST_COMBINATIONS:

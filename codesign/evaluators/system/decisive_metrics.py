@@ -51,7 +51,7 @@ def metrics_of_pool(
 
     Args:
         metrics: Metrics of the system.
-        is_sender: Whether it sends KV caches.
+        is_sender: Whether the pool sends KV caches.
         is_first_token_late: Whether the decode pool gives the first token.
     """
     names = _add_sources(metrics)

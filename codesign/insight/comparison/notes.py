@@ -91,8 +91,8 @@ def _rule_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
         return []
     names = ", ".join(f"{p.name} ({', '.join(p.uninformed)})" for p in uninformed)
     if all(problem.uninformed or problem.tuned for problem in problems):
-        return [f"every problem has rules that a peer's library cannot be told: {names}"]
+        return [f"every problem has rules that some peer's library cannot express: {names}"]
     return [
-        "left out of ranks and runtimes because a peer's library cannot be told every rule of the "
-        f"space: {names}"
+        "left out of ranks and runtimes because some peer's library cannot express every rule of "
+        f"the space: {names}"
     ]

@@ -84,17 +84,18 @@ class ProblemOutcome:
     """All optimizers on one problem.
 
     Attributes:
-        kind: Of problems that count as one.
+        kind: Name of the group of problems that count as one.
         reading: Name, profile and options of the evaluator.
         reference_point: Bound of the hypervolume by objective, in natural sign.
-        picked_share: Share of it that as many points of the best front have as an optimizer chooses
-            designs, picked greedily: what knowing all would reach within the budget.
+        picked_share: Share of the best hypervolume that greedily picked points of the best front
+            reach, one for each design that an optimizer chooses. Full knowledge of the problem
+            would reach it within the budget.
         tuned: Optimizers that were tuned on this problem.
         uninformed: Peers whose libraries cannot be told some rule of this problem's space.
-        seeds: Which every optimizer finished.
-        runs: In the order of optimizer and seed.
+        seeds: Seeds that every optimizer finished.
+        runs: Runs in the order of optimizer and seed.
         warnings: What is wrong with the reference point.
-        hints: By optimizer, what the evaluator's hints do in its search.
+        hints: By optimizer, the use of the evaluator's hints in its search.
     """
 
     name: str
@@ -178,8 +179,8 @@ class Outcome:
     def ranked(self) -> tuple[ProblemOutcome, ...]:
         """The problems that count in the ranking.
 
-        None was used to tune, and every peer was told its rules; if there is no such problem, none
-        was used to tune; else all.
+        A problem counts if no optimizer was tuned on it and every peer was told its rules. If there
+        is no such problem, every untuned problem counts. If all were used to tune, all count.
         """
         untuned = tuple(problem for problem in self.problems if not problem.tuned)
         fair = tuple(problem for problem in untuned if not problem.uninformed)

@@ -9,8 +9,9 @@ anywhere in the box of ranges. Two facts make it short:
 - Where the product is linear in a constant, so is the lead of a rival. A rival within the range is
   then a rival at one of its ends, where both designs have the same value of the constant.
 
-The first fact bounds a box at once. If it leaves too many designs, the box is split by the second
-into its two faces of one constant on which the design depends, and these are bounded alone.
+The first fact bounds a box at once. If too many designs remain, the second fact allows a split: two
+faces replace the box, at the ends of one constant on which the design depends, and each face is
+bounded alone.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from codesign.search.enumeration.within import designs_within
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
-"""Designs of a box beyond which it is split, or made smaller. [ours]"""
+"""Number of designs above which a box is split or shrunk. [ours]"""
 _SAMPLE, _SEED = 256, 0
 _SAME = 1e-9
 _WRONG_WAY = 0.005
-"""Share by which the good end of a constant may be the bad one for some design. [ours]"""
+"""Largest share by which the good end of a constant may be worse for some design. [ours]"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Box:
         good_is_low: (k,) True if less of the constant is better.
         is_linear: (k,) True if products are linear in the constant, on a sample of designs.
         slack: Largest share by which the good end was worse than the bad one, on the sample.
-        unmoved: Constants that stay typical: each end of them is the good one of many designs.
+        unmoved: Constants that stay typical, because neither end is good for every design.
     """
 
     sweep: Sweep
@@ -94,7 +95,7 @@ class Box:
         return replace(self.problem, evaluator=self.sweep.evaluator_at(every))
 
     def burdens(self, rows: IntArray, values: FloatArray) -> FloatArray:
-        """(n, 1 + c) products and relative excesses of designs with the constants at these values.
+        """(n, 1 + c) products and relative excesses, with the constants at ``values``.
 
         Infinite where a design has no result.
         """
@@ -104,7 +105,7 @@ class Box:
         return np.nan_to_num(np.column_stack([products, observed.violations]), nan=np.inf)
 
     def shrunk(self, share: float) -> Box:
-        """The box with ends nearer to the typical values by that share."""
+        """The box whose ends lie at this share of the way from the typical values."""
         low, high = (self.typical + share * (end - self.typical) for end in (self.low, self.high))
         return replace(self, low=low, high=high)
 
@@ -182,7 +183,7 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
 
 
 def _groups(numbers: Sequence[RangedNumber]) -> list[list[int]]:
-    """Positions of the numbers of each technology, then those of all designs one by one."""
+    """Groups of positions: one per technology, and one per constant of all designs."""
     groups: dict[str, list[int]] = {}
     for place, number in enumerate(numbers):
         key = f"{CONSTANTS} {place}" if number.technology == CONSTANTS else number.technology
@@ -191,7 +192,7 @@ def _groups(numbers: Sequence[RangedNumber]) -> list[list[int]]:
 
 
 def _moved(sweep: Sweep, places: Sequence[int], side: float) -> FloatArray:
-    """Typical values but for some constants, at a share of their range."""
+    """Typical values, with the constants at ``places`` moved to a share of their range."""
     values = sweep.typical.copy()
     moved = list(places)
     values[moved] = sweep.low[moved] + side * (sweep.high[moved] - sweep.low[moved])
@@ -226,12 +227,12 @@ class RivalList:
 def rivals_over(
     box: Box, row: IntArray, folder: Path | None = None, most: int = MOST_RIVALS
 ) -> RivalList:
-    """Every rival of one design over a box, or over the largest box that leaves few enough.
+    """Every rival of one design over a box, which is halved until few enough remain.
 
     Args:
         row: (1, d) the design.
-        folder: Place where the designs of each part of the box are stored, and found again.
-        most: Designs of a part beyond which it is split.
+        folder: Folder that stores the designs of each part of the box, for the next call.
+        most: Number of designs above which a part is split.
     """
     share = 1.0
     while True:

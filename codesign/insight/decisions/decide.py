@@ -6,9 +6,10 @@ every design that has it, by more than a tolerance (see :mod:`.recommendation`).
 
 The list of rivals is complete over the box (see :mod:`.box`), so everything here is arithmetic on
 that list. Products of burdens are linear in the constants and add up over them, which is checked by
-evaluating designs at random points of the box. A decision holds in the whole box if every rival
-without it is matched within the tolerance by some design with it, in the whole box. A match keeps
-all limits there; the design itself need not, and its own limits are told apart.
+evaluating designs at random points of the box. A decision holds in the whole box if, for every
+rival without it, some design with it matches the rival there within the tolerance. A match keeps
+all limits in the box. The recommended design need not: the limits that it breaks are reported
+separately.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from codesign.search.problem import Problem, cost_column
 Verdict: TypeAlias = Literal[
     "holds everywhere", "holds as checked", "flips by one", "flips by two", "flips by several"
 ]
-"""*holds everywhere* is proven. *holds as checked* is not: no flip was found along any constant, at
-the ends of any two, and at the corner that is best for each rival."""
+"""*holds everywhere* is proven. *holds as checked* is not proven, but no flip was
+found: along any constant, at the ends of any two, or at the best corner of the nearest rivals."""
 
 _SAMPLE, _POINTS, _SEED = 200, 6, 0
 _LINEAR = 1e-6
 _NEAR = 1e-9
 _ROUNDING = 1e-13
 _STEPS = 32
-"""Steps of a way in which a flip is looked for, before it is bisected. [ours]"""
+"""Steps of the search for a flip along a way, before bisection. [ours]"""
 _BISECTIONS = 30
 _MOST_CORNERS = 300
-"""Rivals whose best corners are looked at, the nearest first. [ours]"""
+"""Number of rivals whose best corners are checked, the nearest first. [ours]"""
 _MOST_TIES = 40
 _MOST_MATCHES = 400
-"""Designs that are tried as matches of rivals; the others stay unproven. [ours]"""
+"""Rounds of trying designs as matches; rivals still unmatched stay unproven. [ours]"""
 
 Way: TypeAlias = tuple[tuple[int, int], ...]
-"""A way out of the typical constants: positions of constants, each with the end that it goes to."""
+"""A way from the typical constants: position and end (0 low, 1 high) of each moving constant."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class Flip:
 
     Attributes:
         changes: The constants that move.
-        share: How far they move: 1 is to the ends of their ranges.
+        share: Distance that the constants move; 1 is the ends of their ranges.
         row: (d,) the rival that is preferred there.
         objectives: (m,) minimized objectives of the rival there.
-        beaten: (m,) those of the recommended design.
+        beaten: (m,) minimized objectives of the recommended design there.
     """
 
     changes: tuple[Change, ...]
@@ -139,7 +140,7 @@ def check_decidable(problem: Problem) -> None:
     """Check that decisions of a problem can be proven, before its front is looked for.
 
     Raises:
-        InputError: A system of pools, or an evaluator without technologies.
+        InputError: The space has pools, or the evaluator has no technologies.
     """
     if problem.space.pools:
         pools = " or ".join(problem.space.pools)
@@ -153,11 +154,11 @@ def check_decidable(problem: Problem) -> None:
 def decide_front(
     problem: Problem, front: ExactFront, tolerance: float = TOLERANCE, folder: Path | None = None
 ) -> DecidedDesign:
-    """The decisions of the design that is recommended of an exact front.
+    """The decisions of the recommended design of an exact front.
 
     Args:
         tolerance: Share by which a rival must be preferred, and below which points are folded.
-        folder: Place where what bounds left of the space is stored, and found again.
+        folder: Folder that stores the designs that bounds could not exclude, for the next call.
 
     Raises:
         InputError: No constant with a range matters, an objective is not positive, or the designs
@@ -180,7 +181,7 @@ class Trait:
     columns: IntArray
 
     def has(self, rows: IntArray, row: IntArray) -> BoolArray:
-        """(n,) True if designs decide as one design does."""
+        """(n,) True for designs with the values of ``row`` in these columns."""
         return np.asarray((rows[:, self.columns] == row[self.columns]).all(axis=1))
 
     def value(self, problem: Problem, row: IntArray) -> tuple[Value, ...]:
@@ -338,7 +339,7 @@ class _Leads:
         return np.where(is_kept, tables[:, :, 0], np.inf)
 
     def margin(self, products: FloatArray, has: BoolArray, lacks: BoolArray) -> FloatArray:
-        """(s,) lead of the best design without a decision beyond the tolerance, as a share."""
+        """(s,) relative lead of the best design without a decision, less the tolerance."""
         best = products[:, has].min(axis=1, initial=np.inf)
         rival = products[:, lacks].min(axis=1, initial=np.inf) * (1.0 + self.tolerance)
         with np.errstate(invalid="ignore"):
@@ -476,7 +477,7 @@ def _flip_by_two(
 def _flip_by_several(
     leads: _Leads, has: BoolArray, lacks: BoolArray, row_has: BoolArray, rest: IntArray
 ) -> Flip | None:
-    """The smallest common share of the way to the corner that is best for a rival."""
+    """The flip nearest to the typical constants, on the way to the best corner of a rival."""
     lead = leads.moved[:, :, rest, 0] - leads.moved[:, :, :1, 0]
     nearest = np.argsort(leads.base[rest, 0] + lead.min(axis=1).clip(max=0).sum(axis=0))
     flips = []

@@ -29,7 +29,7 @@ class KindRegret:
             design without it is feasible.
         objectives: (m,) minimized objectives of that design.
         best: (m,) best value of each objective without it, minimized.
-        regret: Loss of the recommended design against that with all kinds, as a share by the rule.
+        regret: Relative loss of the recommended design against the one with all kinds.
     """
 
     memory_kind: str
@@ -43,10 +43,10 @@ class KindRegret:
 def kind_regrets(
     problem: Problem, find: Callable[[Problem], ExactFront], tolerance: float = TOLERANCE
 ) -> list[KindRegret]:
-    """The exact front with all kinds of memory, then without each, in the order of its regret.
+    """The exact front with all kinds of memory, then without each, the largest regret first.
 
     Args:
-        find: Gives the exact front of a problem.
+        find: Function that returns the exact front of a problem.
         tolerance: Share within which points are folded, and equal by the rule.
 
     Raises:

@@ -1,11 +1,11 @@
 """The rule by which one design of a front is recommended.
 
 A percent of one objective counts as much as a percent of any other. So the recommended design is
-that with the least product of its burdens: an objective to minimize as it is, and the reciprocal of
-one to maximize. For throughput against power it has the most throughput per watt. The rule needs no
-range and no reference point: another end of the front, or twice the number of devices, changes
-nothing. Every other point loses more percent in some objectives than it gains in the rest. Of
-designs that are equal within the tolerance, the cheapest is taken.
+that with the least product of burdens. A burden is the value of a minimized objective, or the
+reciprocal of a maximized one. For throughput against power, the design has the most throughput per
+watt. The rule needs no range and no reference point: another end of the front, or twice the number
+of devices, changes nothing. Every other point loses more percent in some objectives than it gains
+in the rest. Of designs that are equal within the tolerance, the cheapest is taken.
 
 Where an objective is not positive, percents have no meaning. Then the recommended design is that
 whose worst objective, as a share of the front's range, is best.
@@ -34,8 +34,8 @@ class Recommendation:
         point: Its position.
         rule: The rule that chose it.
         regret: (p,) loss of every point by the rule, as a share: 0.1 is a product larger by 10 %,
-            or a worst objective worse by a tenth of the range. Of the recommended point it is 0, or
-            less than the tolerance if a dearer point is as good.
+            or a worst objective worse by a tenth of the range. It is 0 for the recommended
+            point, or within the tolerance if a more expensive point is slightly better.
     """
 
     point: int
@@ -49,10 +49,10 @@ def is_positive(objectives: FloatArray, senses: tuple[Sense, ...]) -> bool:
 
 
 def burdens_of(objectives: FloatArray, senses: tuple[Sense, ...]) -> FloatArray:
-    """(n, m) burdens: an objective to minimize as it is, the reciprocal of one to maximize.
+    """(n, m) burdens: the value of a minimized objective, the reciprocal of a maximized one.
 
-    Of minimized objectives, of which minus infinity stands for one without a bound: its burden is
-    0 if it is to be maximized. What is to be maximized and is not positive is an infinite burden.
+    The given objectives are in minimized form; minus infinity is an objective without a bound. The
+    burden of a maximized objective is 0 without a bound, and infinite if it is not positive.
     """
     is_maximized = np.array([sense == "maximize" for sense in senses])
     with np.errstate(divide="ignore"):

@@ -13,15 +13,16 @@ _UNITS = {
 }
 """Resources by the key of their time in the rows of an explanation."""
 _NEARLY = 0.98
-"""Used share of a limit from which it binds: within the tolerance of the front. [ours]"""
+"""Least used share of a limit that binds: within the tolerance of the front. [ours]"""
 
 
 def binding_shares(problem: Problem, row: IntArray) -> dict[str, float]:
     """Busy share of each resource of a design, the largest first, then used shares of limits.
 
-    A share is of the time of one pass, in which resources work side by side; of a system, of the
-    time of its slowest pool. All transfers of the off-chip tiers together are named after the
-    busiest tier. Limits are listed from 98 % on. Empty if the evaluator explains nothing.
+    Busy shares are relative to the time of one pass, in which resources work side by side. In a
+    system, they are relative to the time of its slowest pool. The transfers of all off-chip tiers
+    count together, under the name of the busiest tier. Limits are listed from 98 % on. The result
+    is empty if the evaluator explains nothing.
     """
     explanation = problem.evaluator.explain(problem.space.columns(row[None, :]))
     if explanation is None:

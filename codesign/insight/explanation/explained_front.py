@@ -55,18 +55,18 @@ class FrontExplanation:
 
     Attributes:
         under: (p,) the cheaper point under which each is folded; itself if it is kept.
-        tolerance: Share by which folded points are better at most.
+        tolerance: Largest share by which folded points are better.
         choices: Every parameter that varies; then those of repeated parts as a whole.
         derived: Derived quantities over the designs of kept points.
         folded_values: Values that only folded points have.
-        measure: Of improvements.
+        measure: Measure of improvements.
         absences: Values that no design of the front has, in the order of ``choices``.
         prices: Shadow prices of the limits.
         unpriced: Conditions without a price, with the reason.
-        knees: Of the kept points, the sharpest first.
-        binding: Of each kept point, the shares of :func:`~.binding.binding_shares`.
-        n_enumerated: Exact fronts asked for, besides the front itself.
-        seconds: Wall time that they took; little where they were stored.
+        knees: Knees among the kept points, the sharpest first.
+        binding: Shares of :func:`~.binding.binding_shares` of each kept point.
+        n_enumerated: Number of exact fronts that were needed besides the front itself.
+        seconds: Wall time of these fronts; stored ones are not computed again.
     """
 
     problem: Problem

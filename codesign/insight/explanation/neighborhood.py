@@ -1,9 +1,9 @@
 """Designs one move away from a front: the cost of a change, and near misses.
 
 A move is that of :meth:`codesign.space.DesignSpace.neighbors`: another value of a category, the
-next value of a number, one part more, less or replaced. Every move is evaluated, so that what is
-said of it is exact; designs that are further away are not looked at, so that what is said of a
-value that the front lacks holds for these designs only (``codesign explain`` looks at all).
+next value of a number, one part more, less or replaced. Every move is evaluated, so its numbers are
+exact. Designs further away are not evaluated. Statements about a value that the front lacks
+therefore hold for these neighbors only; ``codesign explain`` covers the whole space.
 """
 
 from __future__ import annotations

@@ -147,10 +147,10 @@ class Sweep:
         return problem.evaluate(rows, self.metrics)
 
     def moving(self, rows: IntArray) -> list[int]:
-        """Positions of the numbers that may change something of designs.
+        """Positions of the numbers that may change a metric or a limit of the designs.
 
-        A technology that no design names counts for nothing, if its numbers together at either
-        end leave every metric and limit as they are, to the last digit.
+        A technology that no design names is left out if moving all its numbers to either end
+        changes no metric and no limit, to the last digit.
         """
         designs = self._problem.space.decode(rows)
         named = {CONSTANTS, *(str(value) for design in designs for value in design.values())}
@@ -158,7 +158,7 @@ class Sweep:
         typical = self.observe(rows, self.typical)
 
         def search(technologies: list[str]) -> list[str]:
-            """Halve technologies until those are found that change something."""
+            """Find the technologies that change a metric or a limit, by halving the list."""
             is_moved = np.isin(owners, technologies)
             changed = (
                 self.observe(rows, np.where(is_moved, ends, self.typical))

@@ -214,7 +214,7 @@ def _swings(
 def design_swings(
     problem: Problem, rows: IntArray, metrics: Sequence[str]
 ) -> list[dict[str, tuple[Swing, ...]]]:
-    """The tornado of each of many designs: every number alone at either end of its range.
+    """Tornado of each design: its metrics with every number alone at either end of its range.
 
     The swings are those of :func:`design_uncertainty`; all designs are evaluated at once, twice
     per number of a technology that any of them names.

@@ -127,7 +127,7 @@ class Constants:
     score_buffer_joules_per_byte: float = _number("J")
     """A byte read from the buffer between array and vector unit, or written to it, 7 nm."""
     active_joules_per_mtransistor: float = _number("J")
-    """A cycle of a million transistors of the array's units, 7 nm and 1 GHz; heat alone has it."""
+    """Energy per cycle of a million transistors of the array, 7 nm, 1 GHz; for heat only."""
     voltage_exponent: float = _number()
     """Relative change of the supply voltage for one of the clock, around 1 GHz."""
 

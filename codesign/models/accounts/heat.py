@@ -7,9 +7,9 @@ exactly, mode by mode. The base lies at the bottom, as in AMD's V-Cache, so its 
 layer. The finite-volume solution of ``python -m validation heat`` checks the temperatures.
 
 Limiting assumptions: structural silicon stands beside the layers, as beside the V-Cache; every unit
-draws its thermal design power; a block spreads its own heat evenly. Of the power of the array, its
-units have what their transistors take, the same transistors that give their area. Clocks, control
-and network have the rest of it, all over the base. Memories beside the base are cooled apart.
+draws its thermal design power; a block spreads its own heat evenly. The array's units draw the
+power of their transistors, the same ones that give their area. Clocks, control and network draw the
+rest of the array's power, spread over the base. Memories beside the base are cooled separately.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from codesign.models.accounts.placement import Placement
 from codesign.models.hardware.accelerator import AcceleratorBatch
 
 DENSITY_LIMITS_W_PER_MM2: dict[Cooling, float] = {"air": 1.0, "liquid": 1.5}
-"""Mean power over area that the classes of cooling carry away, as public specifications assume; an
+"""Mean power density that each class of cooling carries away, as public specifications assume; an
 NVIDIA A100 has 0.48 and an H100 0.86 at their TDP."""
 BLOCK_LIMIT_W_PER_MM2 = 2.0
 """Power over area of a single block, near the largest that is published [ours]."""
 LOGIC_LIMIT_CELSIUS, DRAM_LIMIT_CELSIUS = 105.0, 95.0
-"""Junctions of logic and SRAM, and of DRAM in its extended range (JESD79)."""
+"""Highest junction temperatures of logic and SRAM, and of DRAM in extended range (JESD79)."""
 
 SILICON_WATTS_PER_MM_KELVIN = 0.12
 """Conductivity of silicon near 80 degC, doped."""
@@ -102,8 +102,8 @@ def sources_of(
 ) -> Sources:
     """Thermal design power of ``n`` accelerators by the place where it becomes heat.
 
-    On-chip memory spreads its power over its bytes. Of the power of off-chip reads, the share of
-    the interface is on the base; a memory at rest warms itself.
+    On-chip memory spreads its power over its bytes. The interface's share of the power of
+    off-chip reads is on the base. A memory at rest warms only itself.
 
     Args:
         watts: (n,) by component, see :func:`codesign.models.hardware.power.thermal_design_watts`.
@@ -268,9 +268,9 @@ def _responses(
 
     Args:
         n_layers: SRAM layers, the lowest of the stacked ones.
-        stacked: With DRAM on top.
-        outside: Kelvin mm2 per watt between the top and what cools it.
-        bond: The same between one plate and the next.
+        stacked: All stacked layers: the SRAM layers, and DRAM on top.
+        outside: Thermal resistance between the top and the coolant, kelvin mm2 per watt.
+        bond: Thermal resistance between one plate and the next, kelvin mm2 per watt.
     """
     along, across = (
         (np.arange(n_modes) * (np.pi / side)[:, None]) ** 2
@@ -304,5 +304,5 @@ def _responses(
 
 
 def _through_plate(upward: FloatArray, conductance: FloatArray, tangent: FloatArray) -> FloatArray:
-    """Heat that enters a plate from below for one kelvin there, given that at its top."""
+    """Heat flow into a plate per kelvin at its bottom, given the flow per kelvin at its top."""
     return conductance * (upward + conductance * tangent) / (conductance + upward * tangent)

@@ -4,14 +4,14 @@ Contexts wait where the weights and the running requests leave room, then in the
 moves them down. A hit moves its bytes up through all levels above, layer by layer beside the
 prefill of the new tokens. Tokens that are computed are written once to every outer level.
 
-Two rules keep more memory from hurting. A context is computed anew where that is faster. And where
-a port has no time for all loads, those that save the least time per byte are computed anew: the
-least time of a session is that of the tightest port, found by linear programming's duality, with
-one multiplier for the port. So every result is monotone in capacities, bandwidths and times, and
-best cases of these bound it.
+Two rules keep more memory from hurting. A context is computed anew where that is faster. Where a
+port has no time for all loads, the contexts that save the least time per byte are computed anew.
+The tightest port sets the least time of a session; linear-programming duality finds it, with one
+multiplier for the port. So every result is monotone in capacities, bandwidths and times, and best
+cases of these bound it.
 
-Limiting assumptions: copies that a level keeps of what it has moved up take no room of another
-context; writes are buffered; a session never waits for another in a time to the first token.
+Limiting assumptions: copies that stay in a level after a move up take no room from other contexts;
+writes are buffered; the time to the first token includes no wait for other sessions.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class CacheLevels:
 
     Attributes:
         capacity_bytes: Room for contexts; 0 where a machine does not have the level.
-        read_bytes_per_s: Rate at which a level gives contexts up; infinite of the first.
-        write_s_per_byte: Time that its port needs for a byte written; 0 if it has another port.
+        read_bytes_per_s: Rate at which contexts are read from a level; infinite for the first.
+        write_s_per_byte: Time of the read port for a byte written; 0 if writes have another port.
         move_joules_per_byte: Energy of a byte that moves up from the level to the next.
         write_joules_per_byte: Energy of a byte written.
     """
@@ -50,8 +50,8 @@ class TurnCosts:
     """Time or energy of the prefills of ``q`` classes of turns; every array is (q, n).
 
     Attributes:
-        reused: With the context in the first level.
-        computed: With the context computed anew, but for a shared prefix that is found.
+        reused: Cost with the context in the first level.
+        computed: Cost with the context computed anew, except a shared prefix that is found.
     """
 
     reused: FloatArray
@@ -103,7 +103,7 @@ class CachedTurns:
 
     @property
     def written_bytes(self) -> FloatArray:
-        """(n,) bytes that a session writes to every outer level: of all tokens computed."""
+        """(n,) bytes that a session writes to every outer level: those of all computed tokens."""
         lost = self.context_bytes * (1.0 - self.cumulative_hits[-1])
         return self.added_bytes + self.total(lost)
 
@@ -115,7 +115,7 @@ class CachedTurns:
         """(n,) least time of a machine for a session, its answers included.
 
         Args:
-            times: Of the prefills.
+            times: Times of the prefills.
             other_s: (n,) time of the machine for the answers of a session.
         """
         turns = self.classes.turns[:, None]

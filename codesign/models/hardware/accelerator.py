@@ -471,12 +471,12 @@ def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, 
 def _by_kind(
     units: UnitTables, columns: list[Column], level: Callable[..., tuple[FloatArray, ...]]
 ) -> tuple[FloatArray, IntArray]:
-    """(p, u) properties of each kind of one level, and (n,) which kind each design has.
+    """(p, u) properties of the ``u`` kinds of one level, and (n,) the kind of each design.
 
     Args:
-        units: Of the technologies; remembers the levels of all kinds that few values give.
+        units: Tables of the technologies; they cache levels that have few kinds.
         columns: The columns that the level depends on.
-        level: Gives its properties, in the order of the record.
+        level: Function that gives the properties, in the order of the record.
     """
     # The parts of a tier are three, of the memory on chip four: no kind of one is of another.
     key = tuple(column.values for column in columns)
@@ -553,7 +553,7 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
 
 
 def off_chip_memory(technology: Column, count: Column, units: UnitTables) -> MemoryLevels:
-    """Properties of so many units of a technology that stand by themselves; every array is (n,)."""
+    """Properties of ``count`` units of a technology, outside any level; every array is (n,)."""
     no_family = Column((), np.full(len(count), -1, dtype=np.int64))
     return MemoryLevels(*_tier(_Bank(technology, count, units), no_family))
 

@@ -56,13 +56,13 @@ def inverse(value: Floats) -> FloatArray:
 
 
 def place_by_place(formula: Callable[..., FloatArray]) -> Callable[..., Places]:
-    """The formula on tuples: its result at each place of them.
+    """The formula applied to tuples, element by element.
 
-    Arguments that are no tuples count at every place. Compiled loops have all places written out,
-    as they have :func:`running_sums`.
+    An argument that is no tuple is used for every element. Compiled loops have all elements written
+    out, as they have :func:`running_sums`.
 
     Args:
-        formula: Of single values.
+        formula: A formula of single values.
 
     Examples:
         >>> place_by_place(larger)((1.0, 4.0), 2.0)

@@ -35,7 +35,7 @@ SCORE_BYTES = 2.0
 ACCUMULATOR_BYTES = 4.0
 """A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
 TILE_SHARE = 0.5
-"""Rows, or columns, of a tile that is streamed anew over BLEN: half, for double buffering [fit]."""
+"""Rows or columns of a streamed tile, as a share of BLEN: half, for double buffering [fit]."""
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 _SYSTOLIC = ORGANIZATIONS.index("systolic")
 
@@ -161,7 +161,7 @@ def blocked_passes(
 def array_blocked_passes(
     operator: StageOperator, rows: FloatArray, width: FloatArray, dataflow: IntArray
 ) -> Two:
-    """Times that weights and inputs come from off chip, streamed anew for every tile of the array.
+    """Number of times that weights and inputs come from off chip, streamed for every array tile.
 
     Keys and values come once.
 

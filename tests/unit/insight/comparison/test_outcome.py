@@ -134,7 +134,7 @@ def test_problems_with_rules_that_a_peer_is_not_told_are_shown_and_not_ranked(fi
     assert replace(outcome, problems=(uninformed, second)).ranked == (second,)
     assert replace(outcome, problems=(uninformed,)).ranked == (uninformed,)
     notes = outcome_notes(outcome.definition, (uninformed, second))
-    assert any("cannot be told every rule of the space: flat (smac)" in note for note in notes)
+    assert any("cannot express every rule of the space: flat (smac)" in note for note in notes)
 
 
 def test_where_all_problems_were_tuned_on_that_is_said(write):

@@ -9,14 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base import plugins
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
@@ -69,9 +70,7 @@ def load_space(name_or_path: str | Path) -> DesignSpace:
     return _load_space(str(name_or_path), {"memtech": load_library().catalog()})
 
 
-def build_evaluator(
-    name: str, workload: Mapping[str, Any], options: Mapping[str, Any] | None = None
-) -> Evaluator:
+def build_evaluator(name: str, workload: Fields, options: Fields | None = None) -> Evaluator:
     """An evaluator from plain values, as a campaign file gives them.
 
     Args:
@@ -91,13 +90,13 @@ def build_evaluator(
 
 def evaluate(
     *,
-    design: str | Mapping[str, Any],
+    design: str | Fields,
     space: str | Path | DesignSpace = "memexplorer",
     model: str | None = None,
-    workload: str | Mapping[str, Any] | None = None,
+    workload: str | Fields | None = None,
     phase: str | None = None,
     evaluator: str | Evaluator = "npu",
-    options: Mapping[str, Any] | None = None,
+    options: Fields | None = None,
 ) -> EvaluatedDesign:
     """One design in full, feasible or not.
 
@@ -120,10 +119,10 @@ def prepare(
     *,
     space: str | Path | DesignSpace = "memexplorer",
     model: str | None = None,
-    workload: str | Mapping[str, Any] | None = None,
+    workload: str | Fields | None = None,
     phase: str | None = None,
     evaluator: str | Evaluator = "npu",
-    options: Mapping[str, Any] | None = None,
+    options: Fields | None = None,
 ) -> PreparedEvaluator:
     """Build all that does not depend on a design, to evaluate many of them one after the other.
 
@@ -152,10 +151,10 @@ def with_compiled_loop(prepared: PreparedEvaluator) -> PreparedEvaluator:
 def _prepared(
     space: str | Path | DesignSpace,
     model: str | None,
-    workload: str | Mapping[str, Any] | None,
+    workload: str | Fields | None,
     phase: str | None,
     evaluator: str | Evaluator,
-    options: Mapping[str, Any] | None,
+    options: Fields | None,
 ) -> PreparedEvaluator:
     """The evaluator of a few designs, for which no compiled loop is loaded."""
     where = space if isinstance(space, DesignSpace) else load_space(space)
@@ -197,10 +196,10 @@ class PreparedEvaluator:
     """
 
     problem: Problem
-    inputs: Mapping[str, Any]
+    inputs: Fields
 
     def evaluate(
-        self, design: str | Mapping[str, Any], metrics: Sequence[str] | None = None
+        self, design: str | Fields, metrics: Sequence[str] | None = None
     ) -> AssessedDesign:
         """Metrics and limits of one design, by its name or by value of each parameter.
 
@@ -230,7 +229,7 @@ class PreparedEvaluator:
         names = chosen_metrics(metrics, self.problem.metric_names)
         return list(dict.fromkeys([*names, *self.problem.deciding_metrics]))
 
-    def explain(self, design: str | Mapping[str, Any]) -> EvaluatedDesign:
+    def explain(self, design: str | Fields) -> EvaluatedDesign:
         """One design with operators, memory levels, power and cost.
 
         Raises:
@@ -269,7 +268,7 @@ def _limits_of(space: DesignSpace, row: IntArray) -> dict[str, float]:
     return {name: float(values[0]) for name, values in space.violations(row).items()}
 
 
-def find_design(space: DesignSpace, design: str | Mapping[str, Any]) -> IntArray:
+def find_design(space: DesignSpace, design: str | Fields) -> IntArray:
     """(1, d) row of a design that is named by the space's file or given by its values.
 
     Raises:
@@ -295,7 +294,7 @@ def choose_design(results: Results, name: str) -> ChosenDesign:
     return ChosenDesign(label, results, prepare_campaign(results).explain_row(row))
 
 
-def design_of_campaign(campaign: Campaign, name: str) -> tuple[str, Mapping[str, Any]]:
+def design_of_campaign(campaign: Campaign, name: str) -> tuple[str, Fields]:
     """A design by its number on the front (:meth:`Campaign.front_results`), or by the name that the
     campaign's space gives it: where it stands, in words, and its value by parameter.
 
@@ -319,7 +318,7 @@ def design_of_campaign(campaign: Campaign, name: str) -> tuple[str, Mapping[str,
     return f"design {name}: {label} of {results.front_words}", space.decode(row)[0]
 
 
-def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesign:
+def evaluate_as(campaign: Campaign, design: Fields) -> EvaluatedDesign:
     """One design in full, evaluated as the campaign does, with all limits of the campaign.
 
     Args:

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Self, TypeAlias
 from pydantic import ConfigDict
 from pydantic.json_schema import GenerateJsonSchema
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.schema import Record, meanings
 
-Design: TypeAlias = Mapping[str, Any]
+Design: TypeAlias = Fields
 """Values by parameter of the design space; absent parameters are left out."""
 Numbers: TypeAlias = Mapping[str, float | None]
 """Numbers by name, which ends in the unit; null where undefined or infinite."""
@@ -100,7 +101,7 @@ class _Generator(GenerateJsonSchema):
             return super().field_is_required(field, *arguments, **flags)
         return bool(field["schema"]["type"] != "default")
 
-    def _described(self, generated: dict[str, Any], record: type) -> dict[str, Any]:
+    def _described(self, generated: JsonObject, record: type) -> JsonObject:
         """An object's schema with the meaning of each key."""
         fields = getattr(record, "model_fields", {})
         properties = generated.get("properties", {})
@@ -146,7 +147,7 @@ def answers() -> dict[str, type[Answer]]:
     }
 
 
-def schema_of(record: type[Answer]) -> dict[str, Any]:
+def schema_of(record: type[Answer]) -> JsonObject:
     """The JSON Schema of an answer's document."""
     schema = record.model_json_schema(mode="serialization", schema_generator=_Generator)
     stamp = {

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.json_values import plain_value
 from codesign.answers.uncertainty import FrontUncertainty
-from codesign.base.columns import IntArray
+from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.insight.summary import OptimizerSummary, summarize
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHUNK = 10_000
 """Observations decoded at a time, so that memory does not grow with the campaign."""
-Reading: TypeAlias = Mapping[str, Any]
+Reading: TypeAlias = Fields
 """The evaluator, its profile, and the options that differ from its defaults."""
 
 
@@ -107,7 +107,7 @@ def observations(results: Results, positions: IntArray) -> Iterator[Observation]
             yield observation
 
 
-def plain_design(design: Design) -> dict[str, Any]:
+def plain_design(design: Design) -> JsonObject:
     """The present parameters of a design as JSON values."""
     return {name: plain_value(value) for name, value in design.items() if value is not None}
 
@@ -132,7 +132,7 @@ class Provenance(Entry):
     """Bound of the hypervolume by objective."""
     definition: SkipValidation[Definition]
     """The keys of the campaign file, with defaults filled in."""
-    problem: Mapping[str, Any]
+    problem: Fields
     """Resolved space, evaluator with every option, objectives, and limits."""
     accepted_changes: Any = None
     """Changes of inputs that were accepted."""
@@ -388,7 +388,7 @@ class CampaignProgress(Entry):
         )
 
 
-def run_fields(run: RunStatus) -> dict[str, Any]:
+def run_fields(run: RunStatus) -> JsonObject:
     """The fields of a run's entry."""
     names = ("state", "done", "feasible", "failed", "hypervolume", "seconds", "failures")
     return {

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Entry, Numbers
 from codesign.answers.campaigns import Reading
+from codesign.base.columns import Fields
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
 from codesign.insight.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
@@ -171,7 +172,7 @@ class ComparisonRecord(Entry):
     seeds: Sequence[int]
     tuned_on: Mapping[str, Sequence[str]]
     """Problems by optimizer on which its settings were chosen."""
-    settings: Mapping[str, Sequence[Mapping[str, Any]]]
+    settings: Mapping[str, Sequence[Fields]]
     """Statements of an optimizer's library by optimizer: version, method, settings, knowledge of
     limits and of the reference point. Several if they changed before the comparison went on."""
     notes: Sequence[str]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
+from codesign.base.columns import JsonObject
 from codesign.insight.decisions.decide import Verdict
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _decision(problem: Problem, decision: Decision) -> DecisionEntry:
     )
 
 
-def _design(problem: Problem, row: Any) -> dict[str, Any]:
+def _design(problem: Problem, row: Any) -> JsonObject:
     (design,) = problem.space.decode(row[None, :])
     return {name: value for name, value in design.items() if value is not None}
 

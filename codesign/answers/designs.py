@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import SkipValidation
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.uncertainty import Uncertainty
+from codesign.base.columns import Fields
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.insight.evaluated_design import EvaluatedDesign
 
@@ -48,9 +49,9 @@ class EvaluateAnswer(Answer, version=2):
     campaign: str | None = None
     """Campaign; with --campaign."""
     evaluator: str
-    workload: Mapping[str, Any]
+    workload: Fields
     """Workload by the keys of the evaluator."""
-    options: Mapping[str, Any]
+    options: Fields
     """Options that were set."""
     profile: str | None
     """Profile of the evaluator; null if it has none."""

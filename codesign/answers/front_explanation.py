@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.insight.explanation.absence import Absence, Broken, Miss
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class _Entries:
         """Minimized objectives as metrics."""
         return self.objective_values(self.problem.flipped(objectives))
 
-    def design(self, row: IntArray) -> dict[str, Any]:
+    def design(self, row: IntArray) -> JsonObject:
         """Values of the parameters that the design has."""
         (decoded,) = self.problem.space.decode(np.atleast_2d(row))
         return {name: value for name, value in decoded.items() if value is not None}

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from codesign.answers.answer import Answer, Entry
+from codesign.base.columns import JsonObject
 from codesign.base.text import json_safe
 
 
@@ -43,7 +44,7 @@ def plain_value(value: Any) -> Any:
     return str(value)
 
 
-def stamped(answer: Answer) -> dict[str, Any]:
+def stamped(answer: Answer) -> JsonObject:
     """The document of an answer: its schema and the version of codesign, then its keys."""
     import codesign
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, TypeAlias
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Entry
+from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
@@ -19,7 +20,7 @@ from codesign.space import DesignSpace
 from codesign.space.pool_records import LINK_PARAMETERS
 from codesign.space.pools import MACHINES, LinkEnds, Pool
 
-Design: TypeAlias = Mapping[str, Any]
+Design: TypeAlias = Fields
 """Values by parameter of the design space; absent parameters are left out."""
 
 

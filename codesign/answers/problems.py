@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from codesign.answers.answer import Answer, Entry, Numbers
+from codesign.base.columns import Fields
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -53,7 +54,7 @@ class VersionedProblem(Entry):
 class EvaluatedEntry(Entry):
     """A design with its result."""
 
-    design: Mapping[str, Any]
+    design: Fields
     """Design as it was read."""
     objectives: Numbers
     """Objectives in the metric's sign and unit; null without a result."""
@@ -73,7 +74,7 @@ class ProblemEvaluationAnswer(Answer, VersionedProblem):
 
     @classmethod
     def describe(
-        cls, problem: PublicProblem, designs: Sequence[Mapping[str, Any]], evaluated: Evaluated
+        cls, problem: PublicProblem, designs: Sequence[Fields], evaluated: Evaluated
     ) -> Self:
         """The answer about designs."""
         names = list(problem.objectives)

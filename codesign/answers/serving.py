@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Literal, Self
 
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.base.columns import Fields
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
@@ -100,7 +101,7 @@ class ServeModelAnswer(Answer):
     @classmethod
     def describe(
         cls,
-        inputs: Mapping[str, Any],
+        inputs: Fields,
         pools: Sequence[PoolInputs],
         served: ServedRequests,
         level: ServiceLevel | None,

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.economics import PriceFrontier
+from codesign.base.columns import Fields
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
@@ -268,9 +269,9 @@ class SizeAnswer(Answer):
     model: str
     convention: str
     """Counting rules of work and time."""
-    workload: Mapping[str, Any]
+    workload: Fields
     """Request by the keys of the evaluator."""
-    options: Mapping[str, Any]
+    options: Fields
     """Options that were set."""
     design: Design
     """Stated device, formats and split."""

@@ -48,6 +48,12 @@ class Column:
 
 Columns: TypeAlias = Mapping[str, Column]
 """Parameter name to column, all of one length."""
+Arrays: TypeAlias = Mapping[str, FloatArray]
+"""Numbers of designs by name, such as values of metrics; (n,) where nothing else is stated."""
+Fields: TypeAlias = Mapping[str, Any]
+"""Values by name: a design, a row of a table, an object of a document."""
+JsonObject: TypeAlias = dict[str, Any]
+"""A new object of a document, which its maker may still fill."""
 
 
 def plain_value(value: Any) -> Any:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, JsonObject, Value
 from codesign.base.errors import InputError
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
@@ -29,8 +29,8 @@ class Evaluation:
             numbers are ignored. Plain text is a :class:`Failure` of kind ``failed``.
     """
 
-    metrics: Mapping[str, FloatArray]
-    violations: Mapping[str, FloatArray] = field(default_factory=dict)
+    metrics: Arrays
+    violations: Arrays = field(default_factory=dict)
     failures: Mapping[int, str | Failure] = field(default_factory=dict)
 
 
@@ -67,7 +67,7 @@ class Explanation:
     timing_notes: Mapping[str, str] = field(default_factory=dict)
     costs: Sequence[CostRow] = ()
     floorplan: Sequence[FloorplanRow] = ()
-    timeline: Sequence[Mapping[str, Any]] = ()
+    timeline: Sequence[Fields] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pass_s: float | None = None
 
@@ -187,11 +187,11 @@ class Evaluator:
         """
         raise NotImplementedError
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Everything that the results depend on besides the designs, as plain JSON values."""
         raise NotImplementedError
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """The violations that cost (almost) nothing to know; searched designs satisfy them."""
         return {}
 
@@ -242,7 +242,7 @@ class Evaluator:
 
     # --- hints for optimizers ------------------------------------------------------------------
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs: Columns) -> Arrays:
         """(n,) finite numbers that cost (almost) nothing, such as a peak rate, always of the same
         names.
 
@@ -250,7 +250,7 @@ class Evaluator:
         """
         return {}
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) finite numbers, the metrics named as a far cheaper model has them.
 
         A metric that the model does not have is left out, for all designs alike. Only designs
@@ -265,7 +265,7 @@ class Evaluator:
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """Bounds by metric, (n,): no completion of a design is better in the metric's own sense.
 
         Metrics that cannot be bounded are absent. After ``within_limits``, the bounds cover only
@@ -280,7 +280,7 @@ class Evaluator:
 
     def least_violations(
         self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """Lower bounds of known violations by name, (n,), over all completions of a design.
 
         Violations that the decided parameters do not bound are absent. The arguments are those of
@@ -324,15 +324,15 @@ class Evaluator:
 
     # --- numbers with ranges -------------------------------------------------------------------
 
-    def technologies(self) -> Mapping[str, Any]:
+    def technologies(self) -> Fields:
         """The memory technologies in use, by name."""
         return {}
 
-    def with_library(self, library: Mapping[str, Any]) -> Evaluator:
+    def with_library(self, library: Fields) -> Evaluator:
         """The same evaluator with other memory technologies under the same names."""
         return self
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Any]:
+    def constant_ranges(self, metrics: Sequence[str]) -> Fields:
         """The ranges, by name, of the evaluator's constants that any of these metrics depends on,
         beside those of technologies."""
         return {}
@@ -377,10 +377,10 @@ class Evaluator:
 
     def compose(
         self,
-        pools: Mapping[str, Mapping[str, FloatArray]],
-        shared: Mapping[str, FloatArray],
+        pools: Mapping[str, Arrays],
+        shared: Arrays,
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """(n,) metrics of systems, by the same arithmetic as ``evaluate``.
 
         Args:
@@ -406,7 +406,7 @@ def checked_evaluator(evaluator: object, name: str) -> Evaluator:
     )
 
 
-def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> dict[str, Any]:
+def reading_of(name: str, evaluator: Evaluator, options: Fields) -> JsonObject:
     """The reading of a design: the evaluator's name, its profile if it has any, its options.
 
     Args:

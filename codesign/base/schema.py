@@ -25,6 +25,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import (
     InputError,
     KeyedValueError,
@@ -239,7 +240,7 @@ class Document:
     """
 
     source: str
-    data: dict[str, Any]
+    data: JsonObject
     lines: dict[KeyPath, int]
     base: Document | None = None
 
@@ -551,7 +552,7 @@ def _model_at(record: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     return nested
 
 
-def _aliased_fields(model: type[BaseModel]) -> dict[str, Any]:
+def _aliased_fields(model: type[BaseModel]) -> JsonObject:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 

@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, JobError
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say, terminal_width
@@ -201,7 +202,7 @@ def _report_results(
     def answer() -> Answer:
         from codesign.answers.uncertainty import FrontUncertainty
 
-        more: dict[str, Any] = {"files": paths} if paths else {}
+        more: JsonObject = {"files": paths} if paths else {}
         if robust:
             more["uncertainty"] = FrontUncertainty.describe(robust, front, limit)
         return record.describe_front(results, front, limit, tolerance, **more)

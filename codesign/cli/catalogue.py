@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
 import typer
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.resources import Kind, listed
 from codesign.cli import completion
@@ -290,7 +291,7 @@ def _evaluators(name: str | None) -> Report:
     return lambda: answer, lambda: [tables.plugins_table("Evaluators", plugins)]
 
 
-def _plugins(group: Any, name: str | None) -> dict[str, Any]:
+def _plugins(group: Any, name: str | None) -> JsonObject:
     """Registered plug-ins; one that cannot be imported says why instead of failing all."""
     from codesign.answers.library import BrokenPluginEntry, PluginEntry
     from codesign.base import plugins

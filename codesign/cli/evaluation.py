@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, check_known
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
@@ -137,7 +138,7 @@ def _campaign_evaluation(campaign: Campaign, subject: DesignFlags) -> tuple[str,
     return title, result
 
 
-def _values_for(campaign: Campaign, subject: DesignFlags) -> tuple[str, Mapping[str, Any]]:
+def _values_for(campaign: Campaign, subject: DesignFlags) -> tuple[str, Fields]:
     """Title and values of a design: of a file, of the campaign's front, of its space; or none."""
     from codesign import api
 
@@ -184,7 +185,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     return design or (path.stem if path else "Design"), result
 
 
-def _check_design(values: Mapping[str, Any], space: DesignSpace) -> None:
+def _check_design(values: Fields, space: DesignSpace) -> None:
     if not values:
         named = f"; {space.name} names {', '.join(space.designs)}" if space.designs else ""
         raise InputError(f"expected a design: --design, --design-file or --set{named}")
@@ -222,7 +223,7 @@ def _report(
         say(f"warning: this design cannot be built or used so; it breaks {broken}")
 
 
-def _say_what_moved(settings: Mapping[str, str], design: Mapping[str, Any]) -> None:
+def _say_what_moved(settings: Mapping[str, str], design: Fields) -> None:
     """Point out settings that the canonical form of the design has elsewhere."""
     from codesign.report.labels import format_setting
 
@@ -244,15 +245,15 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _named(space: Any, design: str | None) -> Mapping[str, Any]:
+def _named(space: Any, design: str | None) -> Fields:
     if design is None:
         return {}
     check_known("design", design, space.designs, f"space {space.name}")
-    named_design: Mapping[str, Any] = space.designs[design]
+    named_design: Fields = space.designs[design]
     return named_design
 
 
-def _workload_of(question: QuestionFlags, more: Mapping[str, Any]) -> dict[str, Any]:
+def _workload_of(question: QuestionFlags, more: Fields) -> JsonObject:
     """The workload of the command line; a key may be given once."""
     keys = filled_keys(question)
     for key in more:
@@ -268,19 +269,19 @@ REQUEST_FLAGS = flag_names(QuestionFlags)
 """Flag by the workload's key."""
 
 
-def _merged(filed: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(filed: Fields, inputs: Fields) -> JsonObject:
     """The workload of the file, overridden by what the command line says."""
     # A trace on the command line replaces the file's token counts, and the other way round.
     dropped = _TOKENS if inputs.keys() & _TOKENS else set()
     return {key: value for key, value in filed.items() if key not in dropped} | dict(inputs)
 
 
-def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:
+def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> JsonObject:
     """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read.
 
     As YAML, a key may have keys inside: ``pools.decode.machine=npu``.
     """
-    pairs: dict[str, Any] = {}
+    pairs: JsonObject = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not (key.strip() and equals):
@@ -310,20 +311,18 @@ class _DesignFile:
         designs: By name; a file that is itself a design has one, without a name.
     """
 
-    def __init__(self, source: str, data: Mapping[str, Any]) -> None:
+    def __init__(self, source: str, data: Fields) -> None:
         self.source = source
         is_export = isinstance(data.get("designs"), dict)
-        self.designs: dict[str, Any] = dict(data["designs"]) if is_export else {"": data}
+        self.designs: JsonObject = dict(data["designs"]) if is_export else {"": data}
         exported_definition = data.get("definition") if is_export else None
-        definition: Mapping[str, Any] = (
-            exported_definition if isinstance(exported_definition, dict) else {}
-        )
+        definition: Fields = exported_definition if isinstance(exported_definition, dict) else {}
         evaluator_choice = definition.get("evaluator")
-        choice: Mapping[str, Any] = evaluator_choice if isinstance(evaluator_choice, dict) else {}
+        choice: Fields = evaluator_choice if isinstance(evaluator_choice, dict) else {}
         self.space: str | None = definition.get("space")
-        self.workload: Mapping[str, Any] = definition.get("workload") or {}
+        self.workload: Fields = definition.get("workload") or {}
         self.evaluator: str | None = choice.get("name")
-        self.options: Mapping[str, Any] = choice.get("options") or {}
+        self.options: Fields = choice.get("options") or {}
 
     @classmethod
     def read(cls, path: Path | None) -> _DesignFile:
@@ -335,7 +334,7 @@ class _DesignFile:
         # An export repeats the parameters of each of its designs.
         return cls(str(path), read_document(path, 10 * MOST_NODES).data)
 
-    def choose(self, name: str | None) -> Mapping[str, Any]:
+    def choose(self, name: str | None) -> Fields:
         """The design of that name; the only one if no name is given."""
         if name is None and len(self.designs) > 1:
             listed = ", ".join(list(self.designs)[:8])

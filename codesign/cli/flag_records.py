@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from codesign.base.columns import JsonObject
 from codesign.cli.flags import token_count
 
 
@@ -49,7 +50,7 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
         has_help: Whether to load the records that say what options mean.
     """
     parameters: list[inspect.Parameter] = []
-    records: dict[str, Any] = {}
+    records: JsonObject = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
             records[parameter.name] = parameter.annotation
@@ -74,7 +75,7 @@ def flag_names(*records: Any) -> dict[str, str]:
     return {key: _flag_of(flag_field) for record in records for key, flag_field in _keyed(record)}
 
 
-def filled_keys(*records: Any) -> dict[str, Any]:
+def filled_keys(*records: Any) -> JsonObject:
     """Values of the flags that are set, by the key that they fill."""
     return {
         key: value

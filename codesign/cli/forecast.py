@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
@@ -44,7 +45,7 @@ class BatchFlags:
     workload: str | None = flag(key="trace")
     batch: int | None = flag()
 
-    def inputs(self, model: str) -> dict[str, Any]:
+    def inputs(self, model: str) -> JsonObject:
         """The evaluator's workload.
 
         Raises:
@@ -180,7 +181,7 @@ def _answer(
     }
     evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
-    more: dict[str, Any] = {}
+    more: JsonObject = {}
     if update := _lora_update(evaluator, machine):
         more["lora_update"] = update
     if has_ratios:

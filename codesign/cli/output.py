@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.base.text import printable
 from codesign.cli.heartbeat import heartbeat
@@ -65,7 +66,7 @@ def reports_only(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _stream_report(name: str, options: dict[str, Any]) -> Iterator[None]:
+def _stream_report(name: str, options: JsonObject) -> Iterator[None]:
     """Let a command with ``--output -`` write a file, and copy that to standard output.
 
     The report of the command then goes to stderr.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
 from codesign.cli.flags import count, flag_by_key, naming, number
 from codesign.cli.output import report
@@ -114,7 +114,7 @@ class _Study:
     formats: Formats
     points: Points
     limits: tuple[float | None, float | None]
-    inputs: Mapping[str, Any]
+    inputs: Fields
 
     def report(self) -> Any:
         """The report on the points within the limits."""
@@ -247,7 +247,7 @@ def _price(question: FrontierQuestion) -> dict[str, float]:
     return {} if price is None else {"price_usd_per_hour": price}
 
 
-def _record(record: Any, values: Mapping[str, Any]) -> Any:
+def _record(record: Any, values: Fields) -> Any:
     """A record of the pairs of ``--option`` and of flags."""
     from codesign.base.schema import Document, to_record
 
@@ -347,9 +347,7 @@ def _batch_of(name: str, text: str) -> float:
         raise InputError(f"expected a number, got {text!r}", name) from None
 
 
-def _offer(
-    question: FrontierQuestion, options: EconomicsOptions
-) -> tuple[Offer, Mapping[str, Any]]:
+def _offer(question: FrontierQuestion, options: EconomicsOptions) -> tuple[Offer, Fields]:
     """The rented device, and the settings of the design that describes it."""
     from codesign.evaluators.economics.serving_offer import design_offer, device_offer
 
@@ -375,7 +373,7 @@ def _offer(
     return design_offer(question.design, accelerators, options, watts), settings
 
 
-def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> float:
+def _tdp_watts(accelerators: AcceleratorBatch, settings: Fields) -> float:
     """TDP of a design in its own formats (16 bits by default), stated or from its parts."""
     import numpy as np
 
@@ -392,7 +390,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     return float(sum(watts[0] for watts in watts.values()))
 
 
-def _formats(question: FrontierQuestion, settings: Mapping[str, Any]) -> Formats:
+def _formats(question: FrontierQuestion, settings: Fields) -> Formats:
     """Number formats: the requested ones, else those of the design, else those of the model."""
     from codesign.evaluators.economics.serving_offer import Formats
 

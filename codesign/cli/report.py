@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.columns import Fields
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
@@ -185,7 +186,7 @@ def _explainer(results: Results) -> Explainer | None:
     if not problem.evaluator.offers("explain"):
         return None
 
-    def vary(designs: Sequence[Mapping[str, Any]]) -> list[dict[str, tuple[Swing, ...]]]:
+    def vary(designs: Sequence[Fields]) -> list[dict[str, tuple[Swing, ...]]]:
         rows = np.concatenate([problem.space.encode(design) for design in designs])
         metrics = problem.objective_names
         return design_swings(problem, rows, metrics)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
@@ -219,7 +220,7 @@ class _Group:
     device: str
     degrees: Mapping[str, int]
     formats: Mapping[str, str]
-    settings: Mapping[str, Any]
+    settings: Fields
     n_machines: int
 
 
@@ -236,7 +237,7 @@ class _Members:
 def _devices(
     group: _Group,
     prefill: PrefillFlags,
-    workload: Mapping[str, Any],
+    workload: Fields,
     stream: Arrivals,
     settings: EngineSettings,
 ) -> _Members:
@@ -271,7 +272,7 @@ class _ChosenDesign:
 
     evaluator: PhaseMachine
     convention: str
-    design: Mapping[str, Any]
+    design: Fields
     words: str
 
 
@@ -309,7 +310,7 @@ def _designs(
 
 def _stream(
     model: str, request: RequestFlags, requests: StreamFlags
-) -> tuple[Arrivals, dict[str, Any]]:
+) -> tuple[Arrivals, JsonObject]:
     """The requests, and the workload that the evaluator is built with."""
     from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform import PlatformRequest
@@ -351,7 +352,7 @@ def _service_level(request: RequestFlags) -> ServiceLevel | None:
     return ServiceLevel(first, output)
 
 
-def _engine_settings(stated: Mapping[str, Any]) -> EngineSettings:
+def _engine_settings(stated: Fields) -> EngineSettings:
     from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform.engine_settings import EngineSettings
 

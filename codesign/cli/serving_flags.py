@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
@@ -74,7 +75,7 @@ class RequestFlags:
     first_token: str | None = flag("Limit on the time to first token, such as '0.4 s'.", key="")
     output_token: str | None = flag("Limit on the time per output token, such as '50 ms'.", key="")
 
-    def workload(self, model: str) -> dict[str, Any]:
+    def workload(self, model: str) -> JsonObject:
         """The keys that describe the requests; those that were left out are absent.
 
         Raises:
@@ -192,7 +193,7 @@ def degrees_of(split: GroupFlags | SplitFlags) -> dict[str, int]:
     return {key: count(names[key], value) for key, value in filled_keys(split).items()}
 
 
-def settings_by_record(option: list[str] | None, *records: Any) -> list[dict[str, Any]]:
+def settings_by_record(option: list[str] | None, *records: Any) -> list[JsonObject]:
     """The pairs of ``--option``, grouped by the record that has their key.
 
     Args:
@@ -203,7 +204,7 @@ def settings_by_record(option: list[str] | None, *records: Any) -> list[dict[str
         UnknownNameError: No record has a key.
     """
     keys = [list(getattr(record, "model_fields", record)) for record in records]
-    settings: list[dict[str, Any]] = [{} for _ in records]
+    settings: list[JsonObject] = [{} for _ in records]
     for key, value in read_pairs("--option", option, as_yaml=True).items():
         position = next((i for i, names in enumerate(keys) if key in names), None)
         if position is None:
@@ -227,9 +228,7 @@ def named_devices(on: list[str] | None) -> dict[str, Device]:
     return {device.key: device for device in devices}
 
 
-def build(
-    workload: Mapping[str, Any], settings: Mapping[str, Any], devices: Mapping[str, Device]
-) -> PlatformEvaluator:
+def build(workload: Fields, settings: Fields, devices: Mapping[str, Device]) -> PlatformEvaluator:
     """The evaluator of a request on some devices.
 
     Args:
@@ -257,7 +256,7 @@ def case_limits(evaluator: PlatformEvaluator) -> LatencyLimits | None:
     return LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
 
 
-def question_inputs(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> dict[str, Any]:
+def question_inputs(evaluator: PlatformEvaluator, design: Fields) -> JsonObject:
     """Workload, options and design of an evaluation, for its report."""
     workload = evaluator.workload.model_dump(mode="json", exclude_none=True)
     options = evaluator.options.model_dump(mode="json", exclude_unset=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, Mistake, check_known
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import check_figure, count, naming, number, numbers
@@ -178,7 +179,7 @@ def _stated(
     convention: str | None,
     price_per_hour: float | None,
     option: list[str] | None,
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+) -> tuple[JsonObject, JsonObject, JsonObject]:
     """Keys of the request, of the evaluator's options, and of the search."""
     from codesign.evaluators.platform import PlatformOptions, PlatformRequest
 
@@ -203,7 +204,7 @@ class _Fleet:
     demand: Demand
     formats: Mapping[str, str]
     fixed: Mapping[str, int]
-    search: Mapping[str, Any]
+    search: Fields
     flags: DemandFlags
 
     def deployments(self, ranked_by: str) -> list[Deployment]:
@@ -246,7 +247,7 @@ class _Fleet:
         tokens = evaluator.workload.prompt, evaluator.workload.generated
         usd = evaluator.options.device_usd_per_hour
         deployments = self.deployments(ranked_by)
-        simulated: list[tuple[Deployment, dict[str, Any]]] = [(each, {}) for each in deployments]
+        simulated: list[tuple[Deployment, JsonObject]] = [(each, {}) for each in deployments]
         if self.demand.requests_per_s is not None:
             simulated = self._simulated(deployments)
         entries = [
@@ -260,7 +261,7 @@ class _Fleet:
 
         return sorted(entries, key=rank)
 
-    def _simulated(self, deployments: list[Deployment]) -> list[tuple[Deployment, dict[str, Any]]]:
+    def _simulated(self, deployments: list[Deployment]) -> list[tuple[Deployment, JsonObject]]:
         """The deployments that keep the limits request by request, with what was simulated."""
         from codesign.evaluators.platform.fleet_sizing import OfferedLoad, simulated_fleet
         from codesign.models.deployments.queueing.service_levels import ServiceLevel
@@ -364,9 +365,7 @@ def _concurrent_requests(entry: DeploymentEntry) -> float:
 # One instance.
 
 
-def _requests(
-    evaluator: PlatformEvaluator | None, design: Mapping[str, Any], batch: str | None
-) -> int:
+def _requests(evaluator: PlatformEvaluator | None, design: Fields, batch: str | None) -> int:
     """The number of requests of ``--batch``; without an evaluator, ``max`` is refused."""
     batch = batch or "1"
     if batch == "max" and evaluator is not None:
@@ -389,7 +388,7 @@ def _report_one(
     """One instance in full, or every way to run it on so many devices."""
     if len(evaluator.devices) > 1:
         raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
-    instance: dict[str, Any] = {"device": next(iter(evaluator.devices)), **formats}
+    instance: JsonObject = {"device": next(iter(evaluator.devices)), **formats}
     if study.devices is None:
         _report_instance(evaluator, instance, split, batch, as_json)
         return
@@ -401,7 +400,7 @@ def _report_one(
 
 def _report_instance(
     evaluator: PlatformEvaluator,
-    design: Mapping[str, Any],
+    design: Fields,
     split: SplitFlags,
     batch: str | None,
     as_json: bool,
@@ -474,7 +473,7 @@ def _meaningful_explanation(evaluator: PlatformEvaluator, explanation: Explanati
 
 def _report_choices(
     evaluator: PlatformEvaluator,
-    design: Mapping[str, Any],
+    design: Fields,
     n_devices: int,
     best: str | None,
     as_json: bool,
@@ -517,7 +516,7 @@ def _report_choices(
 
 
 def _why_none(
-    evaluator: PlatformEvaluator, design: Mapping[str, Any], degrees: Any, serving: Any
+    evaluator: PlatformEvaluator, design: Fields, degrees: Any, serving: Any
 ) -> list[str | Mistake]:
     """Broken limits of the nearest split: it breaks the fewest, then needs the least memory."""
     import numpy as np
@@ -540,8 +539,8 @@ def _why_none(
 
 def _vary(
     on: list[str] | None,
-    workload: Mapping[str, Any],
-    settings: dict[str, Any],
+    workload: Fields,
+    settings: JsonObject,
     formats: Mapping[str, str],
     split: SplitFlags,
     batch: str | None,

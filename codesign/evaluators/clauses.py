@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, IntArray
+from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray
 from codesign.base.evaluator import Evaluation
 
 
@@ -41,7 +40,7 @@ def finished(result: Evaluation, n: int) -> IntArray:
 
 
 def answer(
-    method: str, noun: str, ask: Callable[[Columns], Mapping[str, FloatArray]], designs: Columns
+    method: str, noun: str, ask: Callable[[Columns], Arrays], designs: Columns
 ) -> dict[str, FloatArray]:
     """The (n,) arrays by name that a method gives for designs, in memory of their own.
 
@@ -69,7 +68,7 @@ def check_names(who: str, got: set[str], expected: set[str]) -> None:
     require(not extra, f"{who} must report only what it should, but also reports {extra}")
 
 
-def check_arrays(noun: str, arrays: Mapping[str, Any], n: int) -> None:
+def check_arrays(noun: str, arrays: Fields, n: int) -> None:
     """Requires (n,) float64 arrays under names."""
     for name, values in arrays.items():
         require(isinstance(name, str) and name, f"a {noun} must have a name, got {name!r}")

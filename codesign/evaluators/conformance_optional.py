@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, Value, taken
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    Column,
+    Columns,
+    FloatArray,
+    IntArray,
+    Value,
+    taken,
+)
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.evaluators.clauses import (
@@ -113,9 +122,9 @@ class _Hint:
 
     method: str
     kind: str
-    ask: Callable[[Columns], Mapping[str, FloatArray]]
+    ask: Callable[[Columns], Arrays]
 
-    def check(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def check(self, designs: Columns) -> Arrays:
         """Finite, the same names always, and a function of the design alone."""
         require(
             length(designs),
@@ -141,7 +150,7 @@ class _Hint:
     def _answer(self, designs: Columns) -> dict[str, FloatArray]:
         return answer(self.method, self.kind, self.ask, designs)
 
-    def _check_purity(self, designs: Columns, reference: Mapping[str, FloatArray]) -> None:
+    def _check_purity(self, designs: Columns, reference: Arrays) -> None:
         everyone = np.arange(length(designs))
         again = self.ask(designs)
         self._check_equal("must be the same for the same designs", reference, again, everyone)
@@ -154,8 +163,8 @@ class _Hint:
     def _check_equal(
         self,
         sentence: str,
-        reference: Mapping[str, FloatArray],
-        partial_answer: Mapping[str, FloatArray],
+        reference: Arrays,
+        partial_answer: Arrays,
         positions: IntArray,
     ) -> None:
         check_same(
@@ -262,7 +271,7 @@ class _UndecidedBox:
 
     def _best(
         self, decided: Columns, values: Mapping[str, Sequence[Value]], names: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         return answer(
             "best_case",
             "best case of metric",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.design_steps import DesignStepTimes
@@ -25,7 +24,7 @@ _MEMORY, _POWER = ("memory_capacity_bytes", "memory_used_bytes"), "tdp_watts"
 
 def design_machine(
     evaluator: PhaseMachine,
-    design: Mapping[str, Any],
+    design: Fields,
     limits: EngineLimits,
     arrivals: Arrivals,
     memory_fraction: float,
@@ -65,7 +64,7 @@ def design_machine(
 
 
 def _room_and_watts(
-    evaluator: PhaseMachine, design: Mapping[str, Any], n_sequences: int, memory_fraction: float
+    evaluator: PhaseMachine, design: Fields, n_sequences: int, memory_fraction: float
 ) -> tuple[int, float | None]:
     """Tokens whose keys and values fit beside weights and states, and the TDP if it has one."""
     has_power = _POWER in {metric.name for metric in evaluator.metrics}

@@ -16,14 +16,13 @@ other, as a design has no kernels that share the weights between phases. That is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray
 from codesign.base.errors import InputError
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
 from codesign.evaluators.request_passes import evaluate_requests, predict_requests
@@ -57,7 +56,7 @@ class DesignStepTimes:
     def __init__(
         self,
         machine: PhaseMachine,
-        design: Mapping[str, Any],
+        design: Fields,
         max_sequences: int,
         max_context_tokens: int,
     ) -> None:

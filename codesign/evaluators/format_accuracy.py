@@ -14,12 +14,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Explanation
 from codesign.base.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
@@ -243,16 +243,14 @@ class FormatAccuracy:
             )
         return notes
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """The constants of the rule, and what the table says."""
         rule = load_rule().model_dump(mode="json") if self._has_recovery else {}
         table = {} if self._table is None else {"table": self._table.content()}
         return {**rule, **table}
 
 
-def _beats(
-    rows: Mapping[str, FloatArray], better: int, worse: int, required: Sequence[str]
-) -> bool:
+def _beats(rows: Arrays, better: int, worse: int, required: Sequence[str]) -> bool:
     """Whether a value never costs more than another, and always less in a wanted metric."""
     is_never_above = all((row[better] <= row[worse]).all() for row in rows.values())
     return is_never_above and any(

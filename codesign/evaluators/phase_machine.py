@@ -7,10 +7,10 @@ is registered in the entry-point group ``codesign.evaluators``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from codesign.base import plugins
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluator
 from codesign.base.schema import Document, Record, to_record
@@ -106,7 +106,7 @@ def _is_known(name: str) -> bool:
 
 
 def machine_for(
-    factory: Any, request: Mapping[str, Any], options: Record, like: PhaseMachine | None = None
+    factory: Any, request: Fields, options: Record, like: PhaseMachine | None = None
 ) -> PhaseMachine:
     """The evaluator of machines that serve a request.
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from codesign.base import plugins
+from codesign.base.columns import JsonObject
 from codesign.base.errors import as_value_error, check_known
 
 
@@ -25,7 +26,7 @@ class Profiles:
 
     evaluator: str
     own: Mapping[str, str]
-    _loaded: dict[str, Any] = field(default_factory=dict)
+    _loaded: JsonObject = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """The profiles of the evaluator itself, then the conventions that are registered."""
@@ -60,6 +61,6 @@ class Profiles:
             self.rules_class(profile)
         return profile
 
-    def list_in(self, schema: dict[str, Any]) -> None:
+    def list_in(self, schema: JsonObject) -> None:
         """Put the names into the schema of a field of a record."""
         schema["enum"] = list(self.names())

@@ -5,12 +5,11 @@ An evaluator is built anew for each length, of whose workload only model and for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, column_of
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, column_of
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
@@ -18,7 +17,7 @@ from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_
 
 def evaluate_requests(
     machine: PhaseMachine,
-    design: Mapping[str, Any],
+    design: Fields,
     phase: str,
     prompt_tokens: int,
     batches: Sequence[int],
@@ -56,7 +55,7 @@ def evaluate_requests(
 
 def predict_requests(
     machine: PhaseMachine,
-    design: Mapping[str, Any],
+    design: Fields,
     phase: str,
     prompt_tokens: int,
     batches: Sequence[int],
@@ -81,7 +80,7 @@ def _states_batch(machine: PhaseMachine) -> bool:
 
 def _requests(
     machine: PhaseMachine,
-    design: Mapping[str, Any],
+    design: Fields,
     phase: str,
     prompt_tokens: int,
     batches: Sequence[int],
@@ -111,5 +110,5 @@ def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Sequence[str]) 
     return evaluation
 
 
-def _joined(results: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+def _joined(results: Sequence[Arrays]) -> dict[str, FloatArray]:
     return {name: np.concatenate([result[name] for result in results]) for name in results[0]}

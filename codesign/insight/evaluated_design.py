@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from codesign.base.columns import Value
+from codesign.base.columns import Fields, JsonObject, Value
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
@@ -76,7 +75,7 @@ class EvaluatedDesign(_LimitedDesign):
 
     space: DesignSpace
     evaluator: Evaluator
-    inputs: Mapping[str, Any]
+    inputs: Fields
     design: Mapping[str, Value]
     derived: Mapping[str, float]
     explanation: Explanation
@@ -84,7 +83,7 @@ class EvaluatedDesign(_LimitedDesign):
     derived_metrics: tuple[DerivedMetric, ...] = ()
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """Name, profile and options of the evaluator."""
         return reading_of(self.inputs["evaluator"], self.evaluator, self.inputs["options"])
 
@@ -109,27 +108,27 @@ class EvaluatedDesign(_LimitedDesign):
         return (*self.evaluator.metrics, *(metric.metric for metric in self.derived_metrics))
 
     @property
-    def operators(self) -> Sequence[Mapping[str, Any]]:
+    def operators(self) -> Sequence[Fields]:
         """One row per operator: time, what bounds it, traffic by memory level, energy."""
         return self.explanation.operators
 
     @property
-    def levels(self) -> Sequence[Mapping[str, Any]]:
+    def levels(self) -> Sequence[Fields]:
         """One row per memory level: what it is, what it holds, what crosses it."""
         return self.explanation.levels
 
     @property
-    def costs(self) -> Sequence[Mapping[str, Any]]:
+    def costs(self) -> Sequence[Fields]:
         """One row per block or part: area and price of one device."""
         return self.explanation.costs
 
     @property
-    def floorplan(self) -> Sequence[Mapping[str, Any]]:
+    def floorplan(self) -> Sequence[Fields]:
         """One row per rectangle of the die: block, place, density and temperature."""
         return self.explanation.floorplan
 
     @property
-    def power(self) -> Sequence[Mapping[str, Any]]:
+    def power(self) -> Sequence[Fields]:
         """One row per component: TDP and average watts."""
         return self.explanation.power
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Columns, FloatArray, JsonObject
 from codesign.base.files import write_text
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.machines.simulation.simulated_npu import Transaction
@@ -144,17 +143,17 @@ def save_occupancy(timeline: Timeline, shares: Occupancy, title: str, path: Path
     return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
 
 
-def trace_events(timeline: Timeline) -> dict[str, Any]:
+def trace_events(timeline: Timeline) -> JsonObject:
     """The timeline in the JSON of Chrome's trace viewer, which Perfetto opens; microseconds.
 
     One row per resource, one for the operators.
     """
     rows = {name: i for i, name in enumerate(["operators", *timeline.resources])}
-    metadata: list[tuple[str, int, dict[str, Any]]] = [("process_name", 0, {"name": "NPU"})]
+    metadata: list[tuple[str, int, JsonObject]] = [("process_name", 0, {"name": "NPU"})]
     for name, row in rows.items():
         metadata.append(("thread_name", row, {"name": name}))
         metadata.append(("thread_sort_index", row, {"sort_index": row}))
-    events: list[dict[str, Any]] = [
+    events: list[JsonObject] = [
         {"name": name, "ph": "M", "pid": 0, "tid": row, "args": arguments}
         for name, row, arguments in metadata
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Arrays, Fields, FloatArray, IntArray
 from codesign.base.metrics import Metric
 from codesign.insight.plateaus import FoldedFront, fold_positions
 from codesign.insight.summary import convergence, optimizer_names
@@ -66,7 +66,7 @@ class FrontPicture:
     folded: FoldedFront
     picks: Sequence[Pick]
     marked: MarkedDesigns | None = None
-    tighter: Mapping[str, FloatArray] | None = None
+    tighter: Arrays | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -152,7 +152,7 @@ def _front_panel(
 
 def _front_axis(
     picture: FrontPicture, metric: Metric | None, senses: Mapping[str, str],
-    limits: Mapping[str, Any], arrows: str, is_cloud: bool,
+    limits: Fields, arrows: str, is_cloud: bool,
 ) -> Axis:  # fmt: skip
     """The look at the front and the named designs, with a limit that is near."""
     if metric is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.answers.campaigns import Provenance, plain_design, progress_words
 from codesign.answers.json_values import plain_value
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
 from codesign.insight.plateaus import folded_front, number_ranges, tolerance_words
 from codesign.report.exchange import exchange_words
@@ -115,9 +115,9 @@ class ChosenDesign:
         with mistakes_at(self.title):
             return machine_of(self.evaluated)
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> JsonObject:
         """Facts that an export must state: design, workload, evaluator, versions."""
-        note: dict[str, Any] = plain_value(Provenance.describe(self.results))
+        note: JsonObject = plain_value(Provenance.describe(self.results))
         keys = ("space", "workload", "fixed", "constraints")
         definition = note["definition"]
         return {

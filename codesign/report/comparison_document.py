@@ -7,15 +7,16 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.answers.comparisons import ComparisonRecord, run_rows
 from codesign.answers.json_values import json_text
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.files import replacing, write_text
 from codesign.base.text import spreadsheet_text
 from codesign.insight.comparison import rank_optimizers
@@ -42,7 +43,7 @@ def evaluators_line(outcome: Outcome) -> str:
     return "Evaluated by " + ", ".join(names)
 
 
-def convergence_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def convergence_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Share of the best hypervolume by problem, optimizer and evaluations, over the seeds."""
     for problem in outcome.problems:
         for label in outcome.labels:
@@ -64,7 +65,7 @@ def convergence_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
                 yield names | {"evaluations": step + 1} | numbers
 
 
-def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def runtime_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Share of targets reached by evaluations: of each problem, and of all that are ranked."""
     groups: dict[str, tuple[ProblemOutcome, ...]] = {_RANKED: outcome.ranked}
     groups |= {problem.name: (problem,) for problem in outcome.problems}
@@ -77,7 +78,7 @@ def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
                 yield names | {"evaluations": step + 1, "solved_share": share}
 
 
-def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def pair_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Every pair of optimizers: over the kinds that are ranked, and over each problem's seeds."""
     rankings = {_RANKED: rank_optimizers(outcome)}
     rankings |= {problem.name: rank_on(problem, outcome.labels) for problem in outcome.problems}
@@ -95,13 +96,13 @@ def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
             }
 
 
-def interval_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def interval_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Differences of every pair with their 95 % intervals, kinds weighed equally."""
     for interval in pair_intervals(outcome):
         yield asdict(interval)
 
 
-def attainment_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def attainment_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Corners of the attainment surfaces and of the best front, in natural sign."""
     for problem in two_objective_problems(outcome):
         surfaces = {("best front", 100.0): problem.truth.objectives}
@@ -127,7 +128,7 @@ def two_objective_problems(outcome: Outcome) -> list[ProblemOutcome]:
     return [problem for problem in outcome.problems if len(problem.objectives) == 2]
 
 
-def write_rows(path: Path, rows: Iterator[Mapping[str, Any]]) -> Path:
+def write_rows(path: Path, rows: Iterator[Fields]) -> Path:
     """Write rows of the same keys as CSV; an empty cell is a value that does not exist.
 
     Raises:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from codesign.base.metrics import flipped_columns
 from codesign.insight.comparison import rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
@@ -179,7 +180,7 @@ def attainment_chart(outcome: Outcome) -> Chart:
     for problem in two_objective_problems(outcome):
         first, second = problem.objectives
         step = "hv" if second.sense == "minimize" else "vh"
-        surfaces: dict[str, tuple[FloatArray, dict[str, Any]]]
+        surfaces: dict[str, tuple[FloatArray, JsonObject]]
         surfaces = {f"{problem.truth.kind} front": (problem.truth.objectives, {"hue": "ink"})}
         for number, label in enumerate(outcome.labels):
             points = attainment_surfaces(problem, label, [50.0])[50.0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields
 from codesign.base.units import format_quantity
 from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
@@ -68,7 +69,7 @@ def number_text(number: RangedNumber, value: float) -> str:
 
 
 def tables(
-    decided: DecidedDesign, results: Results, seconds: float, reading: Mapping[str, Any]
+    decided: DecidedDesign, results: Results, seconds: float, reading: Fields
 ) -> list[RenderableType]:
     """The answer for the terminal."""
     name = results.definition.name

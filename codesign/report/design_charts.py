@@ -5,12 +5,13 @@ Charts of several designs share their scales, so that two of them can be compare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Label, Line, Mark, Panel, Points
@@ -128,7 +129,7 @@ def roofline_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     return Chart([panel], "Roofline: operators under the roofs of compute and memories")
 
 
-def _roofline_points(picture: Mapping[str, Any]) -> Iterable[Mark]:
+def _roofline_points(picture: Fields) -> Iterable[Mark]:
     total = sum({p["operator"]: p["time_s"] for p in picture["points"]}.values())
     titles = {x["level"]: x["title"] for x in picture["ceilings"]}
     levels = list(dict.fromkeys(point["level"] for point in picture["points"]))
@@ -196,7 +197,7 @@ def _names_axis(names: Sequence[str]) -> Axis:
 def _sides_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
     """Compute and memory time, of evaluators in which the sums of both race."""
 
-    def longer(row: Mapping[str, Any]) -> float:
+    def longer(row: Fields) -> float:
         return float(max(row.get("compute_s", 0.0), row.get("memory_s", 0.0)))
 
     rows = [row for row in operator_documents(evaluated) if longer(row) > 0]

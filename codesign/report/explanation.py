@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
     bank_words,
@@ -92,7 +93,7 @@ _NOT_PRINTED = ("title", "component", "banks", "matrix_bound")
 """Keys of rows for figures and pages, which other columns say well enough here."""
 
 
-def _printed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _printed(rows: Sequence[Fields]) -> list[JsonObject]:
     return [
         {key: value for key, value in row.items() if key not in _NOT_PRINTED}
         | {"technology": bank_words(row)}
@@ -113,7 +114,7 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[dict[str, str], list[Table]]:
     return part_words(evaluated.space, design), [table]
 
 
-def timeline_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+def timeline_table(rows: Sequence[Fields], width: int) -> Table:
     """The way of one request through a system; no rows for what is none."""
     shown_rows = [
         {key: value for key, value in row.items() if key not in ("kind", "sets_rate")}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, JsonObject
 from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.insight.plateaus import folded_front
 
@@ -57,7 +57,7 @@ def check_scope(scope: str) -> None:
         raise InputError(describe_unknown("scope", scope, _SCOPES))
 
 
-def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]:
+def observation_columns(results: Results, positions: IntArray) -> JsonObject:
     """Origin of each observation, its design, its metrics, its violations.
 
     A parameter stands under its own name, or under ``parameter.NAME`` if that is taken; a
@@ -65,7 +65,7 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
     inputs were accepted, ``inputs`` counts how often before an observation.
     """
     runs = [results.runs[index] for index in results.run_index[positions]]
-    columns: dict[str, Any] = {
+    columns: JsonObject = {
         "optimizer": [run.optimizer for run in runs],
         "seed": [run.seed for run in runs],
         "step": results.step[positions],
@@ -101,7 +101,7 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
     return columns
 
 
-def scope_columns(results: Results, scope: str) -> dict[str, Any]:
+def scope_columns(results: Results, scope: str) -> JsonObject:
     """The columns of a scope's observations; where numbers have gaps they are the first.
 
     Raises:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from codesign.base.columns import Fields
 from codesign.base.units import format_quantity
 from codesign.insight.explanation.choices import neighbors_of
 from codesign.insight.plateaus import tolerance_words
@@ -109,9 +110,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
     ]
 
 
-def tables(
-    explanation: FrontExplanation, name: str, reading: Mapping[str, Any]
-) -> list[RenderableType]:
+def tables(explanation: FrontExplanation, name: str, reading: Fields) -> list[RenderableType]:
     """The explanation for the terminal; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
     rendered: list[list[RenderableType]] = []
@@ -122,7 +121,7 @@ def tables(
     return spaced(text_line(headline, "bold"), *rendered, text_line(_effort(explanation)))
 
 
-def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
+def markdown(explanation: FrontExplanation, name: str, reading: Fields) -> str:
     """The explanation as a Markdown page; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
     rendered = [f"# The exact front of {name}, explained", "", headline, ""]
@@ -132,7 +131,7 @@ def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any
     return "\n".join([*rendered, _effort(explanation), ""])
 
 
-def _headline(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
+def _headline(explanation: FrontExplanation, name: str, reading: Fields) -> str:
     front, n_folded = explanation.front, len(explanation.front) - len(explanation.kept)
     line = (
         f"Exact front of {name} ({evaluator_words(reading)}): {_count(len(front), 'point')}, "

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.units import format_engineering
 
@@ -184,7 +185,7 @@ def format_setting(value: Any) -> str:
     return str(value)
 
 
-def evaluator_words(reading: Mapping[str, Any]) -> str:
+def evaluator_words(reading: Fields) -> str:
     """An evaluator for headers and titles: its name, its profile, then the options given.
 
     Args:
@@ -246,17 +247,17 @@ def _memory_title(name: str) -> str:
     return first.upper() + "".join(high)
 
 
-def row_title(row: Mapping[str, Any]) -> str:
+def row_title(row: Fields) -> str:
     """A memory level, a component or a part of an explanation in words."""
     return str(row.get("title") or row.get("name", row.get("part", ""))).replace("_", " ")
 
 
-def bank_words(level: Mapping[str, Any]) -> str:
+def bank_words(level: Fields) -> str:
     """Banks of a memory level of an explanation: ``hbm4_12h ×2``."""
     return " + ".join(f"{x['technology']} ×{x['count']}" for x in level.get("banks", ()))
 
 
-def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ()) -> str:
+def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
     """A machine in words, such as "2048x256, VLEN 1024, 3D×3, HBM4×2 + HBF×1, act/ws/matrix".
 
     The parameters of the NPU get words of their own; any other is shown as ``name=value``.
@@ -294,7 +295,7 @@ _KIND_WORDS = {"activation": "activations", "weight": "weights", "kv": "KV cache
 _DATAFLOW_WORDS = {"ws": "weight", "os": "output", "is": "input"}
 
 
-def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
+def spoken_design(space: DesignSpace, design: Fields) -> str:
     """A design as one says it: "2048x256 matrix array, 1,024-lane vector unit, 1 SRAM die, ...".
 
     What is the same in the whole space is left out.
@@ -350,7 +351,7 @@ def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
     )
 
 
-def spoken_designs(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
+def spoken_designs(space: DesignSpace, designs: Iterable[Fields]) -> list[str]:
     """Each design as one says it; equal designs are worked out once."""
     metrics: dict[tuple[Any, ...], str] = {}
     words = []
@@ -371,9 +372,7 @@ def _technologies(space: DesignSpace) -> set[str]:
     }
 
 
-def design_words(
-    space: DesignSpace, designs: Iterable[Mapping[str, Any]], between: str = "; "
-) -> list[str]:
+def design_words(space: DesignSpace, designs: Iterable[Fields], between: str = "; ") -> list[str]:
     """Each design in words; what is the same in the whole space is left out.
 
     Args:
@@ -395,7 +394,7 @@ def design_words(
     return [describe_design(design, _technologies(space)) for design in varied]
 
 
-def part_words(space: DesignSpace, design: Mapping[str, Any]) -> dict[str, str]:
+def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
     """Words by name of what a system consists of: its pools, its links, anything else.
 
     A pool is such as "2× [2048x256, VLEN 1024, ...]"; one of which nothing varies has no words.
@@ -464,7 +463,7 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
     return title.replace("_", " "), text
 
 
-def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[str]:
+def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> list[str]:
     """The tiers of a machine, then its outer caches; removes their settings."""
     tiers = _memories(settings, "tier", "stacks")
     caches = _memories(settings, "cache", "units")
@@ -478,7 +477,7 @@ def _tier_words(settings: dict[str, Any], technologies: Iterable[str]) -> list[s
     ]
 
 
-def _memories(settings: dict[str, Any], place: str, counted: str) -> list[tuple[str, Any]]:
+def _memories(settings: JsonObject, place: str, counted: str) -> list[tuple[str, Any]]:
     """Names and numbers of the memories of a place; removes their settings."""
     memories = []
     for i in range(1, 10):
@@ -488,7 +487,7 @@ def _memories(settings: dict[str, Any], place: str, counted: str) -> list[tuple[
     return memories
 
 
-def _format_words(settings: dict[str, Any]) -> list[str]:
+def _format_words(settings: JsonObject) -> list[str]:
     names = ("weight_format", "activation_format", "kv_format")
     formats = [str(settings.pop(name)) for name in names if name in settings]
     if len(set(formats)) == 1:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from codesign.answers.library import BrokenPluginEntry, ModelAnswer, OptionEntry, Plugins
+from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
@@ -177,7 +178,7 @@ def _values_text(parameter: Parameter) -> str:
     return ", ".join(texts) + more
 
 
-def _design_text(space: DesignSpace, design: Mapping[str, Any]) -> str:
+def _design_text(space: DesignSpace, design: Fields) -> str:
     from codesign.report.result_tables import design_words
 
     return design_words(space, [design])[0]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel
 from codesign.report.edge import edge_words
@@ -73,7 +74,7 @@ class DiePlan:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-def level_words(level: Mapping[str, Any]) -> str:
+def level_words(level: Fields) -> str:
     """A memory level in one line: what it is, its capacity, bandwidth, edge, and use."""
     words = [
         memory_words(bank_words(level)),
@@ -102,7 +103,7 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     titles = {str(row.get("part")): row_title(row) for row in evaluated.costs}
     drawn = [
         Rectangle(
-            str(row["name"]), titles.get(row["name"], row["name"]),
+            str(row["name"]), titles.get(row["name"]) or row["name"],
             (row["x_mm"], row["x_mm"] + row["width_mm"]),
             (row["y_mm"], row["y_mm"] + row["height_mm"]),
         )
@@ -140,7 +141,7 @@ def _grid(width: float, height: float, n_dies: int) -> tuple[int, int]:
 
 def _memories(
     beside: Sequence[tuple[Rectangle, float]],
-    levels: Sequence[Mapping[str, Any]],
+    levels: Sequence[Fields],
     size_mm: tuple[float, float],
 ) -> list[Rectangle]:
     """The stacks beside each interface; a single one where a stack bends around a corner."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import Arrays, BoolArray, Fields
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,6 @@ class MarkedDesigns:
     """
 
     names: Sequence[str]
-    metrics: Mapping[str, FloatArray]
+    metrics: Arrays
     feasible: BoolArray
-    designs: Sequence[Mapping[str, Any]] = ()
+    designs: Sequence[Fields] = ()

@@ -5,11 +5,12 @@ Beside the words stand the front, the die with its memories to scale, and time a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES, front_chart, front_picture
 from codesign.report.chart import Chart
@@ -105,7 +106,7 @@ def write_sheet(
 
 
 def _reasons(
-    results: Results, answer: Mapping[str, Any], pick: Mapping[str, Any], account: Account | None
+    results: Results, answer: Fields, pick: Fields, account: Account | None
 ) -> Iterator[_Line]:
     """The recommendation: its words, figures, limits, confidence, and the constants behind it."""
     position, metrics = pick["position"], results.problem.metrics
@@ -134,7 +135,7 @@ def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
         yield line, 10.0, "ink"
 
 
-def _worth(results: Results, answer: Mapping[str, Any]) -> Iterator[str]:
+def _worth(results: Results, answer: Fields) -> Iterator[str]:
     """Gains in speed from 5 % more of each resource, at the recommended design."""
     place = next(k for k, pick in enumerate(answer["picks"]) if pick["is_recommended"])
     speed = metric_of(answer["speed"], results.problem.metrics)
@@ -161,7 +162,7 @@ def _constants(results: Results, account: Account) -> Iterator[str]:
         yield f"{constant}: {metric_title(metric)} {ends}"
 
 
-def _others(results: Results, answer: Mapping[str, Any]) -> Iterator[_Line]:
+def _others(results: Results, answer: Fields) -> Iterator[_Line]:
     """The other recommended designs in one paragraph each."""
     for pick in answer["picks"]:
         if pick["is_recommended"]:

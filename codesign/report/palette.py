@@ -6,7 +6,7 @@ A few of them are darker on white, so that lines and letters have contrast, and 
 
 from __future__ import annotations
 
-from typing import Any
+from codesign.base.columns import JsonObject
 
 LIGHT = {
     "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#b85f96",
@@ -53,7 +53,7 @@ PICKS = {"frugal": "green", "knee": "blue", "recommended": "purple", "fastest": 
 """Recommended designs."""
 
 
-def series_look(number: int) -> dict[str, Any]:
+def series_look(number: int) -> JsonObject:
     """Hue and dash of the line of a series; 35 series have looks of their own."""
     dash = DASHES[(number + number // len(SERIES)) % len(DASHES)]
     return {"hue": SERIES[number % len(SERIES)], "dash": dash}

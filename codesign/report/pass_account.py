@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from codesign.base.columns import JsonObject
 
 if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9
 
 
-def pass_account(evaluated: EvaluatedDesign) -> dict[str, Any] | None:
+def pass_account(evaluated: EvaluatedDesign) -> JsonObject | None:
     """Time of one pass and of each unit in it; None if the evaluator does not tell.
 
     ``bounds`` has the time of array and memories by what sets it. Units work side by side where

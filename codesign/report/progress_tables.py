@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields
 from codesign.base.text import one_line
 from codesign.report.labels import evaluator_words
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from codesign.search.campaign.manifest import FileVerdict
 
 
-def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[RenderableType]:
+def status_tables(status: CampaignStatus, reading: Fields) -> list[RenderableType]:
     """A campaign's state and each of its runs."""
     facts = {
         "evaluator": evaluator_words(reading),

@@ -11,8 +11,9 @@ none is above the ceiling of its level, because crossing takes at least ``bytes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.labels import row_title
 from codesign.report.pass_account import pass_account
@@ -28,7 +29,7 @@ _OFF_ROOF = 0.01
 """[ours] Share of the time from which on an operator without a point is named."""
 
 
-def operator_documents(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
+def operator_documents(evaluated: EvaluatedDesign) -> list[JsonObject]:
     """Operators of any evaluator; keys that the evaluator does not report are left out."""
     # Traffic without levels crosses the only level, if there is only one.
     names = [str(level["name"]) for level in evaluated.levels]
@@ -46,9 +47,7 @@ def operator_documents(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
     return documents
 
 
-def roofline(
-    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
-) -> dict[str, Any] | None:
+def roofline(operators: Sequence[Fields], evaluated: EvaluatedDesign) -> JsonObject | None:
     """Ceilings and one point per operator and memory level; None if work or traffic is unknown.
 
     The operators that take longest are named, each at its point farthest from the levels' roofs;
@@ -57,7 +56,7 @@ def roofline(
     Args:
         operators: Rows of :func:`operator_documents`.
     """
-    points: list[dict[str, Any]] = [
+    points: list[JsonObject] = [
         {
             "operator": row["name"],
             "level": level,
@@ -103,7 +102,7 @@ def roofline(
     }
 
 
-def _ceilings(evaluated: EvaluatedDesign, used: set[str]) -> list[dict[str, Any]]:
+def _ceilings(evaluated: EvaluatedDesign, used: set[str]) -> list[JsonObject]:
     """Bandwidth of each used level, and the most of it that any operator may use."""
     ceilings = []
     for level in evaluated.levels:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codesign.answers.sizing import DeploymentEntry, PoolEntry, SizeAnswer
+from codesign.base.columns import Fields
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -252,7 +253,7 @@ def choices_table(answer: SizeAnswer, n_rows: int, width: int) -> list[Renderabl
 
 
 def scaling_question(
-    evaluator: PlatformEvaluator, design: Mapping[str, Any], parameter: str
+    evaluator: PlatformEvaluator, design: Fields, parameter: str
 ) -> dict[str, str]:
     """Settings that are held while one parameter varies."""
     request = evaluator.workload

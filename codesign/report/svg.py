@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, JsonObject
 from codesign.base.units import SI_PREFIXES
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Points
 from codesign.report.labels import takes_prefix, unit_text
@@ -219,7 +219,7 @@ def _text(
 
 def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
     """Named series above the panels; returns the text and where the panels may begin."""
-    entries: dict[str, Any] = {}
+    entries: JsonObject = {}
     for mark in (mark for panel in chart.panels for mark in panel.marks):
         if not isinstance(mark, Box | Label) and mark.name:
             entries.setdefault(mark.name, mark)
@@ -421,7 +421,7 @@ def _symbol(
 ) -> str:
     r = size / 2
     fill, stroke, width = ("none", hue, "2") if is_open else (f"var(--{hue})", "paper", "0.8")
-    look: dict[str, Any] = {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
+    look: JsonObject = {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
     if shape == "circle":
         return _tag("circle", cx=x, cy=y, r=r, **look, **more)
     t = r / 3
@@ -437,7 +437,7 @@ def _symbol(
 
 
 def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **look: Any) -> str:
-    place: dict[str, Any] = {"x": x, "y": y, "width": max(wide, 0.0), "height": max(high, 0.0)}
+    place: JsonObject = {"x": x, "y": y, "width": max(wide, 0.0), "height": max(high, 0.0)}
     plain = _tag("rect", **place, **look)
     if not hatch:
         return plain
@@ -466,7 +466,7 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
         if label and right + wide <= frame.left + frame.width + 12.0:
             texts.append(_text(right + 4.0, y, label, size=_SMALL))
         elif label:
-            plate: dict[str, Any] = {"fill": "var(--paper)", "opacity": "0.85"}
+            plate: JsonObject = {"fill": "var(--paper)", "opacity": "0.85"}
             texts.append(_rectangle(right - wide - 3.0, y - 9.0, wide + 1.0, 12.0, **plate))
             texts.append(_text(right - 4.0, y, label, "end", size=_SMALL))
 
@@ -474,7 +474,7 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
 def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
     x0, x1 = sorted(frame.x(mark.x).tolist())
     y0, y1 = sorted(frame.y(mark.y).tolist())
-    edge: dict[str, Any] = {
+    edge: JsonObject = {
         "stroke": f"var(--{mark.edge})", "stroke_width": "0.9",
         "stroke_dasharray": _DASHES.get(mark.dash, ""),
     } if mark.edge else {}  # fmt: skip
@@ -494,7 +494,7 @@ def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
 
 def _label(frame: _Frame, mark: Label) -> str:
     x, y = float(frame.x(mark.x)), float(frame.y(mark.y))
-    more: dict[str, Any] = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
+    more: JsonObject = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
     if mark.anchor:
         return _text(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, **more)
     lines = mark.text.count("\n") + 1

@@ -5,10 +5,11 @@ One description for paper and page, so that both show the same numbers in the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields
 from codesign.report.labels import format_value, part_words
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
     )
 
 
-def limit_words(rows: Sequence[Mapping[str, Any]]) -> str:
+def limit_words(rows: Sequence[Fields]) -> str:
     """Bottleneck of the system's rate: "decode sets the rate: 0.00513 1/s"."""
     return ", ".join(
         f"{row['name']} sets the rate: {format_value(row['requests_per_s'], '1/s', 3)}"
@@ -122,12 +123,12 @@ def limit_words(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _pool_title(row: Mapping[str, Any]) -> str:
+def _pool_title(row: Fields) -> str:
     n = row["machines"]
     return f"{row['name']}: {n} machine{'' if n == 1 else 's'}, {_busy(row)}"
 
 
-def _busy(row: Mapping[str, Any]) -> str:
+def _busy(row: Fields) -> str:
     return f"busy {100 * row['utilization']:.3g} %"
 
 
@@ -136,12 +137,12 @@ def _machine_words(words: str) -> str:
     return words.partition("[")[2].removesuffix("]") or words
 
 
-def _sent_words(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _sent_words(row: Fields) -> tuple[str, ...]:
     of_what = "request" if row["kind"] == HAND_OVER else "pass"
     return f"{format_value(row['bytes'], 'B', 3)} per {of_what}", _busy(row)
 
 
-def _bar(row: Mapping[str, Any]) -> TimelineBar:
+def _bar(row: Fields) -> TimelineBar:
     is_link = row["kind"] == HAND_OVER
     start, end, step = row["start_s"], row["end_s"], row["step_s"]
     return TimelineBar(
@@ -156,7 +157,7 @@ def _bar(row: Mapping[str, Any]) -> TimelineBar:
     )
 
 
-def _bar_words(row: Mapping[str, Any]) -> str:
+def _bar_words(row: Fields) -> str:
     length, step = row["end_s"] - row["start_s"], row["step_s"]
     if row["kind"] == HAND_OVER:
         return f"{format_value(step, 's', 3)} exposed"

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
+from codesign.base.columns import Fields
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value, memory_words
 
@@ -110,7 +111,7 @@ def constant_words(technology: str, number: str) -> str:
 
 
 def rows_table(
-    title: str, rows: Sequence[Mapping[str, Any]], width: int = 140, first: Sequence[str] = ()
+    title: str, rows: Sequence[Fields], width: int = 140, first: Sequence[str] = ()
 ) -> Table:
     """Rows of an evaluator's explanation, each number in the unit that its name states.
 
@@ -206,7 +207,7 @@ def record_table(
     return table
 
 
-def _flatten(row: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+def _flatten(row: Fields) -> dict[tuple[str, ...], Any]:
     flat: dict[tuple[str, ...], Any] = {}
     for key, value in row.items():
         if isinstance(value, Mapping):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
@@ -57,7 +57,7 @@ class Frame:
 
     status: CampaignStatus
     results: Results | None
-    reading: Mapping[str, Any]
+    reading: Fields
     paces: Sequence[Pace] = field(default_factory=tuple)
     designs_per_s: float | None = None
 
@@ -233,7 +233,7 @@ def watch_answer(frame: Frame) -> WatchAnswer:
         WatchedRun(**run_fields(run), designs_per_s=pace.designs_per_s, left_s=pace.left_s)
         for run, pace in zip(frame.status.runs, frame.paces, strict=True)
     ]
-    fields: dict[str, Any] = {"runs": runs, "evaluator": frame.reading}
+    fields: JsonObject = {"runs": runs, "evaluator": frame.reading}
     if frame.results is not None:
         front = Front.describe_front(frame.results, frame.results)
         names = ("optimizers", "exact_hypervolume", "front_size", "observations")

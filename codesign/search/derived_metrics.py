@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray, JsonObject
 from codesign.base.errors import InputError, ProblemList, mistakes_at
 from codesign.base.metrics import AMOUNTS, Metric, Sense
 from codesign.base.schema import Record, one_of
@@ -67,7 +67,7 @@ class DerivedMetric:
         """The metrics that it is computed from."""
         return self.expression.names
 
-    def values(self, metrics: Mapping[str, FloatArray]) -> FloatArray:
+    def values(self, metrics: Arrays) -> FloatArray:
         """(n,) values in its unit; NaN where it is not finite.
 
         Args:
@@ -76,9 +76,7 @@ class DerivedMetric:
         values = self._scaled(self.expression.evaluate(metrics))
         return np.where(np.isfinite(values), values, np.nan)
 
-    def best_case(
-        self, best: Mapping[str, FloatArray], metrics: Sequence[Metric], n: int
-    ) -> FloatArray:
+    def best_case(self, best: Arrays, metrics: Sequence[Metric], n: int) -> FloatArray:
         """(n,) a value that no finite one beats in the metric's own sense.
 
         Args:
@@ -107,7 +105,7 @@ class DerivedMetric:
         trend, _ = trend_of(self.expression.node, trends)
         return trend in (0, 1 if self.metric.sense == "maximize" else -1)
 
-    def reason(self, metrics: Mapping[str, FloatArray], position: int) -> str:
+    def reason(self, metrics: Arrays, position: int) -> str:
         """Formula of one value with its numbers, in words."""
         sources = (f"{name} {metrics[name][position]:g}" for name in sorted(self.sources))
         return f"{self.expression.text} with {', '.join(sources)}"
@@ -184,7 +182,7 @@ def definitions_of(derived: Sequence[DerivedMetric]) -> dict[str, MetricDefiniti
     return {derived_metric.metric.name: derived_metric.definition for derived_metric in derived}
 
 
-def provenance_of(derived: Sequence[DerivedMetric]) -> dict[str, Any]:
+def provenance_of(derived: Sequence[DerivedMetric]) -> JsonObject:
     """All that their values depend on, as JSON values; nothing if there are none."""
     stated = {
         name: definition.model_dump(include={"value", "sense", "unit"})

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.failures import Failure, Status
 from codesign.search.pareto import non_dominated
 
@@ -39,7 +39,7 @@ class Observations:
     objectives: FloatArray
     violations: FloatArray
     violation_names: tuple[str, ...] = ()
-    metrics: Mapping[str, FloatArray] = field(default_factory=dict)
+    metrics: Arrays = field(default_factory=dict)
     failures: Mapping[int, Failure] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from codesign.base import plugins
-from codesign.base.columns import BoolArray, Columns, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    Columns,
+    FloatArray,
+    IntArray,
+    JsonObject,
+    Value,
+)
 from codesign.base.errors import (
     InputError,
     JobError,
@@ -139,7 +147,7 @@ class Problem:
         }
         return tuple(dict.fromkeys(own for name in names for own in sources.get(name, (name,))))
 
-    def with_derived(self, metrics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    def with_derived(self, metrics: Arrays) -> dict[str, FloatArray]:
         """(n,) values of the evaluator's metrics, with the derived ones that follow from them."""
         known_derived = [
             derived_metric
@@ -218,7 +226,7 @@ class Problem:
             admitted[inside] &= values <= 0
         return admitted
 
-    def features(self, rows: IntArray) -> Mapping[str, FloatArray]:
+    def features(self, rows: IntArray) -> Arrays:
         """(n,) numbers by name that the evaluator tells of designs of the space in advance.
 
         Without a name if it tells nothing.
@@ -383,7 +391,7 @@ class Problem:
             rows, np.column_stack(objectives), matrix, tuple(violations), metric_values, failures
         )
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> JsonObject:
         """Everything the observations depend on, as JSON values."""
         space = self.space.provenance()
         evaluator = _used_provenance(self.evaluator.provenance(), json.dumps(space, default=str))
@@ -445,8 +453,8 @@ class Problem:
 
     def _find_failures(
         self,
-        metrics: Mapping[str, FloatArray],
-        violations: Mapping[str, FloatArray],
+        metrics: Arrays,
+        violations: Arrays,
         failures: dict[int, Failure],
     ) -> None:
         """Add the designs whose numbers cannot be used."""
@@ -467,7 +475,7 @@ class Problem:
         self,
         constraints: Sequence[Constraint],
         rows: IntArray,
-        metrics: Mapping[str, FloatArray],
+        metrics: Arrays,
     ) -> dict[str, FloatArray]:
         if not constraints:
             return {}
@@ -483,7 +491,7 @@ class Problem:
         return violations
 
 
-def most_broken(violations: Mapping[str, FloatArray]) -> str:
+def most_broken(violations: Arrays) -> str:
     """The limit that most designs break and how near one comes to it, in words; none: empty.
 
     Args:
@@ -498,7 +506,7 @@ def most_broken(violations: Mapping[str, FloatArray]) -> str:
     return f"{broken[worst]:,} break {worst!r}, {by}"
 
 
-def nearest_to_limits(violations: Mapping[str, FloatArray]) -> int:
+def nearest_to_limits(violations: Arrays) -> int:
     """The position of the design whose largest excess is the smallest.
 
     Args:
@@ -536,9 +544,7 @@ def _used_provenance(described: Any, space: str) -> Any:
     }
 
 
-def _joined(
-    first: Mapping[str, FloatArray], second: Mapping[str, FloatArray], n: int
-) -> dict[str, FloatArray]:
+def _joined(first: Arrays, second: Arrays, n: int) -> dict[str, FloatArray]:
     """Both halves one after the other; NaN where a half does not have the name."""
     half = n // 2
     return {

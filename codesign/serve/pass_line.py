@@ -8,8 +8,9 @@ messages between devices are not in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Panel
 from codesign.report.design_charts import HATCHES
@@ -48,7 +49,7 @@ def line_chart(evaluated: EvaluatedDesign) -> Chart | None:
     return Chart([Panel(time, names, marks, height=40.0 * len(units))], "Time line of one pass")
 
 
-def pass_line(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
+def pass_line(evaluated: EvaluatedDesign) -> list[JsonObject]:
     """A bar for each operator on each unit: ``unit``, ``name``, ``bound``, ``start_s``, ``end_s``.
 
     Empty where the evaluator gives operators no time of their own.
@@ -57,7 +58,7 @@ def pass_line(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
     rows = [row for row in evaluated.operators if row.get("time_s")]
     if not all("matrix_s" in row for row in rows):
         units = {"device": "time_s"}
-    bars: list[dict[str, Any]] = []
+    bars: list[JsonObject] = []
     end_s = 0.0
     for unit, key in units.items():
         start_s = end_s if _is_serial(evaluated) else 0.0
@@ -76,7 +77,7 @@ def _is_serial(evaluated: EvaluatedDesign) -> bool:
     return isinstance(options, Mapping) and options.get("vector") == "serial"
 
 
-def _bound(row: Mapping[str, Any], key: str) -> str:
+def _bound(row: Fields, key: str) -> str:
     if key == "vector_s":
         return "vector"
     return str(row["matrix_bound"] if key == "matrix_s" else row.get("bound", "time"))

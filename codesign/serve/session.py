@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from codesign.api import PreparedEvaluator, prepare_campaign, with_compiled_loop
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError, JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front
@@ -88,7 +87,7 @@ class Session:
         self._axes = _axes(prepared)
         self._chart = None if front is None else _place_chart(front, self._axes, self._space)
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> JsonObject:
         """Data that the page needs once: parameters, the front, designs to begin with."""
         problem = self._prepared.problem
         limits = ", ".join(limit_words(problem, constraint) for constraint in problem.constraints)
@@ -109,7 +108,7 @@ class Session:
             "hatches": hatch_patterns(),
         }  # fmt: skip
 
-    def answer(self, codes: Sequence[int]) -> dict[str, Any]:
+    def answer(self, codes: Sequence[int]) -> JsonObject:
         """One design in full, or the reason for its failure; with the nearest valid one.
 
         Args:
@@ -120,7 +119,7 @@ class Session:
         """
         began = time.perf_counter()
         row = self._row(codes)
-        answer: dict[str, Any] = {"codes": row[0].tolist()}
+        answer: JsonObject = {"codes": row[0].tolist()}
         try:
             evaluated = self._prepared.explain_row(row)
         except JobError as error:
@@ -143,7 +142,7 @@ class Session:
             times.append(float(answer["milliseconds"]))
         return times
 
-    def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
+    def _evaluated(self, evaluated: EvaluatedDesign) -> JsonObject:
         metrics, metrics_by_name = evaluated.metrics, self._prepared.problem.metrics
         axes = {axis.metric.name: axis for axis in self._axes}
         names = [
@@ -209,7 +208,7 @@ class Session:
         gains = _gains(self._axes, objectives, self._front.objectives[position])
         return f"It is dominated by {n:,} of the front's points: one has {gains}."
 
-    def _nearest(self, row: IntArray) -> dict[str, Any] | None:
+    def _nearest(self, row: IntArray) -> JsonObject | None:
         """The valid design that takes the fewest changes; of several the one most like it."""
         space, seen = self._space, {row.tobytes()}
         frontier = row
@@ -244,7 +243,7 @@ class Session:
             frontier = rows[np.argsort(excess, kind="stable")[:_FOLLOWED]]
         return None
 
-    def _starts(self) -> list[dict[str, Any]]:
+    def _starts(self) -> list[JsonObject]:
         """Recommended designs, named ones of the space, points of the front between its ends."""
         starts = [
             {"name": name, "codes": self._space.encode(design)[0].tolist()}
@@ -268,7 +267,7 @@ class Session:
             starts = [{"name": "a random design", "codes": row[0].tolist()}]
         return starts
 
-    def _is_inside(self, design: Mapping[str, Any]) -> bool:
+    def _is_inside(self, design: Fields) -> bool:
         """True if the space still has a named design; a campaign may fix a parameter otherwise."""
         try:
             self._space.encode(design)
@@ -343,7 +342,7 @@ def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
     )
 
 
-def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -> dict[str, Any]:
+def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -> JsonObject:
     pool = next(
         (name for name, pool in space.pools.items() if parameter.name.startswith(f"{name}_")), ""
     )

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Value
+from codesign.base.columns import Arrays, FloatArray, Value
 from codesign.base.errors import InputError
 from codesign.base.units import BASES, Unit, written_quantity
 from codesign.space.expression_tokens import tokens_of
@@ -87,14 +87,14 @@ class Expression:
                 text = text[:start] + names[token.text] + text[start + len(token.text) :]
         return text
 
-    def evaluate(self, values: Mapping[str, FloatArray]) -> FloatArray:
+    def evaluate(self, values: Arrays) -> FloatArray:
         """The value for each design; 1 or 0 for a condition."""
         if self.unit is None:
             return np.asarray(self.violation(values) <= 0, dtype=np.float64)
         with np.errstate(all="ignore"):
             return np.asarray(self.node.evaluate(values), dtype=np.float64)
 
-    def violation(self, values: Mapping[str, FloatArray]) -> FloatArray:
+    def violation(self, values: Arrays) -> FloatArray:
         """For a condition, how far each design is from meeting it; ``<= 0`` meets it.
 
         A comparison gives its relative excess, ``and`` the largest, ``or`` the smallest,

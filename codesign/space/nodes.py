@@ -10,15 +10,15 @@ walking these (see ``residuals.py``): a fold whose first operands are known is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray
 
-Values: TypeAlias = Mapping[str, FloatArray]
+Values: TypeAlias = Arrays
 
 TOLERANCE = 1e-9
 """Relative difference below which two numbers are equal: six edges of 11 mm fill 66 mm."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from codesign.base.catalog import Catalog
+from codesign.base.columns import JsonObject
 from codesign.space.space_records import SpaceRecord
 from codesign.space.structure import Structure
 
@@ -17,7 +17,7 @@ def plain_definition(
     structure: Structure,
     fixed: Mapping[str, object],
     catalogs: Mapping[str, Catalog],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Everything that the designs depend on, as plain JSON values."""
     labels = sorted({parameter.catalog for parameter in structure.parameters} - {""})
     return {

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import as_value_error
 from codesign.base.schema import Record
 from codesign.base.units import parse_quantity
@@ -52,7 +53,7 @@ class PoolRecord(Record):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = None
     """Devices of datasheets among which to choose, instead of ``space``."""
-    machines: Annotated[dict[str, Any], BeforeValidator(_machines)] = Field(
+    machines: Annotated[JsonObject, BeforeValidator(_machines)] = Field(
         default_factory=lambda: {"values": [1]}
     )
     """Number of machines: a number, a list of numbers, or ``low`` and ``high``."""

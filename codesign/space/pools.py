@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.schema import Document, KeyPath, to_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
@@ -207,7 +208,7 @@ def _check_names(document: Document, pools: Sequence[PoolDefinition], links: Seq
                 )
 
 
-def _section(document: Document, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _section(document: Document, key: str) -> Iterator[tuple[str, JsonObject]]:
     section = document.data.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"expected names with keys, got {section!r}", document.where(key))
@@ -242,7 +243,7 @@ def _pools(
 
 
 def _space_of_pool(
-    document: Document, name: str, stated: Mapping[str, Any], record: PoolRecord
+    document: Document, name: str, stated: Fields, record: PoolRecord
 ) -> PoolDocument:
     """The pool's own space as the file of the system states it, without what it is based on."""
     path: KeyPath = ("pools", name)
@@ -306,7 +307,7 @@ def _joined(
 class _Names:
     """The names of a pool's own, and how they read in the system."""
 
-    def __init__(self, pool: str, content: Mapping[str, Any]) -> None:
+    def __init__(self, pool: str, content: Fields) -> None:
         self._pool = pool
         names = {*content.get("parameters", {}), *content.get("derived", {})}
         for repeated_name, repeated in content.get("repeated", {}).items():
@@ -347,7 +348,7 @@ class _Names:
 
 
 def _add_pool(
-    data: dict[str, Any],
+    data: JsonObject,
     origins: dict[KeyPath, tuple[Document, KeyPath]],
     pool: PoolDefinition,
     document: Document,
@@ -380,7 +381,7 @@ def _expanded_design(
 ) -> Any:
     """A design of the system whose values name designs of its pools, with these written out."""
     by_name = {pool.name: pool for pool in pools}
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for key, value in design.get("values", {}).items():
         if key not in by_name:
             values[key] = value
@@ -393,7 +394,7 @@ def _expanded_design(
     return {**design, "values": values}
 
 
-def _design_values(listed: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+def _design_values(listed: Fields, name: str, where: str) -> JsonObject:
     """The values of a design over those of the design that it is based on."""
     base = listed[name].get("based_on")
     if base and base not in listed:

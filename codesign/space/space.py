@@ -6,11 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, Column, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    Column,
+    Fields,
+    FloatArray,
+    IntArray,
+    JsonObject,
+    Value,
+)
 from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
 from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
@@ -56,7 +64,7 @@ class DesignSpace:
         source: str,
         description: str,
         refix: Callable[[Mapping[str, object], str | None], DesignSpace],
-        definition: Mapping[str, Any],
+        definition: Fields,
     ) -> None:
         self.structure = structure
         self.name = name
@@ -95,11 +103,11 @@ class DesignSpace:
         """The named quantities of the file."""
         return tuple(self.structure.derived.values())
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> JsonObject:
         """The resolved definition as plain JSON values: all that the designs depend on."""
         return dict(self._definition)
 
-    def described_as(self, definition: Mapping[str, Any]) -> DesignSpace:
+    def described_as(self, definition: Fields) -> DesignSpace:
         """The same designs with another :meth:`provenance`: one that was stored.
 
         It names no design: what the file says of them may be newer.
@@ -417,6 +425,6 @@ class DesignSpace:
             unit_in_name=extra,
         )
 
-    def values(self, rows: IntArray) -> Mapping[str, FloatArray]:
+    def values(self, rows: IntArray) -> Arrays:
         """Values for expressions: every name of ``units`` and ``categories``, on demand."""
         return self.structure.batch(np.atleast_2d(rows))

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import Value
+from codesign.base.columns import Fields, JsonObject, Value
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.base.resources import find
 from codesign.base.schema import (
@@ -128,7 +127,7 @@ def _revalued(
     parameters = record.repeated[part].parameters if part else record.parameters
     changed = {**parameters, member: parameters[member].model_copy(
         update={"values": list(values), "low": None, "high": None})}  # fmt: skip
-    update: dict[str, Any] = {"designs": {}, "parameters": changed}
+    update: JsonObject = {"designs": {}, "parameters": changed}
     if part:
         repeated = record.repeated[part].model_copy(update={"parameters": changed})
         update = {"designs": {}, "repeated": {**record.repeated, part: repeated}}
@@ -196,7 +195,7 @@ def _add_designs(
     space.designs = designs
 
 
-def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Mapping[str, Any]:
+def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Fields:
     """The values of a design over those of the design that it is based on."""
     if not design.based_on:
         return design.values

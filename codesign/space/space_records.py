@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from codesign.base.columns import JsonObject
 from codesign.base.schema import Record
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class ConstraintRecord(Record):
 class DesignRecord(Record):
     """A named design, and where it is from."""
 
-    values: dict[str, Any]
+    values: JsonObject
     based_on: str = ""
     """The design that has the values which this one does not state."""
     source: str = ""
@@ -106,7 +107,7 @@ class SpaceRecord(Record):
     constraints: list[Annotated[ConstraintRecord, _short(str, "condition")]] = Field(
         default_factory=list
     )
-    fixed: dict[str, Any] = Field(default_factory=dict)
+    fixed: JsonObject = Field(default_factory=dict)
     designs: dict[str, DesignRecord] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.units import Unit, parse_unit
 from codesign.space.expressions import PRESENT, Category, Expression
 from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
@@ -37,7 +37,7 @@ class SpaceConstraint:
     def text(self) -> str:
         return self.expression.text
 
-    def violation(self, values: Mapping[str, FloatArray]) -> FloatArray:
+    def violation(self, values: Arrays) -> FloatArray:
         """Distance of each design from meeting it; ``<= 0`` meets it."""
         return self.expression.violation(values)
 
@@ -113,7 +113,7 @@ class Symbols:
         self.tables[key] = (column, np.asarray([*numbers, absent], dtype=np.float64))
 
 
-class RowBatch(Mapping[str, FloatArray]):
+class RowBatch(Arrays):
     """The named numbers of a batch, each computed when it is asked for, once."""
 
     def __init__(

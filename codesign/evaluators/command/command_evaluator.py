@@ -13,14 +13,14 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from codesign.base import plugins
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Arrays, Columns, Fields
 from codesign.base.errors import InputError, Mistake, describe_unknown
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.failures import Failure
@@ -112,7 +112,7 @@ class CommandEvaluator(Evaluator):
             raise InputError(problems)
         return CommandEvaluator(self._workload, self._options, names)
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """The violations that the cheaper model knows; none are known without one."""
         if self._predictor is None:
             return {}
@@ -147,7 +147,7 @@ class CommandEvaluator(Evaluator):
             failures,
         )
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Command line, texts of templates, digests of files, version, reading of the output, and
         the cheaper model, on which the search depends."""
         options = self._options.model_dump(
@@ -162,7 +162,7 @@ class CommandEvaluator(Evaluator):
             **({} if model is None else {"predicted_by": model.provenance()}),
         }
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) each, the metrics named as the cheaper model has them."""
         model, known_as = self._predictor, self._options.predicted_by
         if model is None or known_as is None:
@@ -171,7 +171,7 @@ class CommandEvaluator(Evaluator):
         evaluation = model.evaluate(_columns_of(model, designs), list(theirs.values()))
         return {name: evaluation.metrics[their_name] for name, their_name in theirs.items()}
 
-    def _design(self, design: Mapping[str, Any]) -> dict[str, float] | Failure:
+    def _design(self, design: Fields) -> dict[str, float] | Failure:
         """The numbers of one design."""
         parent = os.environ.get(SCRATCH)
         if parent is not None:
@@ -194,7 +194,7 @@ class CommandEvaluator(Evaluator):
             if not is_kept:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _prepare(self, folder: Path, design: Mapping[str, Any]) -> None:
+    def _prepare(self, folder: Path, design: Fields) -> None:
         for file in self._options.files:
             place = folder / Path(file).name
             if is_confined():  # it could not follow a link
@@ -236,7 +236,7 @@ class CommandEvaluator(Evaluator):
 def _predictor(
     model: CheaperModel, workload: CommandWorkload, parameters: Sequence[str]
 ) -> Evaluator:
-    def record(record_class: type[Record], data: Mapping[str, Any]) -> Record:
+    def record(record_class: type[Record], data: Fields) -> Record:
         return to_record(Document("predicted_by", dict(data), {}), record_class)
 
     factory = plugins.load("evaluators", model.name, "predicted_by")

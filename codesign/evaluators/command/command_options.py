@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import as_value_error
 from codesign.base.metrics import Sense
 from codesign.base.schema import Record
@@ -124,9 +125,9 @@ class CheaperModel(Record):
 
     name: str
     """Under which it is registered, such as ``npu``."""
-    workload: dict[str, Any] | None = None
+    workload: JsonObject | None = None
     """Workload of the cheaper model; the campaign's if not given."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Options that ``evaluator:`` would state."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """Its metric for each of the program's; the one of the same name if not given."""

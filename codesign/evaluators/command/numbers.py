@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.base.units import parse_quantity, parse_unit
 from codesign.evaluators.command.command_options import NumberSource
@@ -33,8 +34,8 @@ class Outputs:
     def __init__(self, folder: Path, program_run: ProgramRun) -> None:
         self._folder = folder
         self._texts = {"stdout": program_run.stdout, "stderr": program_run.stderr}
-        self._documents: dict[str, Any] = {}
-        self._tables: dict[str, list[dict[str, Any]]] = {}
+        self._documents: JsonObject = {}
+        self._tables: dict[str, list[JsonObject]] = {}
 
     def number(self, source: NumberSource, unit: str) -> float:
         """A finite number in a unit.

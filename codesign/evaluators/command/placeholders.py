@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import describe_unknown
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
@@ -22,7 +23,7 @@ def unknown_placeholders(text: str, stated_names: Iterable[str]) -> list[str]:
     ]
 
 
-def filled(text: str, values: Mapping[str, Any]) -> str:
+def filled(text: str, values: Fields) -> str:
     """The text with values in the places of their names.
 
     ``${pe_array}`` of (128, 64) is ``128x64`` and ``${pe_array.0}`` is 128; an absent value is
@@ -31,7 +32,7 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
     return _PLACEHOLDER.sub(lambda match: _text(_value(match[1], values)), text)
 
 
-def fixed_values(workload: Mapping[str, Any], version: str) -> dict[str, Any]:
+def fixed_values(workload: Fields, version: str) -> JsonObject:
     """The values that are the same for every design."""
     named = {f"workload.{key}": value for key, value in workload.items()}
     return {**named, "version": version, "python": sys.executable}
@@ -42,7 +43,7 @@ def _base(name: str) -> str:
     return head if re.fullmatch("[0-9]{1,9}", tail) else name
 
 
-def _value(name: str, values: Mapping[str, Any]) -> Any:
+def _value(name: str, values: Fields) -> Any:
     value, base = values[_base(name)], _base(name)
     if base == name:
         return value

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, FloatArray
+from codesign.base.columns import Column, Fields, FloatArray
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint, Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
@@ -34,7 +34,7 @@ from codesign.models.workload.precision import multiply_bits
 class GenzRules(ServingRules):
     """The tool's conventions; what is not here is as in the physical rules."""
 
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Fields] = {
         **ServingRules.defaults,
         "warm_up": 5e-6,  # T_warmup of its Eq. 3
         "attention": "tensor",

@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.frontier import Grid, Points, misfit_of, priced
@@ -217,7 +217,7 @@ def _taken_pass(passes: ForwardPass, rows: IntArray) -> ForwardPass:
 
 
 def _taken_fields(record: _Fields, rows: IntArray) -> _Fields:
-    arrays: dict[str, Any] = {
+    arrays: JsonObject = {
         name: value[rows] for name, value in vars(record).items() if isinstance(value, np.ndarray)
     }
     return replace(record, **arrays)

@@ -9,16 +9,18 @@ and speculation as the space has parameters for; the rest is chosen for the leas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from codesign.base.columns import (
+    Arrays,
     BoolArray,
     Column,
     Columns,
+    Fields,
     FloatArray,
     Value,
     column_of,
@@ -84,7 +86,7 @@ class EconomicsEvaluator(Evaluator):
     def profile(self) -> str:
         return self.options.profile
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Workload, options and the paper's figures, as plain JSON values."""
         return {
             "workload": self.workload.model_dump(mode="json"),
@@ -100,7 +102,7 @@ class EconomicsEvaluator(Evaluator):
             },
         }
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """``capacity``, relative, and ``split``, devices left over or 1 if uneven; (n,) each."""
         batch = self._prepare(designs)
         fixed, load = batch.decoding.target.fixed, batch.load

@@ -11,8 +11,9 @@ the other evaluators do. They agree for dense models without latent attention or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.models.workload.model import LanguageModel, describe_unlike_attention
 from codesign.models.workload.storage import (
@@ -143,7 +144,7 @@ def _epoch(model: LanguageModel) -> ModelShape:
     )
 
 
-def _common(model: LanguageModel) -> dict[str, Any]:
+def _common(model: LanguageModel) -> JsonObject:
     """Shape common to both profiles."""
     heads = model.num_attention_heads
     return {

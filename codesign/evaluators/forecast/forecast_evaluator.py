@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, IntArray, Value
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import METRICS, Metric, chosen_metrics
@@ -87,7 +87,7 @@ class ForecastEvaluator(Evaluator):
         """Module of the counting class, which may be another package's."""
         return [rules_of(self.profile).__module__]
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Workload, model and options, as plain JSON values."""
         return {
             "workload": self.workload.model_dump(mode="json"),
@@ -95,7 +95,7 @@ class ForecastEvaluator(Evaluator):
             "options": self.options.model_dump(mode="json"),
         }
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """``capacity``, as relative excess, (n,), if the space has a capacity."""
         if _CAPACITY not in designs:
             return {}

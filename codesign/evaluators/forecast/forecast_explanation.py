@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow
 from codesign.evaluators.forecast.forecast_options import ForecastRequest
@@ -40,7 +41,7 @@ class Forecast:
     memory_bytes: float
 
 
-def operator_rows(work: PassWork, machine: ForecastMachine) -> list[dict[str, Any]]:
+def operator_rows(work: PassWork, machine: ForecastMachine) -> list[JsonObject]:
     """One row per operator: its work and times, all layers together."""
     times = machine.times(operator_demand(work, machine.efficiencies))
     quantities = {

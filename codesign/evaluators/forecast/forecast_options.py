@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, as_value_error
 from codesign.base.schema import Positive, Record, checked
 from codesign.evaluators.forecast.operator_work import CLASSES
@@ -91,7 +92,7 @@ class ForecastOptions(Record):
         Raises:
             InputError: The model cannot have the variant's attention.
         """
-        request_choices: dict[str, Any] = {}
+        request_choices: JsonObject = {}
         if "causal" in request.model_fields_set:
             request_choices["is_causal"] = request.causal
         if "logits" in request.model_fields_set:

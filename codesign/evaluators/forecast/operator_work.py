@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, JsonObject
 from codesign.models.workload.operator_rules import OperatorRule, Role
 
 QUANTITIES = (
@@ -74,7 +73,7 @@ class PassWork:
         """The same operators with other work."""
         return replace(self, values=values)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row per operator for people; only of work without leading axes."""
         return [
             {"name": name, "class": class_name}

@@ -8,13 +8,12 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.evaluators.forecast.operator_work import QUANTITIES, PassWork, class_of
 from codesign.evaluators.forecast.variants import (
     Nonlinear,
@@ -128,7 +127,7 @@ class PlainCount:
         )
         return PassWork(table.names, classes, table.groups, table.rules, values)
 
-    def columns(self) -> Mapping[str, FloatArray]:
+    def columns(self) -> Arrays:
         """(o,) amounts of work of one instance of each operator, by name of the quantity."""
         read, written = self.activations()
         kv_read, kv_written = self.cache()

@@ -6,11 +6,10 @@ These are the studies of LIFE §5 (Figs. 4 to 9, Tables 9 and 12) for any model 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, JsonObject
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
@@ -124,9 +123,7 @@ def lora_update_ops(model: LanguageModel, rank: int) -> dict[str, float]:
     }
 
 
-def ratio_grid(
-    inference: Inference, machine: ForecastMachine, prompt_tokens: int
-) -> dict[str, Any]:
+def ratio_grid(inference: Inference, machine: ForecastMachine, prompt_tokens: int) -> JsonObject:
     """Compute over memory time of the prefill for machines around the given one (LIFE Fig. 4).
 
     Ten peaks and ten bandwidths, a fifth to twice those of the machine.

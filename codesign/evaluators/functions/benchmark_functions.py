@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray, Value
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
@@ -124,7 +124,7 @@ class BenchmarkFunctions(Evaluator):
             for j in range(1, options.m + 1)
         )
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """``domain``: how far a variable is beyond its range, as a share of the range."""
         shares = self._levels(designs) / self._most_levels(len(designs))
         return {"domain": np.maximum(shares.max(axis=1) - 1.0, -shares.min(axis=1))}
@@ -152,7 +152,7 @@ class BenchmarkFunctions(Evaluator):
             self._failures(levels),
         )
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Function and grid, and what disturbs it if anything does."""
         options = self.options
         disturbed = options.model_dump(mode="json", include={"unused", "noise", "failing"})

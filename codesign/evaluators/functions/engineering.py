@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.evaluators.functions.function import BenchmarkFunction, Values, exceeded
 
 _AREAS = np.array(
@@ -168,7 +167,7 @@ def re41(x: FloatArray, m: int) -> Values:
     return [_polynomial(weight, variables), force, 0.5 * (pillar + door), excess], []
 
 
-def _polynomial(text: str, variables: Mapping[str, FloatArray]) -> FloatArray:
+def _polynomial(text: str, variables: Arrays) -> FloatArray:
     """(n,) values of a polynomial whose terms are written as coefficients before variables."""
     total = np.zeros(1)
     for sign, term in re.findall(r"([-+]?) ?([\d.]+(?: [a-z]\d*)*)", text):

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, Columns, FloatArray, IntArray, Value
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
@@ -207,7 +207,7 @@ class BestCase:
         )
 
     def _filled_rows(
-        self, partial: PartialDesigns, extremes: HardwareExtremes, most: Mapping[str, FloatArray]
+        self, partial: PartialDesigns, extremes: HardwareExtremes, most: Arrays
     ) -> FloatArray:
         """(n,) share of the array's rows that the largest batch fills at least.
 
@@ -231,7 +231,7 @@ class BestCase:
         self,
         partial: PartialDesigns,
         extremes: HardwareExtremes,
-        limits: Mapping[str, FloatArray],
+        limits: Arrays,
         metrics: Sequence[str],
     ) -> dict[str, FloatArray]:
         """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
@@ -255,8 +255,8 @@ class BestCase:
         self,
         partial: PartialDesigns,
         hardware: AcceleratorBatch,
-        least: Mapping[str, FloatArray],
-        most: Mapping[str, FloatArray],
+        least: Arrays,
+        most: Arrays,
     ) -> tuple[FloatArray, FloatArray]:
         """(n,) the smallest and the largest batch size that may be chosen.
 
@@ -270,7 +270,7 @@ class BestCase:
             return of_design, of_design
         capacity = hardware.levels.capacity_bytes.sum(axis=0)
 
-        def largest(widths: Mapping[str, FloatArray]) -> FloatArray:
+        def largest(widths: Arrays) -> FloatArray:
             kv = part.kv_elements_per_request * widths["kv_format"]
             return preparation.largest_batch(
                 capacity,

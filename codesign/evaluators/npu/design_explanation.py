@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Columns, FloatArray, JsonObject
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows, floorplan_rows
@@ -303,7 +302,7 @@ def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[s
 
 
 def _banks(designs: Columns, level: str) -> list[Banks]:
-    value: dict[str, Any] = {name: column.to_list()[0] for name, column in designs.items()}
+    value: JsonObject = {name: column.to_list()[0] for name, column in designs.items()}
     if level == "on_chip":
         parts = [
             (value.get("sram_technology") or "sram", value["sram_dies"]),

@@ -13,11 +13,20 @@ import copy
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value, taken
+from codesign.base.columns import (
+    Arrays,
+    Column,
+    Columns,
+    Fields,
+    FloatArray,
+    IntArray,
+    Value,
+    taken,
+)
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.metrics import (
     ECONOMICS_METRICS,
@@ -177,7 +186,7 @@ class NpuEvaluator(PhaseMachine):
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """(n,) what no completion of a design beats (see ``best_case.py``)."""
         if open_options := [name for name in OPTION_PARAMETERS if name in undecided]:
             rest = {name: undecided[name] for name in undecided if name not in open_options}
@@ -202,7 +211,7 @@ class NpuEvaluator(PhaseMachine):
 
     def least_violations(
         self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         if has_degrees(designs):
             return {}
         return self._best_case.least_violations(designs, undecided)
@@ -309,7 +318,7 @@ class NpuEvaluator(PhaseMachine):
     def prices(self) -> PoolPrices:
         return pool_prices(self.options)
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Workload, model, options and technologies, as plain JSON values."""
         return {
             "workload": self.workload.model_dump(mode="json"),
@@ -322,7 +331,7 @@ class NpuEvaluator(PhaseMachine):
             **({} if self._accuracy is None else {"accuracy": self._accuracy.provenance()}),
         }
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each.
 
         With degrees of parallelism also ``devices``: more of them than heads, layers or experts.
@@ -394,7 +403,7 @@ class NpuEvaluator(PhaseMachine):
         is_rented = self.options.usd_per_hour is not None
         return absent_metrics(values, self._library, is_rented) | of_formats
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs: Columns) -> Arrays:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
         if has_variants(designs):
             return self._by_group(designs, NpuEvaluator.features)
@@ -404,7 +413,7 @@ class NpuEvaluator(PhaseMachine):
         best = self.best_case(designs, {}, BOUNDED)
         return known_features | {f"best_{name}": values for name, values in best.items()}
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) what designs cannot beat, of the metrics that have a bound: near what they have."""
         if has_variants(designs):
             return self._by_group(designs, lambda group, columns: group.predict(columns, metrics))
@@ -450,7 +459,7 @@ class NpuEvaluator(PhaseMachine):
     def _by_group(
         self,
         designs: Columns,
-        function: Callable[[NpuEvaluator, Columns], Mapping[str, FloatArray]],
+        function: Callable[[NpuEvaluator, Columns], Arrays],
     ) -> dict[str, FloatArray]:
         """(n,) by name what a function has for the designs of each group."""
         n = len(designs["pe_array"])
@@ -460,7 +469,7 @@ class NpuEvaluator(PhaseMachine):
                 values.setdefault(name, np.empty(n))[positions] = of_group
         return values
 
-    def _violations_of_group(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def _violations_of_group(self, designs: Columns) -> Arrays:
         known_violations = self.preparation.prepared(designs).violations
         return {**known_violations, "devices": np.full(len(designs["pe_array"]), self.excess)}
 

@@ -11,10 +11,11 @@ half of BLEN, an operation has two operands (PLENA has three), and the streams t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import as_value_error, describe_unknown
 from codesign.base.schema import quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
@@ -44,7 +45,7 @@ MATRIX_SHARE: dict[str, float | None] = {
 """Share of the off-chip bandwidth for weights and KV cache; activations have the rest
 (MemExplorer §4.2). ``shared``: no fixed shares, as in a GPU [our addition]."""
 
-_PROFILES: dict[str, dict[str, Any]] = {
+_PROFILES: dict[str, JsonObject] = {
     "plain": {
         "blocking": "capacity",
         "offchip_efficiency": 1.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from codesign.base.columns import (
+    Arrays,
     BoolArray,
     Columns,
     FloatArray,
@@ -279,7 +279,7 @@ class PreparedDesigns:
         return self.batch_size if is_decode else np.ones_like(self.batch_size)
 
     @cached_property
-    def violations(self) -> Mapping[str, FloatArray]:
+    def violations(self) -> Arrays:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess."""
         levels = self.listed.levels
         needed = self.all_weight_bytes + self.sizes[self.least_size] * self.kv_request_bytes

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.instances import (
@@ -232,7 +232,7 @@ class DeploymentSearch:
                         yield Variant(role, "disaggregated", device, pool, waves, copies=copies)
 
     def _evaluator(
-        self, device: str, update: Mapping[str, Any], *, overlap: bool = False
+        self, device: str, update: Fields, *, overlap: bool = False
     ) -> PlatformEvaluator:
         """The evaluator of one device, with other keys of the request."""
         request = {**self._request.model_dump(exclude_none=True), **update}

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray
 from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
@@ -114,7 +114,7 @@ def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
 class FittedRules(ServingRules):
     """The physical rules, with the time of laws of kernels."""
 
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Fields] = {
         # [ours] copies from host memory reach about what links reach [GenZ, section IV-E].
         "slow_efficiency": 0.75,
         "attention": "data",

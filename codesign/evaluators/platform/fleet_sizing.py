@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.deployments import Deployment
 from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
@@ -77,7 +77,7 @@ def simulated_fleet(
     load: OfferedLoad,
     deployment: Deployment,
     formats: Mapping[str, str],
-) -> tuple[Deployment, dict[str, Any]]:
+) -> tuple[Deployment, JsonObject]:
     """The fewest instances of a deployment whose requests keep the limits.
 
     Limiting assumptions: more instances never serve worse, so bisection finds their number; pools

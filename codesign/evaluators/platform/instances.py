@@ -6,13 +6,21 @@ its own, and a decode step runs alone. Passes of overlapping micro-batches take 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of
+from codesign.base.columns import (
+    BoolArray,
+    Column,
+    Columns,
+    Fields,
+    FloatArray,
+    IntArray,
+    column_of,
+)
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits as limits_of
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -156,9 +164,7 @@ def factorizations(n_devices: int) -> IntArray:
     return np.array(rows, dtype=np.int64)
 
 
-def columns_of(
-    degrees: IntArray, others: Mapping[str, Any], batch: FloatArray | None = None
-) -> Columns:
+def columns_of(degrees: IntArray, others: Fields, batch: FloatArray | None = None) -> Columns:
     """The columns of designs that differ in their degrees, and in their batches if there are any.
 
     Args:
@@ -233,7 +239,7 @@ class Prefill:
 
 def fastest_prefill(
     variant: Variant,
-    others: Mapping[str, Any],
+    others: Fields,
     degrees: IntArray,
     units: FloatArray,
     limits: LatencyLimits,
@@ -272,7 +278,7 @@ class InstanceTimes:
 
     variant: Variant
     position: int
-    others: Mapping[str, Any]
+    others: Fields
     degrees: IntArray
     units: FloatArray
     prefill: Prefill

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import design_columns
+from codesign.base.columns import Fields, design_columns
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
@@ -23,7 +21,7 @@ MEMORY_FRACTION = 0.9
 
 def serving_machine(
     evaluator: PlatformEvaluator,
-    design: Mapping[str, Any],
+    design: Fields,
     limits: EngineLimits,
     arrivals: Arrivals,
     memory_fraction: float = MEMORY_FRACTION,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, Value, design_columns
+from codesign.base.columns import Arrays, Column, Columns, Fields, Value, design_columns
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import PLATFORM_METRICS, Metric, chosen_metrics
@@ -105,7 +105,7 @@ class PlatformEvaluator(Evaluator):
     def profile(self) -> str:
         return self.options.profile
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Workload, model, options and devices, as plain JSON values."""
         model = self.workload.language_model
         blocks = model.weight_block_size
@@ -152,11 +152,11 @@ class PlatformEvaluator(Evaluator):
         """Everything that the metrics of platforms built elsewhere follow from."""
         return PlatformServing(self.workload, self.options, self._passes, platform)
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """Whether parallelism divides, links exist and memory suffices; (n,) each."""
         return limits(self.serving(designs))
 
-    def most_requests(self, design: Mapping[str, Any]) -> int:
+    def most_requests(self, design: Fields) -> int:
         """The largest batch of one design that memory holds to its last tokens; 0 if none.
 
         Raises:
@@ -188,7 +188,7 @@ class PlatformEvaluator(Evaluator):
             }
         return Evaluation(values, limits(serving))
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) what no platform beats, from rooflines: under ``fitted``, the profile ``ideal``.
 
         Other profiles are such models themselves, of which nothing is known in advance.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.base.errors import Mistake
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import excess
@@ -20,7 +20,7 @@ _LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
 """Bytes of an element in the narrowest format."""
 
 
-def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
+def limits(serving: PlatformServing) -> Arrays:
     """(n,) violations by name; ``<= 0`` is within."""
     model = serving.model
     experts = model.moe_dims.n_routed_experts if model.is_mixture else 1

@@ -13,11 +13,9 @@ output token)`` a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from codesign.base.columns import design_columns
+from codesign.base.columns import Fields, design_columns
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -55,7 +53,7 @@ class LatencyLimits:
 
 
 def size_requirements(
-    evaluator: PlatformEvaluator, limits: LatencyLimits, others: Mapping[str, Any]
+    evaluator: PlatformEvaluator, limits: LatencyLimits, others: Fields
 ) -> Requirements:
     """The rates and the memory that one platform must offer in all.
 
@@ -86,7 +84,7 @@ def size_requirements(
 
 
 def size_steady_state(
-    evaluator: PlatformEvaluator, limits: LatencyLimits, users: int, formats: Mapping[str, Any]
+    evaluator: PlatformEvaluator, limits: LatencyLimits, users: int, formats: Fields
 ) -> Requirements:
     """The rates and the memory that users in a steady state ask of one platform in all.
 

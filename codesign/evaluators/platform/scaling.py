@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, column_of, design_columns
+from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject, column_of, design_columns
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
@@ -66,8 +65,8 @@ class Scaling:
     axis: ScalingAxis
     factors: FloatArray
     values: FloatArray
-    metrics: Mapping[str, FloatArray]
-    violations: Mapping[str, FloatArray]
+    metrics: Arrays
+    violations: Arrays
 
     @property
     def has_messages(self) -> bool:
@@ -75,7 +74,7 @@ class Scaling:
         names = ("prefill_collective_s", "decode_collective_s")
         return any(bool((self.metrics[name] > 0).any()) for name in names)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row per value, with the gain over the first."""
         first, step = (
             self.metrics[name] for name in ("time_to_first_token_s", "time_per_output_token_s")
@@ -95,7 +94,7 @@ class Scaling:
 
 def scale(
     evaluator: PlatformEvaluator,
-    design: Mapping[str, Any],
+    design: Fields,
     axis: ScalingAxis,
     factors: Sequence[float] | None = None,
 ) -> Scaling:
@@ -118,7 +117,7 @@ def scale(
     return Scaling(axis, factors_of_axis, values, result.metrics, result.violations)
 
 
-def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: ScalingAxis) -> float:
+def _base(evaluator: PlatformEvaluator, design: Fields, axis: ScalingAxis) -> float:
     if not axis.field:
         return 1.0
     platform = evaluator.platform(design_columns(design))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, FloatArray
+from codesign.base.columns import Column, Fields, FloatArray
 from codesign.evaluators.platform.communication import Message, expert_messages
 from codesign.evaluators.platform.device_memory import (
     CachedTokens,
@@ -40,7 +40,7 @@ class ServingRules:
 
     options: PlatformOptions
 
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Fields] = {
         "compute_efficiency": 1.0,
         "memory_efficiency": 1.0,
         "link_efficiency": 1.0,

@@ -17,14 +17,13 @@ prompts run one after the other; groups of devices with requests of their own ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from math import ceil
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, column_of, design_columns
+from codesign.base.columns import Fields, FloatArray, column_of, design_columns
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import rank_storage
@@ -62,7 +61,7 @@ class DeviceStepTimes:
     def __init__(
         self,
         evaluator: PlatformEvaluator,
-        design: Mapping[str, Any],
+        design: Fields,
         limits: EngineLimits,
         max_context_tokens: int,
     ) -> None:
@@ -229,7 +228,7 @@ class DeviceStepTimes:
         return self._chunk_times[key]
 
 
-def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
+def _check(evaluator: PlatformEvaluator, design: Fields) -> None:
     stray = [name for name in _UNSUPPORTED if design.get(name, 1) != 1]
     if stray:
         raise InputError(f"expected 1 in a machine of a fleet, got {design[stray[0]]}", stray[0])
@@ -243,7 +242,7 @@ def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
 
 def cache_tokens(
     evaluator: PlatformEvaluator,
-    design: Mapping[str, Any],
+    design: Fields,
     limits: EngineLimits,
     memory_fraction: float,
     reserved_bytes: float = 0.0,

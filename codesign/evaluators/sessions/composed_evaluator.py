@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar, cast
 
-from codesign.base.columns import Value
+from codesign.base.columns import Fields, Value
 from codesign.base.evaluator import Evaluator
 
 E = TypeVar("E", bound=Evaluator)
@@ -35,16 +35,16 @@ class ComposedEvaluator(Evaluator, Generic[E]):
         evaluator.members = {key: cast("E", change(x)) for key, x in self.members.items()}
         return evaluator
 
-    def technologies(self) -> Mapping[str, Any]:
+    def technologies(self) -> Fields:
         return self.first.technologies()
 
-    def with_library(self, library: Mapping[str, Any]) -> Self:
+    def with_library(self, library: Fields) -> Self:
         return self._with(lambda member: member.with_library(library))
 
     def with_constants(self, values: Mapping[str, float]) -> Self:
         return self._with(lambda member: member.with_constants(values))
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Any]:
+    def constant_ranges(self, metrics: Sequence[str]) -> Fields:
         return self.first.constant_ranges(metrics)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:

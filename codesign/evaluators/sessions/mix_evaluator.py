@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
 
-from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import SESSION_METRICS, Metric, chosen_metrics
@@ -132,13 +132,13 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
               for name in workload.by_name for metric in (_RATE, _USD)),
         )  # fmt: skip
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         return {
             "workload": self.workload.model_dump(mode="json"),
             "entries": {name: entry.provenance() for name, entry in self.members.items()},
         }
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """The limits of the machine in every workload, with the workload's name in front."""
         return {
             f"{name}_{limit}": excess
@@ -163,7 +163,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """(n,) bounds of the mix over all completions of a design, from those of the workloads."""
         bounds = {
             name: entry.best_case(designs, undecided, self._needed(name, metrics))
@@ -180,7 +180,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return list(dict.fromkeys([_RATE, *machine, *tokens, *limits]))
 
     def _composed(
-        self, entries: Mapping[str, Mapping[str, FloatArray]], metrics: Sequence[str]
+        self, entries: Mapping[str, Arrays], metrics: Sequence[str]
     ) -> dict[str, FloatArray]:
         """(n,) metrics or bounds of the mix; absent where a workload lacks what they need."""
         mix = self._mix
@@ -212,7 +212,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             results[WORST_LIMIT.name] = self._worst_excess(entries)
         return {name: results[name] for name in metrics if name in results}
 
-    def _worst_excess(self, entries: Mapping[str, Mapping[str, FloatArray]]) -> FloatArray:
+    def _worst_excess(self, entries: Mapping[str, Arrays]) -> FloatArray:
         """(n,) largest relative excess over a limit; metrics without a bound are skipped."""
         n = len(next(iter(entries.values()))[_RATE])
         worst = np.full(n, -1.0)

@@ -20,7 +20,9 @@ import numpy as np
 
 from codesign.base.columns import (
     MOST_COMBINATIONS,
+    Arrays,
     Columns,
+    Fields,
     FloatArray,
     IntArray,
     Value,
@@ -168,7 +170,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             absent["usd_per_million_asked_tokens"] = reason
         return absent
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         return {
             "workload": self.workload.model_dump(mode="json"),
             "turns": {name: values.tolist() for name, values in vars(self._reuse.classes).items()},
@@ -178,7 +180,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     # --- designs -------------------------------------------------------------------------------
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """Violations of the decoding machine; ``sessions`` is batch size over sessions, less 1."""
         few, number = _distinct_machines(designs)
         limits = {name: values[number] for name, values in self.first.known_violations(few).items()}
@@ -223,7 +225,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         return Evaluation({name: results[name] for name in names}, limits, failures)
 
     def _prefill_costs(
-        self, designs: Columns, of: Callable[[PhaseMachine, Columns], Mapping[str, FloatArray]]
+        self, designs: Columns, of: Callable[[PhaseMachine, Columns], Arrays]
     ) -> tuple[FloatArray, FloatArray]:
         """(3, q, n) seconds and joules if context, only its shared prefix, or nothing is found."""
         few, number = _distinct_machines(designs, _SOFTWARE | {BATCH_SIZE})
@@ -240,7 +242,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def _composed(
         self,
         designs: Columns,
-        machine: Mapping[str, FloatArray],
+        machine: Arrays,
         times: FloatArray,
         joules: FloatArray,
         used_bytes: FloatArray,
@@ -337,7 +339,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def _price(
         self,
-        machine: Mapping[str, FloatArray],
+        machine: Arrays,
         memory: DesignLevels,
         cached: CachedTurns,
         rate: FloatArray,
@@ -361,7 +363,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in metrics]

@@ -11,12 +11,12 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.base.columns import Columns, FloatArray, Value, taken
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, JsonObject, Value, taken
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
@@ -148,7 +148,7 @@ class Simulator:
 
     def _port_bytes(
         self, design: int, operator: int, inner: float, sides: tuple[float, float]
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Bytes that the array's tiles move at the on-chip port, beside activations.
 
         Args:
@@ -406,7 +406,7 @@ class SimulationEvaluator(PhaseMachine):
     def prices(self) -> PoolPrices:
         return self.analytical.prices
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Workload, model, options and technologies, as plain JSON values."""
         return {
             **self.analytical.provenance(),
@@ -425,7 +425,7 @@ class SimulationEvaluator(PhaseMachine):
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         return self.analytical.choosing_metrics(parameters)
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """(n,) each, those of ``npu``.
 
         Raises:
@@ -434,11 +434,11 @@ class SimulationEvaluator(PhaseMachine):
         _check_formats(designs)
         return self.analytical.known_violations(designs)
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs: Columns) -> Arrays:
         """(n,) what ``npu`` knows before any operator is looked at."""
         return self.analytical.features(designs)
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) each, the metrics named as ``npu`` has them: thousands of times cheaper."""
         return self.analytical.evaluate(designs, metrics).metrics
 

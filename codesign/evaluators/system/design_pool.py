@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, Value
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
 from codesign.base.metrics import EXCHANGED, POOL_METRICS, Metric
@@ -135,7 +135,7 @@ class DesignPool(Evaluator):
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         return self.evaluator.choosing_metrics(parameters)
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         return self.evaluator.known_violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
@@ -193,7 +193,7 @@ class DesignPool(Evaluator):
             power=[],
         )
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         return self.evaluator.provenance()
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
@@ -210,7 +210,7 @@ class DesignPool(Evaluator):
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         n = len(next(iter(designs.values())))
         known_designs = dict(designs)
         for name in ("kv_format", "activation_format"):
@@ -224,7 +224,7 @@ class DesignPool(Evaluator):
             **self._added_values(known_designs, metrics, batch),
         }
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs: Columns) -> Arrays:
         return self.evaluator.features(designs)
 
 

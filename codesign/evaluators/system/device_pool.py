@@ -7,11 +7,11 @@ They are rented: what one costs is the rent of its devices, electricity included
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
@@ -107,11 +107,11 @@ class DevicePool(Evaluator):
         """Modules of the profile's rules."""
         return self.platform.convention_modules()
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """Whether parallelism divides, links exist and the memory of this phase suffices."""
         return self._violations(self.platform.serving(designs))
 
-    def _violations(self, serving: PlatformServing) -> Mapping[str, FloatArray]:
+    def _violations(self, serving: PlatformServing) -> Arrays:
         is_prefill = self._stage.phase == "prefill"
         kept_prefill_footprint = (
             serving.prefill_footprint if is_prefill else serving.decode_footprint
@@ -224,7 +224,7 @@ class DevicePool(Evaluator):
             ],
         )
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Provenance of the evaluator ``platform``, and rents."""
         rents = {name: rent.typical for name, rent in list_rents().items()}
         stated = self.platform.options.device_usd_per_hour

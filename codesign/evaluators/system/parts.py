@@ -8,12 +8,12 @@ change of format happens where it arrives, beside the machines' work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.base.evaluator import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
 from codesign.models.deployments.queueing.fleet import exposed_s
@@ -33,7 +33,7 @@ class PoolFlow:
     name: str
     stage: StageRequest
     machines: FloatArray
-    metrics: Mapping[str, FloatArray]
+    metrics: Arrays
     prices: PoolPrices
     ports_usd: FloatArray
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.base.errors import InputError
 from codesign.base.evaluator import LinkDescription
 from codesign.evaluators.system.parts import PoolLinkRates
@@ -19,9 +19,7 @@ OPTIONAL_LINK_PARAMETERS = {"ports": 1.0, "port_price_usd": 0.0}
 """Parameters that a link may have besides, with what counts if it has not."""
 
 
-def link_value(
-    link: LinkDescription, parameter: str, shared: Mapping[str, FloatArray]
-) -> FloatArray:
+def link_value(link: LinkDescription, parameter: str, shared: Arrays) -> FloatArray:
     """(n,) a parameter of a link; () what counts if systems do not have it."""
     name = f"{link.name}_{parameter}"
     if name not in shared and parameter in OPTIONAL_LINK_PARAMETERS:
@@ -29,15 +27,13 @@ def link_value(
     return shared[name]
 
 
-def link_rates(link: LinkDescription, shared: Mapping[str, FloatArray]) -> PoolLinkRates:
+def link_rates(link: LinkDescription, shared: Arrays) -> PoolLinkRates:
     """Rates of a link; ports send side by side."""
     bandwidth, latency, energy = (link_value(link, name, shared) for name in LINK_PARAMETERS)
     return PoolLinkRates(bandwidth * link_value(link, "ports", shared), latency, energy)
 
 
-def ports_usd(
-    pool: str, links: Sequence[LinkDescription], shared: Mapping[str, FloatArray]
-) -> FloatArray:
+def ports_usd(pool: str, links: Sequence[LinkDescription], shared: Arrays) -> FloatArray:
     """() or (n,) price of the ports of all links at one machine of a pool."""
     prices = [
         link_value(link, "ports", shared) * link_value(link, "port_price_usd", shared)

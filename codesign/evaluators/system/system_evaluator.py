@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.errors import UnknownNameError
 from codesign.base.evaluator import (
     Evaluation,
@@ -233,7 +233,7 @@ class SystemEvaluator(Evaluator):
         evaluator.machines = self.machines | dict(pools)
         return evaluator
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Workload, options and all of the pools' evaluators, as plain JSON values."""
         return {
             "workload": self.workload.model_dump(mode="json"),
@@ -259,7 +259,7 @@ class SystemEvaluator(Evaluator):
         names += [f"{link.name}_{of_link}" for link in self._all_links for of_link in of_links]
         return {name: designs[name].lookup(float) for name in names if name in designs}
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """The limits of every pool's machines, with the pool's name in front; (n,) each."""
         return {
             f"{name}_{limit}": values
@@ -270,7 +270,7 @@ class SystemEvaluator(Evaluator):
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         needed = self.pool_metrics(names)
-        values: dict[str, Mapping[str, FloatArray]] = {}
+        values: dict[str, Arrays] = {}
         violations: dict[str, FloatArray] = {}
         failures: dict[int, str | Failure] = {}
         for name, machine in self.machines.items():
@@ -283,9 +283,7 @@ class SystemEvaluator(Evaluator):
         results = self.compose(values, self.shared_values(designs), names)
         return Evaluation(results, violations, failures)
 
-    def flow(
-        self, pools: Mapping[str, Mapping[str, FloatArray]], shared: Mapping[str, FloatArray]
-    ) -> SystemFlow:
+    def flow(self, pools: Mapping[str, Arrays], shared: Arrays) -> SystemFlow:
         """Requests through systems; arguments as of :meth:`compose`."""
         n_layers = self.workload.language_model.num_hidden_layers
         flows = {
@@ -336,10 +334,10 @@ class SystemEvaluator(Evaluator):
 
     def compose(
         self,
-        pools: Mapping[str, Mapping[str, FloatArray]],
-        shared: Mapping[str, FloatArray],
+        pools: Mapping[str, Arrays],
+        shared: Arrays,
         metrics: Sequence[str],
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """(n,) metrics of systems from those of one machine of each pool.
 
         Args:
@@ -355,9 +353,9 @@ class SystemEvaluator(Evaluator):
             for name in metrics
         }
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs: Columns) -> Arrays:
         """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""
-        pools: dict[str, Mapping[str, FloatArray]] = {}
+        pools: dict[str, Arrays] = {}
         declared = {metric.name for metric in self.metrics}
         hinted = [name for name in _HINTED if name in declared]
         needed = self.pool_metrics(hinted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Columns, FloatArray, JsonObject
 from codesign.base.evaluator import Explanation, PoolAccount
 from codesign.base.metrics import SYSTEM_METRICS
 from codesign.evaluators.system.design_pool import DesignPool
@@ -80,9 +80,9 @@ def _notes_of_pools(accounts: Mapping[str, Explanation]) -> Iterator[str]:
         yield f"{' and '.join(names)}: {note}"
 
 
-def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
+def timeline(flow: SystemFlow) -> list[JsonObject]:
     """The way of one request that waits for nobody: a row for each pool and each hand-over."""
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     clock_s = 0.0
     for position, stage in enumerate(flow.stages):
         end_s = clock_s + _first(stage.stage_s)
@@ -114,9 +114,7 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
     return [{**row, "sets_rate": row is slowest} for row in rows]
 
 
-def _exchange_row(
-    flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float
-) -> dict[str, Any]:
+def _exchange_row(flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float) -> JsonObject:
     """The messages of all layers in one pass, there and back."""
     sent = [_first(pool.metrics["exchange_bytes"]) for pool in (link.attention, link.ffn)]
     return {
@@ -134,7 +132,7 @@ def _exchange_row(
     }
 
 
-def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> dict[str, Any]:
+def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> JsonObject:
     """A hand-over: it begins when the sender has something to send, a prefill after its first
     layer, and ends when all has arrived."""
     is_prefill = link.sender.request.phase == "prefill"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.base.schema import Document, Record, checked, quantity, to_record, unstored_at
 from codesign.evaluators.npu.npu_options import NpuOptions
@@ -22,7 +23,7 @@ class MachineChoice(Record):
 
     name: str
     """Under which it is registered."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Its options, as its own record has them."""
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field
 
 from codesign.base import resources
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, Fraction, quantity, read_document, to_record
 from codesign.search.campaign.campaign_definition import (
@@ -97,7 +98,7 @@ class ResolvedComparison:
     definition: ComparisonDefinition
     optimizers: tuple[ConfiguredOptimizer, ...]
     problems: tuple[ResolvedDefinition, ...]
-    data: tuple[dict[str, Any], ...]
+    data: tuple[JsonObject, ...]
     kinds: tuple[str, ...]
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray
 from codesign.base.errors import JobError
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
 from codesign.insight.comparison.run_time import RunTime
@@ -101,7 +100,7 @@ class ProblemOutcome:
     name: str
     kind: str
     description: str
-    reading: Mapping[str, Any]
+    reading: Fields
     objectives: tuple[Objective, ...]
     truth: Truth
     reference_point: Mapping[str, float]

@@ -9,13 +9,13 @@ out by the bounds that leave out dominated ones (``Measure.beyond``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
 from codesign.insight.explanation.choices import FrontChoice, possible_codes
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.variation import Fronts, Variation
@@ -251,7 +251,7 @@ def _some(problem: Problem, space_slice: DesignSpace) -> IntArray:
 def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
     """Limits that designs break, the most broken first; ties by the larger least violation."""
     observations = problem.evaluate(rows, problem.deciding_metrics)
-    all_violations: Mapping[str, FloatArray] = problem.known_violations(rows)
+    all_violations: Arrays = problem.known_violations(rows)
     after = observations.violations_by_name
     violations = {**after, **all_violations}
     broken = [

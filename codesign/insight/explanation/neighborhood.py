@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
 from codesign.base.loop_progress import LoopProgress
 from codesign.insight.explanation.choices import possible_codes
 from codesign.insight.explanation.distance import Measure
@@ -41,10 +41,10 @@ class Neighborhood:
     """
 
     rows: IntArray
-    metrics: Mapping[str, FloatArray]
+    metrics: Arrays
     objectives: FloatArray
     feasible: BoolArray
-    excess: Mapping[str, FloatArray]
+    excess: Arrays
 
     def broken(self, place: int) -> dict[str, float]:
         """The limits that a design breaks, with the excess."""

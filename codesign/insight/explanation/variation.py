@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.search.derived_metrics import definitions_of
@@ -127,11 +127,11 @@ class _Slackened(Evaluator):
 
     def best_case(
         self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """The bounds of the evaluator."""
         return self._inner.best_case(designs, undecided, metrics)
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs: Columns) -> Arrays:
         """Limits of the evaluator, moved."""
         violations = self._inner.known_violations(designs)
         slack_violations = [
@@ -156,12 +156,12 @@ class _Slackened(Evaluator):
         """Metrics of the evaluator."""
         return self._inner.choosing_metrics(parameters)
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Provenance of the evaluator, and the moved limits."""
         moved = {"slack": self._slack, "is_only_new": self._is_only_new}
         return {**self._inner.provenance(), **moved}
 
-    def _moved(self, violations: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    def _moved(self, violations: Arrays) -> dict[str, FloatArray]:
         return {
             name: np.asarray(values) - self._slack.get(name, 0.0)
             for name, values in violations.items()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Arrays, FloatArray, IntArray
 from codesign.base.loop_progress import counted
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw
@@ -94,9 +94,7 @@ def design_uncertainty(
     )
 
 
-def design_intervals(
-    evaluated: EvaluatedDesign, samples: int = SAMPLES
-) -> Mapping[str, FloatArray]:
+def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arrays:
     """(2,) by metric: 5 % of the draws are below the first, 5 % above the second.
 
     A metric has none that no number with a range moves, or that lacks a value in some draw.
@@ -231,7 +229,7 @@ def design_swings(
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
 
-    def evaluate_end(i: int, end: int) -> Mapping[str, FloatArray]:
+    def evaluate_end(i: int, end: int) -> Arrays:
         values = sweep.typical.copy()
         values[i : i + 1] = {-1: sweep.low, 0: sweep.typical, 1: sweep.high}[end][i : i + 1]
         return sweep.observe(rows, values).metrics

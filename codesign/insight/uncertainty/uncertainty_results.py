@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 
 CONSTANTS = "all designs"
 """Stands for the technology of a constant that belongs to none."""
@@ -170,7 +170,7 @@ class FrontSpread:
     n_numbers: int
     non_dominated_share: FloatArray
     feasible_share: FloatArray
-    intervals: Mapping[str, FloatArray]
+    intervals: Arrays
 
 
 def has_width(ends: FloatArray) -> bool:

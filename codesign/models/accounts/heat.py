@@ -14,13 +14,12 @@ rest of the array's power, spread over the base. Memories beside the base are co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.models.accounts.account_constants import Constants, Cooling
 from codesign.models.accounts.area import mac_mtransistors
 from codesign.models.accounts.placement import Placement
@@ -56,7 +55,7 @@ class Sources(NamedTuple):
         n_dram: 1 with such DRAM, else 0.
     """
 
-    blocks: Mapping[str, FloatArray]
+    blocks: Arrays
     spread: FloatArray
     layers: FloatArray
     n_layers: FloatArray
@@ -95,7 +94,7 @@ class Sources(NamedTuple):
 
 def sources_of(
     hardware: AcceleratorBatch,
-    watts: Mapping[str, FloatArray],
+    watts: Arrays,
     operand_bits: FloatArray,
     filled_rows: FloatArray,
     constants: Constants,

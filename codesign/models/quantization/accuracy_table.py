@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import TypeAdapter
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError
 from codesign.base.files import check_place, write_text
 from codesign.models.quantization.block_formats import find_block_format
@@ -74,7 +74,7 @@ def measure_table(
     output: Path,
     start: Callable[[int, int], None] = lambda total, done: None,
     advance: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """The table of all choices; those that the output has already are not measured again.
 
     Args:
@@ -136,7 +136,7 @@ def _row(
     sequences: Sequences,
     settings: TableSettings,
     advance: Callable[[], None],
-) -> dict[str, Any]:
+) -> JsonObject:
     calibration = sequences.calibration.to(decoder.device)
     trial = quantized(decoder, choice, calibration, settings.seed)
     fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, advance)
@@ -149,7 +149,7 @@ def _row(
     return {**row, "layer_sqnr_db": layers}
 
 
-def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> dict[str, Any]:
+def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> JsonObject:
     """The table so far.
 
     Raises:
@@ -171,7 +171,7 @@ def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> dict[str,
     return stored_table(output, table, rows=MeasuredRow)
 
 
-def stored_table(output: Path, head: Mapping[str, Any], **records: type) -> dict[str, Any]:
+def stored_table(output: Path, head: Fields, **records: type) -> JsonObject:
     """The table with this head that a file has; of a new one, empty lists.
 
     Args:
@@ -197,7 +197,7 @@ def stored_table(output: Path, head: Mapping[str, Any], **records: type) -> dict
     return dict(stored)
 
 
-def write_table(table: Mapping[str, Any], output: Path) -> None:
+def write_table(table: Fields, output: Path) -> None:
     """Put a table into its file at once."""
     write_text(output, json.dumps(table, indent=1) + "\n")
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, as_value_error
 from codesign.base.schema import Record, read_document, to_record
 from codesign.models.format_mixture import format_shares, is_mixed, mixture_words
@@ -130,7 +131,7 @@ class MeasuredTable(Record):
         """Algorithms that were measured."""
         return tuple(dict.fromkeys(row.quantization_algorithm for row in self.rows))
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> JsonObject:
         """Content from which losses follow, as plain JSON values."""
         unused = {"perplexity", "agreement", "layer_sqnr_db"}
         return self.model_dump(mode="json", exclude={"versions": True, "rows": {"__all__": unused}})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.models.format_mixture import mixture_name
 from codesign.models.quantization.accuracy_table import (
@@ -62,7 +62,7 @@ def mixture_table(
     output: Path,
     start: Callable[[int, int], None] = lambda total, done: None,
     advance: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Sensitivities of all products, and the best mixture for each limit.
 
     The output is written after each measurement, and what it has already is not measured again.
@@ -140,7 +140,7 @@ def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
     )
 
 
-def _head(settings: MixtureSettings) -> dict[str, Any]:
+def _head(settings: MixtureSettings) -> JsonObject:
     """Settings on which the measurements depend."""
     return {
         "model": settings.model.name,

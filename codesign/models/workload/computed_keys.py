@@ -6,12 +6,12 @@ model record. The rows of ``families.yaml`` assign functions to families and nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.models.workload.model import LINEAR_KEYS
 
-Config: TypeAlias = Mapping[str, Any]
+Config: TypeAlias = Fields
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim"),
@@ -57,7 +57,7 @@ def pick(config: Config, key: str, default: Any = None) -> Any:
     return next((config[name] for name in names if config.get(name) is not None), default)
 
 
-def indexer_keys(config: Config) -> dict[str, Any]:
+def indexer_keys(config: Config) -> JsonObject:
     """GLM's layers that choose tokens anew: a list, a pattern of letters, or every so many."""
     types, pattern = config.get("indexer_types"), config.get("index_topk_pattern")
     if types is None and pattern is not None:
@@ -80,7 +80,7 @@ def _head_dim(config: Config) -> int:
     return int(width or pick(config, "hidden_size") // pick(config, "num_attention_heads"))
 
 
-def sliding_but_every(config: Config, default: int, *keys: str) -> dict[str, Any]:
+def sliding_but_every(config: Config, default: int, *keys: str) -> JsonObject:
     """Sliding layers, but for every last one of a period, whose key and default are stated."""
     kinds = pick(config, "layer_types")
     if kinds is None:
@@ -90,44 +90,44 @@ def sliding_but_every(config: Config, default: int, *keys: str) -> dict[str, Any
     return {"layer_types": kinds}
 
 
-def head_norms(config: Config, key: str) -> dict[str, Any]:
+def head_norms(config: Config, key: str) -> JsonObject:
     """Switch for the norms of queries and keys, as a key of the file states it."""
     return {"qk_norm": config.get(key, False)}
 
 
-def half_width(config: Config) -> dict[str, Any]:
+def half_width(config: Config) -> JsonObject:
     """Width of the MLP: half of the width stated for gate and up projection together."""
     return {"intermediate_size": config["intermediate_size"] // 2}
 
 
-def embedding_rows(config: Config) -> dict[str, Any]:
+def embedding_rows(config: Config) -> JsonObject:
     """Rows of the embedding table, which may exceed the vocabulary."""
     return {"vocab_size": config.get("embedding_size") or config["vocab_size"]}
 
 
-def internlm2_keys(config: Config) -> dict[str, Any]:
+def internlm2_keys(config: Config) -> JsonObject:
     """Switch for all biases of attention."""
     return dict.fromkeys(("attention_bias", "attention_output_bias"), bool(config.get("bias")))
 
 
-def internlm3_keys(config: Config) -> dict[str, Any]:
+def internlm3_keys(config: Config) -> JsonObject:
     """Switch for the biases of queries, keys and values."""
     return {"attention_bias": config.get("qkv_bias", config.get("attention_bias", False))}
 
 
-def hunyuan_keys(config: Config) -> dict[str, Any]:
+def hunyuan_keys(config: Config) -> JsonObject:
     """Width of experts: that of the dense MLPs unless the file states one."""
     return {
         "moe_intermediate_size": pick(config, "moe_intermediate_size", config["intermediate_size"])
     }
 
 
-def expert_width(config: Config) -> dict[str, Any]:
+def expert_width(config: Config) -> JsonObject:
     """Files whose ``intermediate_size`` is the width of an expert."""
     return {"moe_intermediate_size": pick(config, "intermediate_size")}
 
 
-def shape_keys(config: Config) -> dict[str, Any]:
+def shape_keys(config: Config) -> JsonObject:
     """Keys of a type without a row, from its shapes; activations without a gate are known."""
     width, expert = pick(config, "intermediate_size"), pick(config, "moe_intermediate_size")
     shared = pick(config, "shared_expert_intermediate_size")
@@ -141,19 +141,19 @@ def shape_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def _listed_experts(config: Config) -> dict[str, Any]:
+def _listed_experts(config: Config) -> JsonObject:
     """Layers with experts, which files list in one of two ways."""
     flags = config.get("moe_layer_freq")
     kinds = ["sparse" if flag else "dense" for flag in flags] if isinstance(flags, list) else None
     return {"mlp_layer_types": pick(config, "mlp_layer_types", kinds)}
 
 
-def four_times_width(config: Config) -> dict[str, Any]:
+def four_times_width(config: Config) -> JsonObject:
     """The MLP's width where the file does not state it."""
     return {"intermediate_size": pick(config, "intermediate_size", 4 * pick(config, "hidden_size"))}
 
 
-def rotated_part(config: Config, default: float = 1.0) -> dict[str, Any]:
+def rotated_part(config: Config, default: float = 1.0) -> JsonObject:
     """The part of a head that is rotated, as the files state it in four ways."""
     rope = config.get("rope_parameters")  # where newer files have the factor
     keys = {**config, **(rope if isinstance(rope, dict) else {})}
@@ -164,7 +164,7 @@ def rotated_part(config: Config, default: float = 1.0) -> dict[str, Any]:
     return {"partial_rotary_factor": min(rotated / width, 1.0)}
 
 
-def qwen3_next_keys(config: Config) -> dict[str, Any]:
+def qwen3_next_keys(config: Config) -> JsonObject:
     """Rotation, dense width and period of full attention of Qwen3-Next and Qwen3.5."""
     # A width of dense layers may be missing where every layer has experts.
     width = pick(config, "intermediate_size", config.get("moe_intermediate_size"))
@@ -173,7 +173,7 @@ def qwen3_next_keys(config: Config) -> dict[str, Any]:
     return rotated | {"intermediate_size": width, "full_attention_interval": interval}
 
 
-def llama4_keys(config: Config) -> dict[str, Any]:
+def llama4_keys(config: Config) -> JsonObject:
     """Chunked attention in rotated layers, experts in every ``interleave_moe_layer_step``-th."""
     layers, step = _layers(config), config.get("interleave_moe_layer_step", 1)
     listed = config.get("moe_layers")
@@ -190,7 +190,7 @@ def llama4_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def ernie_keys(config: Config) -> dict[str, Any]:
+def ernie_keys(config: Config) -> JsonObject:
     """Experts from a first layer on."""
     first, step = config.get("moe_layer_start_index", 1), config.get("moe_layer_interval", 1)
     last = config.get("moe_layer_end_index", -1)
@@ -200,7 +200,7 @@ def ernie_keys(config: Config) -> dict[str, Any]:
     return {"mlp_layer_types": ["sparse" if flag else "dense" for flag in has_experts]}
 
 
-def bailing_keys(config: Config) -> dict[str, Any]:
+def bailing_keys(config: Config) -> JsonObject:
     """Shared experts of a width of their own, none of them gated."""
     n_shared = pick(config, "n_shared_experts", 0)
     width = pick(config, "shared_expert_intermediate_size", config["moe_intermediate_size"])
@@ -215,7 +215,7 @@ def bailing_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def exaone4_keys(config: Config) -> dict[str, Any]:
+def exaone4_keys(config: Config) -> JsonObject:
     """Kinds of layers as a word of L (sliding) and G (full), repeated; the last layer is full."""
     layers, pattern = _layers(config), config.get("sliding_window_pattern")
     kinds = pick(config, "layer_types")
@@ -226,7 +226,7 @@ def exaone4_keys(config: Config) -> dict[str, Any]:
     return {"layer_types": kinds}
 
 
-def gemma3n_keys(config: Config) -> dict[str, Any]:
+def gemma3n_keys(config: Config) -> JsonObject:
     """Widths by layer, and layers that share earlier ones' keys."""
     widths = config["intermediate_size"]
     widths = widths if isinstance(widths, list) else [widths] * len(_layers(config))
@@ -237,9 +237,9 @@ def gemma3n_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def gemma_blocks(config: Config) -> dict[str, Any]:
+def gemma_blocks(config: Config) -> JsonObject:
     """Blocks that only Gemma 3n and Gemma 4 have."""
-    blocks: list[dict[str, Any]] = []
+    blocks: list[JsonObject] = []
     if width := config["hidden_size_per_layer_input"]:
         rows = config["vocab_size_per_layer_input"]
         blocks.append({"name": "layer-inputs", "hidden_size_per_layer_input": width,
@@ -251,7 +251,7 @@ def gemma_blocks(config: Config) -> dict[str, Any]:
     return {"blocks": blocks}
 
 
-def gemma4_keys(config: Config) -> dict[str, Any]:
+def gemma4_keys(config: Config) -> JsonObject:
     """Wider and perhaps fewer heads where attention is full, wider MLPs where keys are shared.
 
     A dense MLP beside the experts is a shared expert here.
@@ -267,7 +267,7 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
     # Files with the next key have all that differs there.
     wide = config["head_dim"] if "per_layer_config" in config else GLOBAL_HEAD_DIM
     wide = config.get("global_head_dim", wide)
-    values: dict[str, Any] = {
+    values: JsonObject = {
         "layer_types": kinds,
         "head_dim": max(wide, config["head_dim"]),
         "num_kv_shared_layers": config["num_kv_shared_layers"],
@@ -286,7 +286,7 @@ def gemma4_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def step_keys(config: Config) -> dict[str, Any]:
+def step_keys(config: Config) -> JsonObject:
     """Sliding layers with more query heads, layers with experts as a list in words; lists go on for
     layers that predict further tokens."""
     layers, heads = _layers(config), pick(config, "num_attention_heads")
@@ -310,7 +310,7 @@ GLOBAL_HEAD_DIM = 512
 """Transformers' default of ``global_head_dim``."""
 
 
-def mimo_keys(config: Config) -> dict[str, Any]:
+def mimo_keys(config: Config) -> JsonObject:
     """Sliding layers with heads of keys of their own, twice as many as others if no key says."""
     heads, layers = pick(config, "num_key_value_heads"), _layers(config)
     slides = config.get("hybrid_layer_pattern")
@@ -337,14 +337,14 @@ OWN_KEYS = ("num_attention_heads", "num_key_value_heads", "head_dim", "intermedi
 """Keys that layers may have a number of their own for."""
 
 
-def layer_keys(config: Config) -> dict[str, Any]:
+def layer_keys(config: Config) -> JsonObject:
     """Keys that ``per_layer_config`` states of single layers, by their position from 0.
 
     Raises:
         ValueError: A key that is not modeled by layer.
     """
     single_layers = {int(i): keys for i, keys in (config.get("per_layer_config") or {}).items()}
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for key in sorted({key for keys in single_layers.values() for key in keys}):
         if key not in OWN_KEYS:
             raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")
@@ -354,7 +354,7 @@ def layer_keys(config: Config) -> dict[str, Any]:
     return values
 
 
-def falcon_keys(config: Config) -> dict[str, Any]:
+def falcon_keys(config: Config) -> JsonObject:
     """Falcon 7B has one head of keys, 40B and 180B several, the RW models all."""
     heads, is_new = pick(config, "num_attention_heads"), config.get("new_decoder_architecture")
     kv_heads = pick(config, "num_key_value_heads")
@@ -374,7 +374,7 @@ def falcon_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def opt_keys(config: Config) -> dict[str, Any]:
+def opt_keys(config: Config) -> JsonObject:
     """Rows of positions: two more than there are positions."""
     width = config.get("word_embed_proj_dim")
     return {
@@ -383,7 +383,7 @@ def opt_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def gpt_neox_keys(config: Config) -> dict[str, Any]:
+def gpt_neox_keys(config: Config) -> JsonObject:
     """Biases everywhere, and a quarter of a head rotated."""
     has_bias = config.get("attention_bias", True)
     return rotated_part(config, 0.25) | {
@@ -391,13 +391,13 @@ def gpt_neox_keys(config: Config) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def biases_by(config: Config, key: str) -> dict[str, Any]:
+def biases_by(config: Config, key: str) -> JsonObject:
     """Files with a single switch for the biases of all projections."""
     names = ("attention_bias", "attention_output_bias", "mlp_bias")
     return dict.fromkeys(names, bool(config.get(key, True)))
 
 
-def gpt_bigcode_keys(config: Config) -> dict[str, Any]:
+def gpt_bigcode_keys(config: Config) -> JsonObject:
     """One head of keys, or all."""
     heads = pick(config, "num_attention_heads")
     return four_times_width(config) | {
@@ -405,7 +405,7 @@ def gpt_bigcode_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def stablelm_keys(config: Config) -> dict[str, Any]:
+def stablelm_keys(config: Config) -> JsonObject:
     """Parallel blocks, norms of heads and biases of some of the models."""
     has_bias = config.get("use_qkv_bias", False)
     return rotated_part(config, 0.25) | {
@@ -416,7 +416,7 @@ def stablelm_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def gpt_neo_keys(config: Config) -> dict[str, Any]:
+def gpt_neo_keys(config: Config) -> JsonObject:
     """Kinds of layers as pairs of a list and its repetitions."""
     kinds = [
         layer_type for names, times in config["attention_types"] for layer_type in names * times
@@ -427,7 +427,7 @@ def gpt_neo_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def mpt_keys(config: Config) -> dict[str, Any]:
+def mpt_keys(config: Config) -> JsonObject:
     """Keys of ``attn_config``."""
     attention = config.get("attn_config") or {}
     hidden, heads = pick(config, "hidden_size"), pick(config, "num_attention_heads")
@@ -443,7 +443,7 @@ def mpt_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def dbrx_keys(config: Config) -> dict[str, Any]:
+def dbrx_keys(config: Config) -> JsonObject:
     """Keys of ``attn_config`` and ``ffn_config``."""
     attention, experts = config["attn_config"], config["ffn_config"]
     width = experts["ffn_hidden_size"]
@@ -456,7 +456,7 @@ def dbrx_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def chatglm_keys(config: Config) -> dict[str, Any]:
+def chatglm_keys(config: Config) -> JsonObject:
     """Heads of keys where ``multi_query_attention`` is true."""
     heads = pick(config, "num_attention_heads")
     is_grouped = config.get("multi_query_attention")
@@ -467,7 +467,7 @@ def chatglm_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def nemotron_nas_keys(config: Config) -> dict[str, Any]:
+def nemotron_nas_keys(config: Config) -> JsonObject:
     """Layers of Nemotron NAS: attention with heads of its own, a matrix, or none; MLP likewise.
 
     A layer's matrix in place of its attention or MLP is counted as as many parameters more in the
@@ -498,7 +498,7 @@ def nemotron_nas_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def deci_keys(config: Config) -> dict[str, Any]:
+def deci_keys(config: Config) -> JsonObject:
     """Heads of keys by layer."""
     by_layer = config["num_key_value_heads_per_layer"]
     return {"num_key_value_heads": max(by_layer), "num_key_value_heads_by_layer": by_layer}
@@ -509,12 +509,12 @@ def deci_keys(config: Config) -> dict[str, Any]:
 
 def _linear(
     linear_kind: str, key_heads: int, value_heads: int, key: int, value: int, taps: int
-) -> dict[str, Any]:
+) -> JsonObject:
     values = (key_heads, value_heads, key, value, taps)
     return {"linear_kind": linear_kind, **dict(zip(LINEAR_KEYS, values, strict=True))}
 
 
-def _attention_free(layers: int, heads: int, hidden: int) -> dict[str, Any]:
+def _attention_free(layers: int, heads: int, hidden: int) -> JsonObject:
     """A model whose layers have a state and nothing else; heads and width are not used."""
     return {
         "num_attention_heads": heads,
@@ -526,7 +526,7 @@ def _attention_free(layers: int, heads: int, hidden: int) -> dict[str, Any]:
     }
 
 
-def _mamba1_layer(config: Config, prefix: str) -> dict[str, Any]:
+def _mamba1_layer(config: Config, prefix: str) -> JsonObject:
     """Keys of Mamba 1, which hybrids spell with a prefix."""
     names = {
         "state": ("state_size", "mamba_d_state"),
@@ -546,14 +546,14 @@ def _mamba1_layer(config: Config, prefix: str) -> dict[str, Any]:
     return _linear("mamba", 1, channels, state, 1, taps) | {"time_step_rank": rank}
 
 
-def mamba1_keys(config: Config) -> dict[str, Any]:
+def mamba1_keys(config: Config) -> JsonObject:
     """A model of Mamba 1 layers."""
     layer = _mamba1_layer(config, "")
     layers, hidden = len(_layers(config)), pick(config, "hidden_size")
     return layer | _attention_free(layers, layer["linear_num_value_heads"], hidden)
 
 
-def mamba2_keys(config: Config) -> dict[str, Any]:
+def mamba2_keys(config: Config) -> JsonObject:
     """A model of Mamba 2 layers."""
     hidden, width = pick(config, "hidden_size"), config.get("head_dim", 64)
     heads = config.get("num_heads") or int(config.get("expand", 2) * hidden) // width
@@ -562,7 +562,7 @@ def mamba2_keys(config: Config) -> dict[str, Any]:
     return _attention_free(len(_layers(config)), heads, hidden) | layer
 
 
-def mamba_ssm_keys(config: Config) -> dict[str, Any]:
+def mamba_ssm_keys(config: Config) -> JsonObject:
     """Files of the ``mamba_ssm`` package; rows of the table are a multiple of 16 [its code]."""
     options, multiple = config["ssm_cfg"], config.get("pad_vocab_size_multiple", 8)
     rows = -(-config["vocab_size"] // multiple) * multiple
@@ -576,7 +576,7 @@ def mamba_ssm_keys(config: Config) -> dict[str, Any]:
     return layer(merged) | {"vocab_size": rows}
 
 
-def kimi_linear_keys(config: Config) -> dict[str, Any]:
+def kimi_linear_keys(config: Config) -> JsonObject:
     """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others;
     files of Transformers 5 state the kind of every layer.
 
@@ -596,7 +596,7 @@ def kimi_linear_keys(config: Config) -> dict[str, Any]:
     return {**_linear("gated_delta", heads, heads, width, width, taps), "layer_types": kinds}
 
 
-def lfm2_keys(config: Config) -> dict[str, Any]:
+def lfm2_keys(config: Config) -> JsonObject:
     """Short convolutions and attention.
 
     The width of LFM2's MLP is two thirds of its key, rounded up to a multiple.
@@ -622,7 +622,7 @@ def lfm2_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def jamba_keys(config: Config) -> dict[str, Any]:
+def jamba_keys(config: Config) -> JsonObject:
     """Attention and experts in periods of their own, Mamba 1 between them."""
     layers = _layers(config)
     attention, experts = (
@@ -640,7 +640,7 @@ def jamba_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def _mamba2_layer(config: Config) -> dict[str, Any]:
+def _mamba2_layer(config: Config) -> JsonObject:
     """Keys of Mamba 2 as hybrids spell them."""
     heads, width = config.get("mamba_n_heads", 128), config.get("mamba_d_head", "auto")
     if width == "auto":
@@ -649,7 +649,7 @@ def _mamba2_layer(config: Config) -> dict[str, Any]:
     return _linear("mamba2", groups, heads, config.get("mamba_d_state", 256), width, taps)
 
 
-def granite_hybrid_keys(config: Config) -> dict[str, Any]:
+def granite_hybrid_keys(config: Config) -> JsonObject:
     """Mamba 2 and attention, each with a shared expert and perhaps others."""
     kinds = pick(config, "layer_types", ["mamba"] * len(_layers(config)))
     position = config.get("position_embedding_type")
@@ -662,7 +662,7 @@ def granite_hybrid_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def granite_shared_keys(config: Config) -> dict[str, Any]:
+def granite_shared_keys(config: Config) -> JsonObject:
     """A shared expert without a gate; it is the dense MLP where no others are."""
     if not config.get("num_local_experts"):
         return {"n_routed_experts": None, "num_experts_per_tok": None,
@@ -675,14 +675,14 @@ def granite_shared_keys(config: Config) -> dict[str, Any]:
     }
 
 
-def bamba_keys(config: Config) -> dict[str, Any]:
+def bamba_keys(config: Config) -> JsonObject:
     """Mamba 2 in all layers but those that are listed."""
     listed = config.get("attn_layer_indices") or []
     kinds = ["attention" if i in listed else "mamba" for i in _layers(config)]
     return {**_mamba2_layer(config), **rotated_part(config, 0.5), "layer_types": kinds}
 
 
-def falcon_h1_keys(config: Config) -> dict[str, Any]:
+def falcon_h1_keys(config: Config) -> JsonObject:
     """Mamba 2 and attention in every block, beside one another: two layers here, the MLP with the
     second."""
     blocks = len(_layers(config))
@@ -699,7 +699,7 @@ def falcon_h1_keys(config: Config) -> dict[str, Any]:
 _NEMOTRON_LAYERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
-def nemotron_h_keys(config: Config) -> dict[str, Any]:
+def nemotron_h_keys(config: Config) -> JsonObject:
     """Every layer is a state-space layer, attention, an MLP or experts."""
     listed = pick(config, "layer_types")
     pattern = config.get("hybrid_override_pattern") or ""
@@ -708,7 +708,7 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
         layer_type if layer_type not in ("mlp", "moe") else "no_attention" for layer_type in kinds
     ]
     mlps = [{"mlp": "dense", "moe": "sparse"}.get(layer_type, "none") for layer_type in kinds]
-    values: dict[str, Any] = {
+    values: JsonObject = {
         "num_hidden_layers": len(kinds) or pick(config, "num_hidden_layers"),
         "layer_types": mixers,
         "mlp_layer_types": mlps,
@@ -728,7 +728,7 @@ def nemotron_h_keys(config: Config) -> dict[str, Any]:
                             config["conv_kernel"])  # fmt: skip
 
 
-def minimax_keys(config: Config) -> dict[str, Any]:
+def minimax_keys(config: Config) -> JsonObject:
     """Lightning attention in most layers, with heads as softmax attention has them."""
     heads, width = pick(config, "num_attention_heads"), _head_dim(config)
     flags = config.get("attn_type_list")

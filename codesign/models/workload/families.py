@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.schema import Record, read_document, to_record
 from codesign.models.workload import computed_keys
 
@@ -22,17 +23,17 @@ class Family(Record):
 
     required: tuple[str, ...]
     keys: tuple[str, ...]
-    defaults: Mapping[str, Any] = Field(default_factory=dict)
-    fixed: Mapping[str, Any] = Field(default_factory=dict)
+    defaults: Fields = Field(default_factory=dict)
+    fixed: Fields = Field(default_factory=dict)
     expected: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
-    derive: Mapping[str, Any] = Field(default_factory=dict)
+    derive: Fields = Field(default_factory=dict)
     window_key: str | None = None
     first_window_key: str | None = None
     notes: tuple[str, ...] = ()
 
-    def computed(self, config: computed_keys.Config) -> dict[str, Any]:
+    def computed(self, config: computed_keys.Config) -> JsonObject:
         """Keys of our record, computed from the file's keys and the family's defaults."""
-        values: dict[str, Any] = {}
+        values: JsonObject = {}
         for name, arguments in self.derive.items():
             listed = arguments if isinstance(arguments, list) else [arguments]
             function = getattr(computed_keys, name)
@@ -67,7 +68,7 @@ def family_table() -> FamilyTable:
     document = read_document(Path(__file__).with_name("families.yaml"))
     groups, templates = document.data["groups"], document.data["templates"]
 
-    def complete(row: Mapping[str, Any]) -> dict[str, Any]:
+    def complete(row: Fields) -> JsonObject:
         base = complete(templates[row["based_on"]]) if "based_on" in row else {}
         lists = {
             key: [

@@ -10,10 +10,11 @@ if they suffice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, to_record
 from codesign.models.workload.computed_keys import ALIASES, layer_keys, pick, shape_keys
@@ -74,7 +75,7 @@ def from_config(document: Document, name: str) -> LanguageModel:
     return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
 
 
-def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(values: Fields) -> JsonObject:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -163,7 +164,7 @@ def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...
     return family, (_assumptions(model_type, config, is_tied=is_tied),)
 
 
-def _unread_keys(config: Mapping[str, Any], family: Family) -> list[str]:
+def _unread_keys(config: Fields, family: Family) -> list[str]:
     """Keys of a type without a row that are neither read, nor empty, nor known to be inert."""
     keys = (*family.keys, *family.required)
     readable = {name for key in keys for name in ALIASES.get(key, (key,))}
@@ -177,14 +178,14 @@ def _unread_keys(config: Mapping[str, Any], family: Family) -> list[str]:
     ]
 
 
-def _has_encoder(model_type: str, config: Mapping[str, Any]) -> bool:
+def _has_encoder(model_type: str, config: Fields) -> bool:
     """Whether a file is that of an encoder, or of a model that has one for its text."""
     names = str(config.get("architectures"))
     is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
     return bool(model_type in family_table().encoders or is_encoder or "ForMaskedLM" in names)
 
 
-def _assumptions(model_type: str, config: Mapping[str, Any], *, is_tied: bool) -> str:
+def _assumptions(model_type: str, config: Fields, *, is_tied: bool) -> str:
     gated = "gated" if shape_keys(config)["is_gated"] else "ungated"
     words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
     if config.get("sliding_window") and not pick(config, "layer_types"):
@@ -219,7 +220,7 @@ def _precision_notes(document: Document) -> list[str]:
     return [note]
 
 
-def _format_words(quantized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _format_words(quantized: Fields) -> Iterator[tuple[str, str]]:
     """Words that name a format of weights, each with the key that it was read of."""
     for key, stated in quantized.items():
         if isinstance(stated, dict) and "activation" not in key and key != "kv_cache_scheme":
@@ -238,9 +239,7 @@ def _block_size(document: Document) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def _problems(
-    document: Document, model_type: str, family: Family, config: Mapping[str, Any]
-) -> list[str]:
+def _problems(document: Document, model_type: str, family: Family, config: Fields) -> list[str]:
     problems = []
     for key in family.required:
         if pick(config, key) is None:
@@ -264,7 +263,7 @@ def _problems(
     return problems
 
 
-def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
+def _count_problems(document: Document, config: Fields) -> list[str]:
     """Numbers from which lists of layers are made, and by which others are divided."""
     problems = []
     for key in CORE:
@@ -288,9 +287,7 @@ def _lines(document: Document) -> dict[Any, int]:
     return lines
 
 
-def _complete(
-    document: Document, config: Mapping[str, Any], family: Family, values: dict[str, Any]
-) -> dict[str, Any]:
+def _complete(document: Document, config: Fields, family: Family, values: JsonObject) -> JsonObject:
     """Our spellings, and what follows from other keys."""
     spelling, table = str(values.get("hidden_act", "silu")), family_table()
     if spelling not in table.activations:
@@ -310,9 +307,7 @@ def _complete(
     return completed | _windows(config, family, completed)
 
 
-def _windows(
-    config: Mapping[str, Any], family: Family, values: Mapping[str, Any]
-) -> dict[str, Any]:
+def _windows(config: Fields, family: Family, values: Fields) -> JsonObject:
     """Kinds of attention by layer and their window, as Transformers' configurations fill them."""
     window, kinds = values.get("sliding_window"), values.get("layer_types")
     if family.window_key is not None and not config.get(family.window_key):

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.schema import (
     MOST_NODES,
@@ -115,7 +115,7 @@ def _read_json(path: Path) -> Document:
     return replace(document, data=document.data | formats)
 
 
-def summary(model: LanguageModel) -> dict[str, Any]:
+def summary(model: LanguageModel) -> JsonObject:
     """The summary that ``codesign list models`` shows, as plain values."""
     kv = kv_elements_per_token(model)
     softmax = _softmax_kind(model)

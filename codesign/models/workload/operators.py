@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, JsonObject
 from codesign.base.errors import InputError
 from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
@@ -115,7 +115,7 @@ class OperatorTable:
 
     def take(self, positions: NDArray[np.int64]) -> OperatorTable:
         """The table of the operators at these positions."""
-        columns: dict[str, Any] = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
+        columns: JsonObject = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
         for name in ("names", "kinds", "groups", "rules"):
             columns[name] = tuple(getattr(self, name)[i] for i in positions)
         return replace(self, **columns)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.answers.json_values import json_text
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.files import replacing_together
 
@@ -42,7 +43,7 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
 
 
 def write_document(
-    design: ChosenDesign, path: Path, document: Mapping[str, Any], notes: Sequence[str]
+    design: ChosenDesign, path: Path, document: Fields, notes: Sequence[str]
 ) -> Written:
     """Write a design's document as JSON, with notes and provenance.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance
 from codesign.answers.json_values import plain_value
-from codesign.base.columns import IntArray, Value
+from codesign.base.columns import IntArray, JsonObject, Value
 from codesign.base.errors import needing_extra
 from codesign.base.files import replacing
 from codesign.report.frames import Scope, positions_of
@@ -146,9 +146,9 @@ def _lines(file: IO[str]) -> Any:
 
     class Lines(BaseJournalBackend):
         def __init__(self) -> None:
-            self._latest: list[dict[str, Any]] = []
+            self._latest: list[JsonObject] = []
 
-        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        def append_logs(self, logs: list[JsonObject]) -> None:
             for log in logs:
                 # Optuna's name of a worker is drawn at random.
                 line = log | {"worker_id": "codesign"}
@@ -157,7 +157,7 @@ def _lines(file: IO[str]) -> Any:
                 log if "params" not in log else {key: log[key] for key in _BARE} for log in logs
             ]
 
-        def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
+        def read_logs(self, log_number_from: int) -> Iterable[JsonObject]:
             latest, self._latest = self._latest, []
             return latest
 

@@ -10,8 +10,9 @@ The 27 leaves that its loader reads (``design_space_exploration/dse.py``,
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.report.exports.design_files import (
     Written,
@@ -59,7 +60,7 @@ def to_llmcompass(design: ChosenDesign, path: Path) -> Written:
     return write_document(design, path, _hardware(design.title, machine, bits), notes)
 
 
-def _hardware(title: str, machine: Machine, bits: int) -> dict[str, Any]:
+def _hardware(title: str, machine: Machine, bits: int) -> JsonObject:
     """The leaves; one channel of one pin carries all off-chip bandwidth."""
     assert machine.on_chip is not None  # the caller has looked
     data_type = f"int{bits}"

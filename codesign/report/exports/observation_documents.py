@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.answers.campaigns import Observation, Provenance, observations
 from codesign.answers.json_values import json_text, plain_value
+from codesign.base.columns import JsonObject
 from codesign.base.files import replacing
 from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, numbers_of, positions_of
@@ -50,7 +51,7 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
     return path
 
 
-def _design_entry(results: Results, observation: Observation) -> dict[str, Any]:
+def _design_entry(results: Results, observation: Observation) -> JsonObject:
     source = "campaign {}, {optimizer}, seed {seed}, step {step}"
     return {
         "values": observation["design"],
@@ -58,5 +59,5 @@ def _design_entry(results: Results, observation: Observation) -> dict[str, Any]:
     }
 
 
-def _outcome(results: Results, observation: Observation) -> dict[str, Any]:
+def _outcome(results: Results, observation: Observation) -> JsonObject:
     return {key: value for key, value in observation.items() if key != "design"}

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance, progress_words
 from codesign.answers.json_values import json_text, plain_value
-from codesign.base.columns import IntArray
+from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import replacing
 from codesign.base.text import markdown_line, markdown_text, spreadsheet_text
@@ -128,7 +128,7 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         ]
         first = [*results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS, *parameters]
         order = dict.fromkeys([*first, *results.metrics, *csv_columns])
-        names: dict[str, Any] = {
+        names: JsonObject = {
             "#": numbers_of(results, scope),
             "design": list(_words(results, positions)),
             **{name: csv_columns[name] for name in order if name in csv_columns},
@@ -229,7 +229,7 @@ def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_row
 def _sheet(
     book: Workbook,
     name: str,
-    columns: Mapping[str, Any],
+    columns: Fields,
     bold: Format,
     formats: Sequence[Format | None] = (),
     n_frozen: int = 0,

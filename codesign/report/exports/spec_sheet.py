@@ -5,12 +5,13 @@ What one looks up stands in a second file: meanings of all metrics, constants, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from codesign.answers.json_values import json_text
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
@@ -219,7 +220,7 @@ def _table(title: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -
     return f"## {title}\n\n{markdown_table(headers, listed)}\n" if listed else ""
 
 
-def _rows(title: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+def _rows(title: str, rows: Sequence[Fields], names: Sequence[str]) -> str:
     """A table of an explanation with those of the named columns that it has."""
     keys = " ".join(key for key in names if any(key in row for row in rows))
     cells, _ = field_cells(rows, keys, digits=3)

@@ -7,11 +7,12 @@ else is PyYAML's own text, kept for the next time it occurs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 import yaml
+
+from codesign.base.columns import Fields
 
 _WIDTH = 100
 _STEP = "  "
@@ -19,7 +20,7 @@ _MOST_TEXTS = 65_536
 """Different texts that are kept: names of technologies are few, reasons and sources are not."""
 
 
-def yaml_lines(document: Mapping[str, Any], level: int = 0) -> str:
+def yaml_lines(document: Fields, level: int = 0) -> str:
     """A mapping in YAML, its keys in their order, below ``level`` enclosing mappings.
 
     Lists of plain values stand on one line, so that ``[2048, 256]`` reads as in a space file.

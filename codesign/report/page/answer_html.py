@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from codesign.base.columns import Fields
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
 from codesign.report.labels import format_metric, metric_of, metric_title, unit_text
@@ -127,7 +128,7 @@ def bound_words(evaluated: EvaluatedDesign | None) -> str:
     return f"operators' time: {', '.join(shares)}" if shares else ""
 
 
-def _close_words(pick: Mapping[str, Any]) -> list[str]:
+def _close_words(pick: Fields) -> list[str]:
     return [
         f"{x['words']}: {percent(x['left'], 2)} left" if x["left"] > 0.0005
         else f"{x['words']}: at the limit"
@@ -148,7 +149,7 @@ def _ratio_words(results: Results, ratios: Mapping[str, float], least: float) ->
     return ", ".join(words)
 
 
-def sure_words(results: Results, pick: Mapping[str, Any], omitted: Sequence[str]) -> list[str]:
+def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[str]:
     """Sentences on how sure a recommendation is: over ranges of constants, and by other models."""
     lines = []
     ranges = pick.get("ranges")
@@ -174,7 +175,7 @@ def sure_words(results: Results, pick: Mapping[str, Any], omitted: Sequence[str]
     return lines + [f"Not asked: {text}." for text in omitted]
 
 
-def _choice_words(verdict: Mapping[str, Any]) -> str:
+def _choice_words(verdict: Fields) -> str:
     if not verdict["feasible"]:
         return "the choice changes, because it breaks a limit"
     if verdict["best"]:
@@ -182,7 +183,7 @@ def _choice_words(verdict: Mapping[str, Any]) -> str:
     return f"the choice changes: one of {verdict['n']:,} others is better in everything"
 
 
-def _warnings(results: Results, pick: Mapping[str, Any]) -> str:
+def _warnings(results: Results, pick: Fields) -> str:
     """Badges for other models that change the choice or its numbers."""
     badges = []
     for verdict in pick.get("verdicts", ()):
@@ -199,7 +200,7 @@ def _warnings(results: Results, pick: Mapping[str, Any]) -> str:
 
 
 def answer_html(
-    results: Results, document: Mapping[str, Any], explained: Mapping[int, EvaluatedDesign]
+    results: Results, document: Fields, explained: Mapping[int, EvaluatedDesign]
 ) -> str:
     """The recommended design in full, then all recommended designs side by side."""
     picks = document["picks"]
@@ -248,9 +249,7 @@ def answer_html(
     )
 
 
-def picks_html(
-    results: Results, document: Mapping[str, Any], explained: Mapping[int, EvaluatedDesign]
-) -> str:
+def picks_html(results: Results, document: Fields, explained: Mapping[int, EvaluatedDesign]) -> str:
     """The recommended designs side by side: words, metrics, limits; empty if there is one."""
     picks = document["picks"]
     if len(picks) < 2:
@@ -286,7 +285,7 @@ def picks_html(
     return table_html(head, rows, "Recommended designs side by side", "picks")
 
 
-def changes_html(results: Results, document: Mapping[str, Any]) -> str:
+def changes_html(results: Results, document: Fields) -> str:
     """Single changes of each recommended design with what they lose, the smallest loss first."""
     names = [
         name for name in document["figures"]
@@ -296,7 +295,7 @@ def changes_html(results: Results, document: Mapping[str, Any]) -> str:
     metrics = [_metric(results, name) for name in names]
     objectives = [objective.metric for objective in results.problem.objectives]
 
-    def loss(change: Mapping[str, Any]) -> float:
+    def loss(change: Fields) -> float:
         losses = [
             -share if metric.sense == "maximize" else share
             for metric in objectives
@@ -338,7 +337,7 @@ def changes_html(results: Results, document: Mapping[str, Any]) -> str:
     )
 
 
-def prices_html(results: Results, document: Mapping[str, Any]) -> str:
+def prices_html(results: Results, document: Fields) -> str:
     """The worth of each limit: the gain in speed from 5 % more of a resource."""
     picks, prices = document["picks"], document.get("prices", [])
     prices = [
@@ -393,7 +392,7 @@ def _price_cell(
     )
 
 
-def misses_html(results: Results, document: Mapping[str, Any]) -> str:
+def misses_html(results: Results, document: Fields) -> str:
     """Named designs and values that are not on the front, each against what to choose instead."""
     objectives = [objective.metric for objective in results.problem.objectives]
     head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "change"]

@@ -8,13 +8,13 @@ the results.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.metrics import Metric
 from codesign.report.labels import (
     format_metric,
@@ -107,13 +107,11 @@ def _thinned(results: Results, positions: IntArray, most: int) -> IntArray:
     return np.sort(evenly(by_first, most))
 
 
-def design_document(
-    results: Results, carried: Carried, marked: MarkedDesigns | None
-) -> dict[str, Any]:
+def design_document(results: Results, carried: Carried, marked: MarkedDesigns | None) -> JsonObject:
     """Words, settings and metrics in columns: the carried designs, then the named ones."""
     positions, space = carried.positions, results.problem.space
     k = len(marked.names) if marked else 0
-    decoded: list[Mapping[str, Any]] = [*space.decode(results.rows[positions])]
+    decoded: list[Fields] = [*space.decode(results.rows[positions])]
     decoded += marked.designs if marked else ()
     observed = results.run_index[positions].tolist()
     names = dict.fromkeys([*results.problem.objective_names, *results.metrics])
@@ -178,7 +176,7 @@ def _finder(results: Results, run: int) -> str:
     return "enumeration" if optimizer == "exact" else f"{optimizer}, seed {seed}"
 
 
-def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:
+def parameter_document(name: str, values: Sequence[Any]) -> JsonObject:
     """A parameter's values in words, each once, and the one that every design has."""
     words = [setting_words(name, value) for value in values]
     texts = [text for _, text in words]
@@ -211,7 +209,7 @@ def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
 SUBJECTS = ("Speed", "Power", "Memory", "Cost", "Other")
 
 
-def metric_document(metric: Metric, is_objective: bool) -> dict[str, Any]:
+def metric_document(metric: Metric, is_objective: bool) -> JsonObject:
     """The name of one metric, its subject, and the direction in which it is better."""
     unit, name = metric.unit, metric.name
     is_neutral = is_share(metric) or name.startswith("uncharged_")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.answers.json_values import json_text
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.insight.uncertainty.uncertainty_results import Swing
@@ -33,7 +34,7 @@ _MOST_NAMED = 12
 _MARGIN = 0.97
 """[ours] Fewer designs compress a little worse, each."""
 
-Design = Mapping[str, Any]
+Design = Fields
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from codesign.answers.json_values import plain_value
+from codesign.base.columns import Fields
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import evaluator_words, metric_title
@@ -178,7 +179,7 @@ def digest(results: Results) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _settings_text(settings: Mapping[str, Any]) -> str:
+def _settings_text(settings: Fields) -> str:
     """Keys with their values, as a reader would say them."""
     return ", ".join(
         f"{key.replace('_', ' ')} {_plain(setting)}" for key, setting in settings.items()

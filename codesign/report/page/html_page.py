@@ -6,15 +6,16 @@ designs, filter and compare them, and look up the answers under tighter limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.answers.json_values import json_text
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.files import write_text
 from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
 from codesign.report import palette
@@ -127,7 +128,7 @@ def write_page(
 
 def page_document(
     results: Results, carried: Carried, folded: FoldedFront, marked: MarkedDesigns | None = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """The data that the page's program looks up."""
     declared, objectives = results.problem.metrics, results.problem.objective_names
     designs = design_document(results, carried, marked)
@@ -154,9 +155,9 @@ def _missing_words(results: Results) -> str:
 
 def _named_rows(
     results: Results, carried: Carried, marked: MarkedDesigns | None
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Named designs, each against the front design that dominates it by the largest margin."""
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     front = results.objectives[carried.positions[: carried.n_front]]
     names = results.problem.objective_names
     for k, name in enumerate(marked.names if marked else ()):
@@ -183,8 +184,8 @@ def _page_html(
     status: CampaignStatus,
     picture: FrontPicture,
     carried: Carried,
-    answer: Mapping[str, Any],
-    document: Mapping[str, Any],
+    answer: Fields,
+    document: Fields,
     explained: Explained,
 ) -> str:
     """The file: template, style, charts, program and data in one text."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.neighborhood import (
     Neighborhood,
@@ -83,7 +84,7 @@ class Judge:
 
 def recommendation_document(
     results: Results, folded: FoldedFront, judge: Judge | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """Recommended designs with what limits them, how sure they are, and what is around them.
 
     Args:
@@ -99,7 +100,7 @@ def recommendation_document(
     )
     metrics = list(dict.fromkeys([*problem.objective_names, *measured]))
     limit_titles = _limit_titles(problem)
-    documents: list[dict[str, Any]] = []
+    documents: list[JsonObject] = []
     for pick in picks:
         position = int(folded.positions[pick.place])
         (design,) = problem.space.decode(results.rows[[position]])
@@ -119,7 +120,7 @@ def recommendation_document(
             ],
         })  # fmt: skip
     names, cost = problem.objective_names, cost_column(problem.objectives)
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "picks": documents,
         "sentence": recommendation_words(results, folded) if picks else "",
         "figures": metrics,
@@ -153,9 +154,9 @@ def _limit_titles(problem: Problem) -> dict[str, str]:
 
 def _judged(
     problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Confidence in each recommended design; ``rows`` has these first."""
-    judged: list[dict[str, Any]] = [{"verdicts": []} for _ in range(n_picks)]
+    judged: list[JsonObject] = [{"verdicts": []} for _ in range(n_picks)]
     for reading in judge.readings:
         for document, verdict in zip(
             judged, verdicts(problem, reading, rows, n_picks), strict=True
@@ -191,7 +192,7 @@ def _judged(
     return judged
 
 
-def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[dict[str, Any]]:
+def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[JsonObject]:
     """Every design one move away from a design: what changes, and what of it."""
     space = results.problem.space
     near = neighborhood(results.problem, results.rows[[position]], metrics)
@@ -222,7 +223,7 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
 
 def _missing_values(
     results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood
-) -> dict[str, Any]:
+) -> JsonObject:
     """Values that only folded designs have, and those that no design of the front has."""
     problem, exact = results.problem, results.exact
     keys = problem.space.keys
@@ -263,7 +264,7 @@ def _missing_values(
     }
 
 
-def _value_document(parameter: str, value: Any) -> dict[str, Any]:
+def _value_document(parameter: str, value: Any) -> JsonObject:
     title, text = setting_words(parameter, value)
     return {"parameter": title, "value": text or "none"}
 
@@ -274,7 +275,7 @@ def _change_words(changes: Sequence[tuple[str, str, str]]) -> str:
 
 def _prices(
     results: Results, folded: FoldedFront, picks: Sequence[Pick], near: Neighborhood
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Gain from 5 % more of a resource, or 5 K, if a design's amount of it was the limit.
 
     The best value of the objective that *fastest* maximizes, among designs that have at most as

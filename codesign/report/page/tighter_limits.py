@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
 from codesign.base.metrics import Metric
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
@@ -80,7 +80,7 @@ def limit_document(
     kept_front: KeptFront | None,
     numbers: Mapping[Any, int],
     tolerance: float = TOLERANCE,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Sliders with an answer for every position, and every point that an answer names.
 
     Args:
@@ -184,9 +184,9 @@ class _Answers:
         self.results, self.kept, self.tolerance = results, kept_front, tolerance
         self.points = kept_front.front.objectives[:, : kept_front.n_objectives]
         self.rows = kept_front.front.representatives()
-        self.listed: list[dict[str, Any]] = []
+        self.listed: list[JsonObject] = []
         self._numbers: dict[bytes, int] = {}
-        self._designs: dict[int, Mapping[str, Any]] = {}
+        self._designs: dict[int, Fields] = {}
         # Of points that are equal in the objectives, the first one stands for all.
         _, self._class = np.unique(self.points, axis=0, return_inverse=True)
 
@@ -204,7 +204,7 @@ class _Answers:
         _, first = np.unique(self._class[best], return_index=True)
         return np.asarray(best[first])
 
-    def _answer(self, front: IntArray) -> dict[str, Any]:
+    def _answer(self, front: IntArray) -> JsonObject:
         objectives = self.results.problem.objectives
         cost = cost_column(objectives)
         points: FloatArray = self.points[front]
@@ -245,7 +245,7 @@ class _Answers:
         listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
         return f"The best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
 
-    def _design(self, point: int) -> Mapping[str, Any]:
+    def _design(self, point: int) -> Fields:
         if point not in self._designs:
             space = self.results.problem.space
             self._designs[point] = space.decode(self.rows[[point]])[0]

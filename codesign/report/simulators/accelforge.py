@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.exports.accelforge import architecture_of
@@ -39,7 +39,7 @@ workload:
 """
 
 
-def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
+def simulate(evaluated: EvaluatedDesign) -> JsonObject:
     """Time and energy of one pass by AccelForge, next to what ``npu`` says.
 
     Raises:

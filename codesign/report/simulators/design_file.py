@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import codesign
+from codesign.base.columns import Fields
 from codesign.base.errors import CodesignError
 from codesign.insight.evaluated_design import EvaluatedDesign
 
 
-def evaluated_by_npu(path: Path, options: Mapping[str, Any]) -> EvaluatedDesign:
+def evaluated_by_npu(path: Path, options: Fields) -> EvaluatedDesign:
     """The design of a file, of the space ``memexplorer``, as ``npu`` has it with these options.
 
     Raises:
@@ -29,9 +29,7 @@ def evaluated_by_npu(path: Path, options: Mapping[str, Any]) -> EvaluatedDesign:
     )
 
 
-def answer(
-    simulate: Callable[[EvaluatedDesign], Mapping[str, Any]], array: str = "flattened"
-) -> int:
+def answer(simulate: Callable[[EvaluatedDesign], Fields], array: str = "flattened") -> int:
     """The main function of a wrapper: ``DESIGN.json RESULT.json``.
 
     Args:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.exports.scalesim import ScaleSimProduct, configuration_of, products_of
@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).with_name("scalesim_program.py")
 _FLOWS = ("ws", "os")
 
 
-def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
+def simulate(evaluated: EvaluatedDesign) -> JsonObject:
     """Time of one pass by SCALE-Sim, next to what ``npu`` says.
 
     Raises:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, JsonObject
 from codesign.base.errors import InputError, StoreError
 from codesign.base.locks import exclusive
 from codesign.base.processes import n_cores
@@ -129,7 +129,7 @@ class Campaign:
         return self._resolved.problem
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """Name, profile and options of the evaluator."""
         return campaign_reading(self.definition, self.problem)
 

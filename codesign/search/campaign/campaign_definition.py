@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from codesign.base import plugins, resources
-from codesign.base.columns import FloatArray, plain_value
+from codesign.base.columns import Fields, FloatArray, JsonObject, plain_value
 from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.base.evaluator import Evaluator, reading_of
 from codesign.base.schema import (
@@ -89,7 +89,7 @@ class PluginChoice(Record):
     name: str
     label: Label | None = None
     """Tells two optimizers of one name apart; the name if not given."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
 
 
 Hints = Annotated[Literal["on", "off"], one_of("on", "off")]
@@ -155,7 +155,7 @@ class Definition(SearchSettings):
     """Name of a design space, or the path of its file."""
     evaluator: EvaluatorChoice
     """Name of the evaluator, or ``name`` and its options."""
-    workload: dict[str, Any] = Field(default_factory=dict)
+    workload: JsonObject = Field(default_factory=dict)
     """Work of the evaluator; the evaluator's own record defines the keys."""
     metrics: Annotated[dict[str, MetricDefinition], unstored_at({})] = Field(default_factory=dict)
     """Further metrics by name, computed from those of the evaluator."""
@@ -163,9 +163,9 @@ class Definition(SearchSettings):
     """``maximize METRIC`` or ``minimize METRIC``."""
     constraints: tuple[str, ...] = ()
     """Conditions over metrics, parameters and derived quantities."""
-    fixed: dict[str, Any] = Field(default_factory=dict)
+    fixed: JsonObject = Field(default_factory=dict)
     """Parameters that do not vary, with their values."""
-    reference_point: dict[str, Any] | None = None
+    reference_point: JsonObject | None = None
     """Bound of the hypervolume by objective; taken from a sample if not given."""
     screening: Screening | None = None
     """A cheaper evaluator, asked of promising designs before the dear one; optimizers that cannot
@@ -201,7 +201,7 @@ class ConfiguredOptimizer:
         return "start" if use == "none" and self.start == "hints" else use
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """All that its suggestions depend on, as JSON values; the usual is not mentioned."""
         settings = {"hints": (self.hints, "on"), "start": (self.start, "spread")}
         unusual = {key: value for key, (value, usual) in settings.items() if value != usual}
@@ -256,7 +256,7 @@ class ResolvedDefinition:
         usual = INITIAL_DESIGNS if is_foreign(self.problem.evaluator) else SAMPLE_SIZE
         return usual if stated is None else stated
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """All that the results depend on besides library versions, as JSON values."""
         definition = self.definition
         data = {
@@ -275,15 +275,15 @@ class ResolvedDefinition:
         return to_json_values(data)
 
 
-def campaign_reading(definition: Definition, problem: Problem) -> dict[str, Any]:
+def campaign_reading(definition: Definition, problem: Problem) -> JsonObject:
     """Reading of designs by a campaign's evaluator; see :func:`reading_of`."""
     choice = definition.evaluator
     return reading_of(choice.name, problem.evaluator, choice.options)
 
 
-def to_json_values(data: Mapping[str, Any]) -> dict[str, Any]:
+def to_json_values(data: Fields) -> JsonObject:
     """``data`` as JSON gives it back: lists for tuples, plain numbers for NumPy's."""
-    values: dict[str, Any] = json.loads(json.dumps(data, default=plain_value))
+    values: JsonObject = json.loads(json.dumps(data, default=plain_value))
     return values
 
 

@@ -7,10 +7,10 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import codesign
 from codesign.base.code_digest import code_digest
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, StoreError
 from codesign.search.campaign.campaign_definition import (
     INITIAL_DESIGNS,
@@ -63,7 +63,7 @@ class CurrentInputs:
         """Problem that the campaign evaluates."""
         return self.resolved.problem
 
-    def as_stored(self) -> dict[str, Any]:
+    def as_stored(self) -> JsonObject:
         """Form in which a store keeps the inputs."""
         return {
             "definition": self.definition.model_dump(mode="json"),

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, JsonObject
 from codesign.base.errors import JobError
 from codesign.base.processes import WorkerProcess
 from codesign.search.campaign.execution_settings import Execution
@@ -67,7 +67,7 @@ class WorkerSetup:
     """
 
     path: Path
-    identity: dict[str, Any]
+    identity: JsonObject
     execution: Execution
     layout: Layout
     reference: FloatArray

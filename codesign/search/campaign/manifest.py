@@ -18,10 +18,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from codesign.base.columns import Fields
 from codesign.base.errors import CodesignError, StoreError
 from codesign.base.files import write_text
 from codesign.base.schema import Record
@@ -99,7 +100,7 @@ class FileVerdict(Record):
     """One sentence for it."""
 
 
-def digest_of(inputs: Mapping[str, Any]) -> str:
+def digest_of(inputs: Fields) -> str:
     """SHA-256 of resolved inputs as a store keeps them."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 

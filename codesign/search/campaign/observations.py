@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import JobError
 from codesign.base.failures import Failure
 from codesign.base.metrics import Sense, flipped, flipped_columns
@@ -93,7 +93,7 @@ class Layout:
         numbers = self.numbers_of(observations)
         return self.observations_of(observations.rows, numbers, observations.failures)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values, for the store."""
         return {
             "metrics": list(self.metrics),

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, JsonObject
 from codesign.base.failures import Status
 from codesign.base.notebook import metric_text, table_html
 from codesign.base.text import one_line
@@ -84,7 +83,7 @@ class Results:
         return self.observations.rows
 
     @property
-    def metrics(self) -> Mapping[str, FloatArray]:
+    def metrics(self) -> Arrays:
         """(n,) values by name; NaN where failed or not reported."""
         return self.observations.metrics
 
@@ -94,7 +93,7 @@ class Results:
         return self.observations.objectives
 
     @property
-    def violations(self) -> Mapping[str, FloatArray]:
+    def violations(self) -> Arrays:
         """(n,) excess by limit; ``<= 0`` is within; NaN where failed."""
         return self.observations.violations_by_name
 
@@ -162,7 +161,7 @@ class Results:
         return posterior_front(space, self.observations)
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """Name, profile and options of the evaluator."""
         return campaign_reading(self.definition, self.problem)
 
@@ -194,7 +193,7 @@ class Results:
             return None
         return self.exact.hypervolume(minimized(self.problem, self.reference_point))
 
-    def design(self, position: int) -> dict[str, Any]:
+    def design(self, position: int) -> JsonObject:
         """The present parameters of one design, as ``codesign evaluate`` takes them."""
         design = self.problem.space.decode(self.rows[position : position + 1])[0]
         return {

@@ -6,12 +6,12 @@ its metrics in the place of theirs. What it says of a design never counts as a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from codesign.base import plugins
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Evaluator
 from codesign.base.schema import Document, to_record
@@ -61,7 +61,7 @@ class Screening(CheaperModel):
 
 
 def screening_problem(
-    document: Document, screening: Screening, workload: Mapping[str, Any], target: Problem
+    document: Document, screening: Screening, workload: Fields, target: Problem
 ) -> Problem:
     """The campaign's problem as the cheaper evaluator has it.
 

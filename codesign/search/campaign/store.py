@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.databases import transaction
 from codesign.base.failures import Failure, Status
 from codesign.search.campaign.observations import (
@@ -115,7 +115,7 @@ class Epoch:
 
     first_steps: tuple[int, ...]
     changes: tuple[str, ...]
-    inputs: Mapping[str, Any]
+    inputs: Fields
 
 
 class Store:
@@ -143,7 +143,7 @@ class Store:
             for table in ("meta", "runs") if version == SCHEMA_VERSION else ():
                 if changed_rows(connection, table):
                     raise DamagedStoreError(path, f"a row of {table} is not what was written")
-            self.meta: dict[str, Any] = meta
+            self.meta: JsonObject = meta
             self.runs: tuple[Run, ...] = tuple(
                 Run(optimizer, seed)
                 for optimizer, seed in connection.execute(
@@ -292,11 +292,11 @@ class Store:
             )
 
     @property
-    def inputs(self) -> Mapping[str, Any]:
+    def inputs(self) -> Fields:
         """``identity``, ``definition`` and ``versions`` of the latest observations."""
         return self.epochs[-1].inputs if self.epochs else self.meta
 
-    def accept(self, changes: Sequence[str], inputs: Mapping[str, Any]) -> None:
+    def accept(self, changes: Sequence[str], inputs: Fields) -> None:
         """Note that what follows is made with changed inputs; runs that ended go on if they can.
 
         Args:

@@ -7,12 +7,12 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from codesign.base.columns import Fields
 from codesign.base.databases import prepare_writer, settle
 from codesign.base.errors import StoreError
 from codesign.base.locks import is_held
@@ -45,7 +45,7 @@ _WITHOUT_LOG = (
 
 def create_store(
     path: Path,
-    meta: Mapping[str, Any],
+    meta: Fields,
     runs: Sequence[Run],
     sample: ObservationBatch | None = None,
 ) -> None:

@@ -7,10 +7,9 @@ the data behind the numbers are no longer there.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from codesign.base.columns import Columns
+from codesign.base.columns import Columns, Fields
 from codesign.base.errors import JobError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ALL_METRICS, Metric
@@ -27,7 +26,7 @@ class StoredEvaluator(Evaluator):
         provenance: All that its numbers depended on.
     """
 
-    def __init__(self, metrics: Sequence[Metric], provenance: Mapping[str, Any]) -> None:
+    def __init__(self, metrics: Sequence[Metric], provenance: Fields) -> None:
         self.metrics = tuple(metrics)
         self._provenance = provenance
 
@@ -39,7 +38,7 @@ class StoredEvaluator(Evaluator):
         """
         raise JobError("the inputs with which the campaign was run are not those of today")
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Fields:
         """Stored provenance."""
         return self._provenance
 
@@ -74,7 +73,7 @@ def stored_problem(store: Store, current: Problem | None) -> Problem:
     )
 
 
-def _space(described: Mapping[str, Any], current: Problem | None) -> DesignSpace:
+def _space(described: Fields, current: Problem | None) -> DesignSpace:
     sections = ("parameters", "repeated")
     if current is not None:
         today = json.loads(json.dumps(current.space.provenance()))

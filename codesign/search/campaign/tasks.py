@@ -11,14 +11,12 @@ import json
 import threading
 import time
 import weakref
-from collections.abc import Mapping
 from contextlib import ExitStack, chdir
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray
 from codesign.base.errors import CodesignError, InputError
 from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.search.campaign.execution_settings import Execution
@@ -60,7 +58,7 @@ class Site:
         return cls(resolved.path, digest, execution, place, has_store, Path.cwd())
 
 
-def identity_digest(identity: Mapping[str, Any]) -> str:
+def identity_digest(identity: Fields) -> str:
     """A short text that differs where identities differ."""
     text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject
 from codesign.base.errors import StoreError
 from codesign.base.files import replacing
 from codesign.search.enumeration.front import Archive
@@ -97,7 +96,7 @@ def load_state(path: Path | None, n_objectives: int) -> State | None:
         return None
 
 
-def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Any] | None:
+def read_arrays(path: Path, only: Sequence[str] | None = None) -> JsonObject | None:
     """The arrays of a file, all or some; None if there is no such file.
 
     Raises:

@@ -15,13 +15,13 @@ equal objectives those are counted and listed whose designs are all non-dominate
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError, JobError, UnattainableError
 from codesign.base.evaluator import Evaluator
 from codesign.search.enumeration.front import Archive, ExactFront, dominated_by
@@ -344,7 +344,7 @@ class SystemSearch:
 
     def limited(
         self, shared: IntArray, values: Sequence[FloatArray]
-    ) -> tuple[Mapping[str, FloatArray], dict[str, FloatArray]]:
+    ) -> tuple[Arrays, dict[str, FloatArray]]:
         """(n,) limited metrics by name, and relative excess by limit."""
         names = sorted({name for limit in self._limits for name in limit.expression.names})
         metrics = self._composed(shared, values, names)
@@ -356,7 +356,7 @@ class SystemSearch:
 
     def _composed(
         self, shared: IntArray, values: Sequence[FloatArray], names: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    ) -> Arrays:
         """(n,) metrics of systems by name, and those that are derived from them."""
         natural = {
             pool.name: pool.natural(pool_values)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import pickle
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, FloatArray
 from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.base.loop_progress import LoopProgress
 from codesign.search.enumeration.checkpoint import State, load_state, save_state
@@ -241,7 +241,7 @@ def _stopped(reason: str) -> JobError:
 def _blame(problem: Problem) -> str:
     """Limit that most designs of a random sample break."""
     rows = problem.space.sample(np.random.default_rng(0), _BLAMED)
-    limits: Mapping[str, FloatArray] = problem.known_violations(rows)
+    limits: Arrays = problem.known_violations(rows)
     admitted = np.ones(len(rows), dtype=bool)
     for values in limits.values():
         admitted &= values <= 0

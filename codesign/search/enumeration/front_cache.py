@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from codesign.base.code_digest import code_digest
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, JobError, StoreError, UnattainableError
 from codesign.base.files import replacing
 from codesign.base.locks import exclusive
@@ -91,7 +91,7 @@ def exact_front(
                 wanted=wanted,
             )
         with replacing(path) as unfinished, unfinished.open("wb") as file:
-            arrays: dict[str, Any] = {name: getattr(front, name) for name in _ARRAYS}
+            arrays: JsonObject = {name: getattr(front, name) for name in _ARRAYS}
             # As text: designs of systems are more than 64 bits can count.
             counts = np.array([str(getattr(front, name)) for name in _COUNTS])
             provenance = np.frombuffer(_provenance(problem, key).encode(), dtype=np.uint8)
@@ -173,8 +173,8 @@ def read_front(path: Path) -> ExactFront | None:
     if data is None:
         return None
     try:
-        counts: dict[str, Any] = dict(zip(_COUNTS, map(int, data["sizes"].tolist()), strict=True))
-        arrays: dict[str, Any] = {name: data[name] for name in _ARRAYS}
+        counts: JsonObject = dict(zip(_COUNTS, map(int, data["sizes"].tolist()), strict=True))
+        arrays: JsonObject = {name: data[name] for name in _ARRAYS}
         named = f"exact-{hashlib.sha256(data['provenance'].tobytes()).hexdigest()[:16]}.npz"
     except (ValueError, KeyError) as error:
         raise damaged(path) from error

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
 from codesign.base.evaluator import Evaluation
 from codesign.base.failures import Failure
 from codesign.search.observations import Observations
@@ -46,12 +46,12 @@ def observed_answers(
     return problem.observed(rows, Evaluation(metrics, violations, failures))
 
 
-def plain_answer(answer: Answer | Failure) -> dict[str, Any]:
+def plain_answer(answer: Answer | Failure) -> JsonObject:
     """An answer or a failure as JSON values."""
     return {"failure": vars(answer)} if isinstance(answer, Failure) else dict(answer)
 
 
-def read_answer(plain: Mapping[str, Any]) -> Answer | Failure:
+def read_answer(plain: Fields) -> Answer | Failure:
     """The inverse of :func:`plain_answer`."""
     return Failure(**plain["failure"]) if "failure" in plain else plain
 

@@ -26,6 +26,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, needing_extra
 from codesign.base.processes import ONE_THREAD
 from codesign.base.schema import Record, read_document, to_record
@@ -74,7 +75,7 @@ class FarmDescription(Record):
     """States that everybody who reaches ``address`` may run programs as this user."""
     heartbeat: Annotated[int, Field(strict=True, ge=1)] = 30
     """Seconds between signs of life of a node; four missed ones, and its tasks are lost."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Further arguments of Parsl's provider, such as ``partition`` and ``account``."""
 
     @model_validator(mode="after")
@@ -171,7 +172,7 @@ class ParslFarm(Executor):
                         future.set_exception(RuntimeError(_CUT_OFF))
 
 
-def _give_up_unreached(executor: Any, status: dict[str, Any]) -> None:
+def _give_up_unreached(executor: Any, status: JsonObject) -> None:
     """Fail all tasks if no block ever worked, or if those that replaced one do not connect."""
     from parsl.jobs.error_handlers import simple_error_handler
     from parsl.jobs.states import JobState
@@ -189,7 +190,7 @@ def _provider(description: FarmDescription) -> Any:
 
     name = _PROVIDERS[description.provider]
     threads = "\n".join(f"export {key}={value}" for key, value in ONE_THREAD.items())
-    arguments: dict[str, Any] = {
+    arguments: JsonObject = {
         "init_blocks": max(description.min_blocks, 1),
         "min_blocks": description.min_blocks,
         "max_blocks": description.max_blocks,

@@ -18,6 +18,8 @@ import zmq
 from parsl.executors.high_throughput.interchange import Interchange
 from zmq.utils.monitor import recv_monitor_message
 
+from codesign.base.columns import JsonObject
+
 _LAST = float("inf")
 
 
@@ -31,7 +33,7 @@ class ResendingInterchange(Interchange):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self._parent = os.getppid()
-        self._sent: dict[int, dict[str, Any]] = {}
+        self._sent: dict[int, JsonObject] = {}
         self._manager_of: dict[int, bytes] = {}
         self._broken: set[int] = set()
         self._silent: set[bytes] = set()
@@ -64,13 +66,13 @@ class ResendingInterchange(Interchange):
             if (manager := self._manager_of.pop(connection, None)) is not None:
                 self._take_back(manager)
 
-    def get_tasks(self, count: int) -> Sequence[dict[str, Any]]:
+    def get_tasks(self, count: int) -> Sequence[JsonObject]:
         """Get tasks as in Parsl, and remember them until they are answered."""
         waited_for = {
             task for manager in self._ready_managers.values() for task in manager["tasks"]
         }
         self._sent = {number: task for number, task in self._sent.items() if number in waited_for}
-        tasks: Sequence[dict[str, Any]] = super().get_tasks(count)
+        tasks: Sequence[JsonObject] = super().get_tasks(count)
         self._sent |= {task["task_id"]: task for task in tasks}
         return tasks
 

@@ -7,14 +7,14 @@ Randomness is ``numpy.random.default_rng([seed, number of observations told or p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.space import DesignSpace
 
@@ -245,7 +245,7 @@ class SearchSpace:
 
     space: DesignSpace
     admits: Callable[[IntArray], BoolArray]
-    describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
+    describe: Callable[[IntArray], Arrays] | None = None
     predict: Callable[[IntArray], FloatArray] | None = None
     predict_violations: Callable[[IntArray], FloatArray] | None = None
     screening: ScreeningTerms | None = None

@@ -11,13 +11,12 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, JsonObject
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
 from codesign.search.optimizers.peer_process import PeerProcess
@@ -61,7 +60,7 @@ class Peer(BaseOptimizer):
     _options: Options
 
     @classmethod
-    def provenance(cls, options: Options) -> Mapping[str, Any]:
+    def provenance(cls, options: Options) -> Fields:
         """The method's settings as its objects say them, over a made-up problem of two objectives.
 
         ``proposal`` is where the library says that its proposal came from.
@@ -99,8 +98,8 @@ class Peer(BaseOptimizer):
 
     def _set_up(self) -> None:
         self._first = -self._space.space.structure.has_absence.astype(np.int64)
-        self._records: list[dict[str, Any]] = []
-        self._by_key: dict[int, dict[str, Any]] = {}
+        self._records: list[JsonObject] = []
+        self._by_key: dict[int, JsonObject] = {}
         reference, method = self._reference, self._options.method
         self._process = PeerProcess(
             {
@@ -165,6 +164,6 @@ class Peer(BaseOptimizer):
 
     def _record(
         self, row: IntArray, objectives: list[float] | None, violations: list[float]
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         design = np.maximum(row - self._first, 0).tolist()
         return {"design": design, "objectives": objectives, "violations": violations}

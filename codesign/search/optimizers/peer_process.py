@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, JobError, MissingExtraError
 from codesign.base.processes import ONE_THREAD
 
@@ -47,7 +47,7 @@ class PeerProposal:
 
     designs: list[list[int]]
     origin: str
-    settings: Mapping[str, Any]
+    settings: Fields
 
 
 class PeerProcess:
@@ -57,7 +57,7 @@ class PeerProcess:
         setup: What does not change between proposals.
     """
 
-    def __init__(self, setup: dict[str, Any]) -> None:
+    def __init__(self, setup: JsonObject) -> None:
         self.setup = setup
         library = setup["method"].split("-")[0].upper()
         variable = f"{PYTHON}_{library}"
@@ -65,7 +65,7 @@ class PeerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[bytes] | None = None
 
-    def propose(self, question: Mapping[str, Any]) -> PeerProposal:
+    def propose(self, question: Fields) -> PeerProposal:
         """The answer to what a task says besides the setup.
 
         Raises:

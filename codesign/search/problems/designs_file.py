@@ -6,14 +6,13 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import read_text
 
@@ -27,7 +26,7 @@ class Rows:
         places: ``file:line`` of each.
     """
 
-    records: tuple[Mapping[str, Any], ...]
+    records: tuple[Fields, ...]
     places: tuple[str, ...]
 
     @property

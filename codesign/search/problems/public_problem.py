@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
 from codesign.base.errors import InputError
 from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.search.campaign.reference import minimized
@@ -66,7 +66,7 @@ class Evaluated:
 
     objectives: FloatArray
     feasible: BoolArray
-    violations: Mapping[str, FloatArray]
+    violations: Arrays
     reasons: Mapping[int, str]
 
 

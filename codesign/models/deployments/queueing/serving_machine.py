@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from codesign.base.columns import Fields
 from codesign.models.deployments.queueing.engine_limits import EngineLimits
 from codesign.models.deployments.queueing.fleet import MachinePool
 from codesign.models.deployments.queueing.step_times import StepTimes
@@ -24,7 +23,7 @@ class ServingMachine:
             none is stated.
     """
 
-    design: Mapping[str, Any]
+    design: Fields
     step_times: StepTimes
     limits: EngineLimits
     n_devices: int

@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, Column, FloatArray, combined, distinct
+from codesign.base.columns import BoolArray, Column, FloatArray, JsonObject, combined, distinct
 from codesign.models.machines.device.rates import Floats
 
 CORRECTIONS_FILE = Path(__file__).parent / "corrections.npz"
@@ -162,7 +162,7 @@ def measured_groups(family: str) -> Mapping[str, MeasuredGroup]:
 
 def write_groups(families: Mapping[str, Mapping[str, MeasuredGroup]], path: Path) -> None:
     """Write what :func:`measured_groups` reads."""
-    arrays: dict[str, Any] = {}
+    arrays: JsonObject = {}
     for family, groups in families.items():
         values: Sequence[MeasuredGroup] = list(groups.values())
         steps = np.concatenate([group.points for group in values]) * OCTAVE_STEPS

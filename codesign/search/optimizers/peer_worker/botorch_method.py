@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from codesign.base.columns import JsonObject
+
 from .task import Proposal, Task, avoid_compiling, settings_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SEARCH: dict[str, Any] = {
+_SEARCH: JsonObject = {
     "num_restarts": 4,
     "raw_samples": 128,
     "options": {"batch_limit": 5, "maxiter": 60},
@@ -76,7 +78,7 @@ def _blocks(task: Task) -> list[list[int]]:
     return blocks
 
 
-def _acquisition(task: Task) -> tuple[Any, dict[str, Any]]:
+def _acquisition(task: Task) -> tuple[Any, JsonObject]:
     import torch
     from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
     from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective

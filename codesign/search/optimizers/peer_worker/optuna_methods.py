@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codesign.base.columns import JsonObject
+
 from .task import POPULATION, Proposal, Result, Task, settings_of
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ def _study(task: Task, sampler: BaseSampler) -> Study:
     return optuna.create_study(directions=["minimize"] * task.n_objectives, sampler=sampler)
 
 
-def _distributions(task: Task) -> dict[str, Any]:
+def _distributions(task: Task) -> JsonObject:
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     return {

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
+from codesign.base.columns import Fields, JsonObject
+
 POPULATION = 20
 """Individuals of every method that keeps a population: the designs with which the shipped
 comparisons begin. The libraries' 50 or 100 would be most of a budget of 60. [ours]"""
@@ -64,7 +66,7 @@ class Task:
     run_seed: int
 
     @classmethod
-    def of(cls, request: Mapping[str, Any]) -> Task:
+    def of(cls, request: Fields) -> Task:
         """A request's task; an infinite violation becomes ten times the worst finite one.
 
         Ten times is ours: models and sums take no infinity.
@@ -76,7 +78,7 @@ class Task:
             for excess in record["violations"]
         ]
         largest = max(10.0 * max(filter(math.isfinite, excesses), default=1.0), 1.0)
-        arguments: dict[str, Any] = {
+        arguments: JsonObject = {
             name: [
                 Result(
                     record["design"],
@@ -138,7 +140,7 @@ class Task:
                 values[self.names[i]] = result.design[i]
         return values
 
-    def design(self, values: Mapping[str, Any]) -> list[int]:
+    def design(self, values: Fields) -> list[int]:
         """Design from levels by name; 0 if a parameter has one level or does not exist."""
         return [int(values.get(name, 0)) for name in self.names]
 
@@ -159,7 +161,7 @@ class Proposal:
 
     designs: list[list[int]]
     origin: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
 
 
 Method: TypeAlias = Callable[[Task], Proposal]
@@ -178,7 +180,7 @@ def avoid_compiling() -> None:
 
 def settings_of(
     library: str, method: object, limits: str, reference_point: str, **further: Any
-) -> dict[str, Any]:
+) -> JsonObject:
     """Version, class and plain attributes of the object that proposes.
 
     Args:
@@ -202,7 +204,7 @@ _STATE = {"n_iter", "iter", "is_initialized", "training", "verbose", "save_histo
 """Attributes of libraries' objects that say how far they are, or what they print."""
 
 
-def plain_attributes(method: object) -> dict[str, Any]:
+def plain_attributes(method: object) -> JsonObject:
     """An object's settings that are numbers, words or truth values; no seeds, no state."""
     return {
         name.lstrip("_"): value

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import JsonObject
+from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
 
 if TYPE_CHECKING:
+    from codesign.insight.decisions.breakeven import Breakeven, ValueFront
     from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.search.problem import Problem
@@ -170,6 +172,76 @@ class MemoriesAnswer(Answer):
             for regret in kinds
         ]
         return cls(kinds=entries, **fields)
+
+
+class ValueFrontEntry(Entry):
+    """The exact front at one value of the free quantity."""
+
+    value: float
+    n_points: int
+    n_with: int
+    """Points that only designs with the technology have."""
+    share: float
+    """Share of the points listed after folding that such designs have."""
+    is_recommended: bool
+    """True if the recommended design has the technology."""
+    design: Design | None
+    """The best design of the front with the technology; null if none is on it."""
+    objectives: Numbers
+
+    @classmethod
+    def describe(cls, front: ValueFront, problem: Problem) -> Self:
+        """The entry of a front."""
+        design = front.design and {k: v for k, v in front.design.items() if v is not None}
+        return cls.read(front, design=design, objectives=_natural(problem, front.objectives))
+
+
+class ReachEntry(Entry):
+    """Values at which the technology reaches a goal."""
+
+    goal: Goal
+    intervals: Sequence[Sequence[float]]
+    """First and last value of each interval, ascending; empty if no value reaches the goal."""
+
+
+class BreakevenAnswer(Answer):
+    """Values that a quantity of a memory technology must reach."""
+
+    campaign: str
+    technology: str
+    quantity: str
+    """Key in the technology's file."""
+    stated: float
+    """Typical value of the file, in coherent SI units, as all values."""
+    precision: float
+    """Relative precision of the ends of intervals."""
+    is_monotone: bool
+    """True if the quantity moves all sampled designs one way; else an interval between two values
+    may be missed."""
+    reaches: Sequence[ReachEntry]
+    values: Sequence[ValueFrontEntry]
+    """The exact front at every value, ascending."""
+    seconds: float
+    """Wall time of this command; stored fronts are not computed again."""
+    evaluator: Reading
+
+    @classmethod
+    def describe(cls, result: Breakeven, **fields: Any) -> Self:
+        """The answer; objectives in natural sign."""
+        return cls.read(
+            result,
+            technology=result.technology.key,
+            precision=PRECISION,
+            reaches=[
+                ReachEntry(
+                    goal=reach.goal,
+                    intervals=[[low.value, high.value] for low, high in reach.intervals],
+                )
+                for reach in result.reaches
+            ],
+            values=[ValueFrontEntry.describe(front, result.problem) for front in result.values],
+            **fields,
+        )
 
 
 def _decision(problem: Problem, decision: Decision) -> DecisionEntry:

@@ -94,6 +94,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "explain": front.explain_front,
     "explain decide": decide.decide,
     "explain memories": decide.memories,
+    "explain breakeven": decide.breakeven,
     "evaluate": evaluation.evaluate,
     "evaluate timeline": timeline.timeline,
     "size": size.size,

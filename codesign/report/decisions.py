@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from codesign.base.columns import Fields
-from codesign.base.units import format_quantity
+from codesign.base.units import format_quantity, parse_unit
 from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.exchange import changed_settings
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.base.columns import FloatArray, Value
+    from codesign.insight.decisions.breakeven import Breakeven, ValueFront
     from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
@@ -62,10 +65,16 @@ def number_title(number: RangedNumber) -> str:
 
 def number_text(number: RangedNumber, value: float) -> str:
     """A value of a constant with its unit."""
-    unit = _UNITS.get(number.number, "")
-    if unit == "mW/GB" and number.typical > _ON_CHIP:
+    return quantity_text(number.number, value, number.typical)
+
+
+def quantity_text(quantity: str, value: float, typical: float) -> str:
+    """A value of a quantity in the unit that suits its typical value."""
+    unit = _UNITS.get(quantity, "")
+    if unit == "mW/GB" and typical > _ON_CHIP:
         unit = "W/GB"
-    return format_quantity(value, unit, 3)
+    scaled = value / parse_unit(unit).scale
+    return f"{scaled:,.0f} {unit}".rstrip() if scaled >= 1000 else format_quantity(value, unit, 3)
 
 
 def tables(
@@ -132,6 +141,48 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[Rendera
         regret = f"{100 * kind.regret:.3g} %" if kind is not kinds[0] else "–"
         table.add_row(kind.memory_kind or "nothing", words, f"{kind.n_points:,}", regret, *best)
     return [table]
+
+
+def breakeven_tables(result: Breakeven, name: str, seconds: float) -> list[RenderableType]:
+    """The values that a technology must reach, for the terminal."""
+    table = plain_table(
+        f"{result.technology.name} in {name}: its {result.quantity.replace('_', ' ')}, stated "
+        f"{_amount(result, result.stated)}",
+        ["goal", "reached", "a design there"],
+        [],
+    )
+    for reach in result.reaches:
+        words = [_interval(result, low, high) for low, high in reach.intervals]
+        ends = {end.value: end for pair in reach.intervals for end in pair}
+        nearest = min(ends, key=lambda value: abs(np.log(value / result.stated)), default=None)
+        at = "–" if nearest is None else _met(result, ends[nearest])
+        table.add_row(reach.goal, " and ".join(words) or "at no value", at)
+    low, high = (_amount(result, result.values[end].value) for end in (0, -1))
+    note = f"Looked at: {low} to {high}, {len(result.values)} exact fronts, {seconds:.0f} s."
+    if not result.is_monotone:
+        note += " Not all designs move one way, so an interval between two values may be missed."
+    return spaced([table], [text_line(note)])
+
+
+def _interval(result: Breakeven, low: ValueFront, high: ValueFront) -> str:
+    is_first, is_last = low is result.values[0], high is result.values[-1]
+    if is_first and is_last:
+        return "at every value"
+    if is_first or is_last:
+        value, side = (high.value, "down") if is_first else (low.value, "up")
+        return f"from {_amount(result, value)} {side}"
+    return f"from {_amount(result, low.value)} to {_amount(result, high.value)}"
+
+
+def _met(result: Breakeven, front: ValueFront) -> str:
+    assert front.design is not None
+    problem = result.problem
+    words = spoken_design(problem.space, front.design)
+    return f"{_amount(result, front.value)}: {_objectives(problem, front.objectives)} ({words})"
+
+
+def _amount(result: Breakeven, value: float) -> str:
+    return quantity_text(result.quantity, value, result.stated)
 
 
 def _value(name: str, values: Sequence[Value]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
 
@@ -74,7 +74,7 @@ class DesignSpace:
         self.pools: Mapping[str, Pool] = {}
         self.links: tuple[LinkEnds, ...] = ()
         self.where: Callable[..., str] = lambda *_: source
-        self.with_values: Callable[[str, Sequence[object]], DesignSpace] | None = None
+        self.with_values: Callable[..., DesignSpace] | None = None
         self._refix = refix
         self._definition = definition
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from codesign.base.catalog import Catalog
 from codesign.base.columns import Fields, JsonObject, Value
@@ -114,13 +115,18 @@ def _build(
 
 
 def _revalued(
-    definition: _Definition, fixed: Mapping[str, object], name: str, values: Sequence[object]
+    definition: _Definition,
+    fixed: Mapping[str, object],
+    name: str,
+    values: Sequence[object],
+    catalogs: Mapping[str, Catalog] = MappingProxyType({}),
 ) -> DesignSpace:
     """The space, without named designs, in which a parameter has other values.
 
     Args:
         name: The parameter; ``tier technology`` of all repetitions of a part.
         values: Values, in the notation of a space's file.
+        catalogs: Catalogs that replace those of the space.
     """
     record = definition.record
     part, _, member = name.rpartition(" ")
@@ -131,7 +137,8 @@ def _revalued(
     if part:
         repeated = record.repeated[part].model_copy(update={"parameters": changed})
         update = {"designs": {}, "repeated": {**record.repeated, part: repeated}}
-    return _build(replace(definition, record=record.model_copy(update=update)), fixed, {}, None)
+    changed_record, every = record.model_copy(update=update), {**definition.catalogs, **catalogs}
+    return _build(replace(definition, record=changed_record, catalogs=every), fixed, {}, None)
 
 
 def _add_pools(

@@ -79,6 +79,7 @@ INVOCATIONS = {
     "explain-front": ["explain trial --workers 1 --output front.md"],
     "decide": ["explain decide trial"],
     "memories": ["explain memories trial"],
+    "breakeven": ["explain breakeven trial --technology hbf --free idle-power"],
     "compare": ["compare compare-trial"],
     "problems": ["list problems"],
     "problem": ["list problems re21", "list problems cantilever.v1"],

@@ -147,14 +147,15 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
     unmoved, slack = [], 0.0
     for group in _groups(sweep.numbers):
         if len(group) > 1 and not any(
-            _change(base, every.burdens(rows, _moved(sweep, group, side))).any() for side in (0, 1)
+            relative_change(base, every.burdens(rows, _moved(sweep, group, side))).any()
+            for side in (0, 1)
         ):
             continue
         for place in group:
             low, middle, high = (
                 every.burdens(rows, _moved(sweep, [place], side)) for side in (0, 0.5, 1)
             )
-            change = _change(low, high)
+            change = relative_change(low, high)
             rises, falls = float(change.max()), float(-change.min())
             if max(rises, falls) == 0.0:
                 continue
@@ -162,7 +163,7 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
                 unmoved.append(sweep.numbers[place])
                 continue
             slack = max(slack, min(rises, falls))
-            is_linear = not _change((low + high)[:, :1] / 2, middle[:, :1]).any()
+            is_linear = not relative_change((low + high)[:, :1] / 2, middle[:, :1]).any()
             listed.append((place, rises > falls, is_linear))
     if not listed:
         raise InputError(
@@ -199,8 +200,8 @@ def _moved(sweep: Sweep, places: Sequence[int], side: float) -> FloatArray:
     return values
 
 
-def _change(base: FloatArray, burdens: FloatArray) -> FloatArray:
-    """(n, 1 + c) relative changes; 0 where they are rounding, or a design has no result."""
+def relative_change(base: FloatArray, burdens: FloatArray) -> FloatArray:
+    """(n, c) relative changes; 0 where they are rounding, or a design has no result."""
     is_finite = np.isfinite(base) & np.isfinite(burdens)
     before, after = (np.where(is_finite, table, 1.0) for table in (base, burdens))
     change = (after - before) / np.maximum(np.abs(before), 1e-300)
@@ -257,7 +258,9 @@ class _Search:
             for end in ends:
                 values = box.typical
                 values[k] = end
-                swings[k] = max(swings[k], np.abs(_change(base, box.burdens(row, values))).max())
+                swings[k] = max(
+                    swings[k], np.abs(relative_change(base, box.burdens(row, values))).max()
+                )
         order = np.argsort(-swings, kind="stable")
         self.order = [int(k) for k in order if swings[k] > 0 and box.is_linear[k]]
 

@@ -23,15 +23,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
-from codesign.base.errors import InputError
 from codesign.base.loop_progress import counted
 from codesign.insight.decisions.box import RivalList, box_of, rivals_over
-from codesign.insight.decisions.recommendation import recommend
+from codesign.insight.decisions.recommendation import check_listable, recommended_point
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import ExactFront
-from codesign.search.pareto import TOLERANCE, fold
-from codesign.search.problem import Problem, cost_column
+from codesign.search.pareto import TOLERANCE
+from codesign.search.problem import Problem
 
 Verdict: TypeAlias = Literal[
     "holds everywhere", "holds as checked", "flips by one", "flips by two", "flips by several"
@@ -142,12 +141,7 @@ def check_decidable(problem: Problem) -> None:
     Raises:
         InputError: The space has pools, or the evaluator has no technologies.
     """
-    if problem.space.pools:
-        pools = " or ".join(problem.space.pools)
-        raise InputError(
-            f"the systems of {problem.space.name!r} cannot be listed; expected a campaign of one "
-            f"device, such as the machine of its pool {pools}"
-        )
+    check_listable(problem)
     Sweep(problem, problem.deciding_metrics)
 
 
@@ -164,11 +158,7 @@ def decide_front(
         InputError: No constant with a range matters, an objective is not positive, or the designs
             of the space cannot be listed.
     """
-    cost = cost_column(problem.objectives)
-    under = fold(front.objectives, cost, tolerance)
-    kept = np.flatnonzero(under == np.arange(len(front)))
-    points = front.objectives[kept]
-    point = kept[recommend(points, problem.senses, cost, tolerance).point]
+    point = recommended_point(problem, front.objectives, tolerance)
     box = box_of(problem, front.representatives())
     return decide(rivals_over(box, front.representatives()[[point]], folder), tolerance)
 

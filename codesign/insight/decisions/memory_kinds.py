@@ -10,10 +10,10 @@ import numpy as np
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError
 from codesign.insight.decisions.box import product_of
-from codesign.insight.decisions.recommendation import recommend
+from codesign.insight.decisions.recommendation import check_listable, recommended_point
 from codesign.search.enumeration import ExactFront
-from codesign.search.pareto import TOLERANCE, fold
-from codesign.search.problem import Problem, cost_column
+from codesign.search.pareto import TOLERANCE
+from codesign.search.problem import Problem
 
 _STACKED = "sram_3d_layers"
 
@@ -52,6 +52,7 @@ def kind_regrets(
     Raises:
         InputError: The space has no choice of a kind of memory.
     """
+    check_listable(problem)
     problems = dict(_without_kinds(problem))
     if not problems:
         raise InputError(
@@ -97,16 +98,14 @@ def _regret(
     find: Callable[[Problem], ExactFront],
     tolerance: float,
 ) -> KindRegret:
-    m, cost = len(problem.objectives), cost_column(problem.objectives)
     try:
         front = find(without)
     except InfeasibleError:
-        nothing = np.full(m, np.inf)
+        nothing = np.full(len(problem.objectives), np.inf)
         return KindRegret(kind, 0, None, nothing, nothing, np.inf)
-    kept = np.flatnonzero(fold(front.objectives, cost, tolerance) == np.arange(len(front)))
-    points = front.objectives[kept]
-    place = recommend(points, problem.senses, cost, tolerance).point
-    row = front.representatives()[kept[place]]
+    points = front.objectives
+    place = recommended_point(problem, points, tolerance)
+    row = front.representatives()[place]
     (design,) = without.space.decode(row[None])
     return KindRegret(
         kind, len(front), problem.space.encode(design)[0], points[place], points.min(axis=0), 0.0

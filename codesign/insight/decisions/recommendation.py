@@ -19,8 +19,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.errors import InputError
 from codesign.base.metrics import Sense, flipped_columns
-from codesign.search.pareto import TOLERANCE
+from codesign.search.pareto import TOLERANCE, fold
+from codesign.search.problem import Problem, cost_column
 
 Rule: TypeAlias = Literal["product", "most even"]
 """Least product of the burdens, or least share of the front's range in the worst objective."""
@@ -84,3 +86,24 @@ def recommend(
     equal = np.flatnonzero(regret <= tolerance)
     cheapest = equal[np.lexsort((regret[equal], objectives[equal, cost]))[0]]
     return Recommendation(int(cheapest), rule, regret)
+
+
+def recommended_point(problem: Problem, points: FloatArray, tolerance: float) -> int:
+    """Position of the recommended one of the (p, m) points of a front, after folding."""
+    cost = cost_column(problem.objectives)
+    listed = np.flatnonzero(fold(points, cost, tolerance) == np.arange(len(points)))
+    return int(listed[recommend(points[listed], problem.senses, cost, tolerance).point])
+
+
+def check_listable(problem: Problem) -> None:
+    """Check that the designs of a problem can be listed, before a front is looked for.
+
+    Raises:
+        InputError: The space has pools.
+    """
+    if problem.space.pools:
+        pools = " or ".join(problem.space.pools)
+        raise InputError(
+            f"the systems of {problem.space.name!r} cannot be listed; expected a campaign of one "
+            f"device, such as the machine of its pool {pools}"
+        )

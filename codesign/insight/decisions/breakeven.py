@@ -1,0 +1,336 @@
+"""Values that a quantity of a memory technology must reach, by exact fronts.
+
+The front of the designs without the technology is found once. At each value only designs with the
+technology are searched, and only those that this front does not dominate: together they have the
+exact front. Values are sampled in equal ratios, and every change between two of them is bisected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, Value
+from codesign.base.errors import InfeasibleError, InputError, check_known
+from codesign.base.loop_progress import counted
+from codesign.insight.decisions.box import product_of, relative_change
+from codesign.insight.decisions.recommendation import check_listable, recommended_point
+from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech.technology_library import TechnologyLibrary
+from codesign.search.enumeration import ExactFront, WantedPart
+from codesign.search.pareto import TOLERANCE, fold, non_dominated
+from codesign.search.problem import Problem, cost_column
+from codesign.space import DesignSpace
+
+Goal: TypeAlias = Literal["on the front", "half of the front", "recommended"]
+"""*Half of the front* counts the points that are listed after folding."""
+
+QUANTITIES = {
+    "bandwidth": "bandwidth",
+    "latency": "latency",
+    "idle-power": "background_power",
+    "price": "price",
+    "endurance": "endurance",
+    "capacity": "capacity",
+}
+"""Quantities that can be freed, and their keys in a technology's file."""
+WIDEST = 16.0
+"""Largest factor from the stated value, to both sides. [ours]"""
+PRECISION = 0.01
+"""Ratio, less 1, to which a change is bisected. [ours]"""
+_VALUES = 9
+_SAMPLE, _SEED = 128, 0
+
+Find: TypeAlias = Callable[[Problem, WantedPart | None], ExactFront]
+"""Function that returns the exact front of a problem, or a part of it."""
+
+
+@dataclass(frozen=True)
+class ValueFront:
+    """The exact front at one value of the quantity.
+
+    Attributes:
+        n_points: Points of the front.
+        n_with: Points that only designs with the technology have.
+        share: Share of the listed points that such designs have.
+        is_recommended: True if the recommended design has the technology.
+        design: The design with the technology that is best by the rule; None if none is on the
+            front.
+        objectives: (m,) its minimized objectives.
+    """
+
+    value: float
+    n_points: int
+    n_with: int
+    share: float
+    is_recommended: bool
+    design: Mapping[str, Value] | None
+    objectives: FloatArray
+
+    def meets(self, goal: Goal) -> bool:
+        """True if a goal is reached at the value."""
+        if goal == "on the front":
+            return self.n_with > 0
+        return self.share >= 0.5 if goal == "half of the front" else self.is_recommended
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Values at which the technology reaches a goal.
+
+    Attributes:
+        intervals: Fronts at the ends of each interval of values, ascending.
+    """
+
+    goal: Goal
+    intervals: tuple[tuple[ValueFront, ValueFront], ...]
+
+
+@dataclass(frozen=True)
+class Breakeven:
+    """Values of one quantity at which a technology reaches each goal.
+
+    Attributes:
+        problem: The problem with the technology as stated.
+        quantity: Key in the technology's file.
+        is_monotone: True if all sampled designs with the technology improve, or all get worse, as
+            the quantity grows. Then *on the front* and *recommended* change once.
+        values: The front at every value, ascending.
+    """
+
+    problem: Problem
+    technology: MemoryTechnology
+    quantity: str
+    stated: float
+    is_monotone: bool
+    reaches: tuple[Reach, ...]
+    values: tuple[ValueFront, ...]
+
+
+def breakeven(
+    problem: Problem,
+    technology: MemoryTechnology,
+    free: str,
+    find: Find,
+    tolerance: float = TOLERANCE,
+) -> Breakeven:
+    """Find the values of a quantity at which a technology reaches each goal.
+
+    Args:
+        technology: A technology of the space, or a new one, which every tier may then have.
+        free: A name of ``QUANTITIES``.
+        find: Function that returns an exact front.
+        tolerance: Share within which points are folded, and equal by the rule.
+
+    Raises:
+        InputError: The technology does not state the quantity, nothing depends on it, or the space
+            has no choice of such a memory.
+    """
+    check_listable(problem)
+    check_known("quantity", free, QUANTITIES, "--free")
+    quantity = QUANTITIES[free]
+    stated: Range | None = getattr(technology, quantity)
+    if stated is None or stated.typical <= 0:
+        names = [name for name, key in QUANTITIES.items() if getattr(technology, key) is not None]
+        raise InputError(
+            f"{technology.key} states no {free} above 0; expected a quantity of its file, such as "
+            f"{' or '.join(names)}"
+        )
+    rivals = _Rivals(problem, technology, tolerance, find)
+    grid = stated.typical * np.geomspace(1 / WIDEST, WIDEST, _VALUES)
+    moved, is_monotone = rivals.effect(quantity, grid)
+    if not moved:
+        effective = [
+            name
+            for name, key in QUANTITIES.items()
+            if (ranged := getattr(technology, key)) is not None
+            and rivals.effect(key, ranged.typical * np.array([1 / WIDEST, 1, WIDEST]))[0]
+        ]
+        raise InputError(
+            f"no objective or limit depends on the {free} of {technology.key}; expected "
+            f"{' or '.join(effective) or 'a technology that the objectives depend on'}",
+            "--free",
+        )
+    fronts = {
+        value: rivals.front_at(quantity, value) for value in counted(grid.tolist(), "exact fronts")
+    }
+
+    def reach(goal: Goal) -> Reach:
+        """Find the ends of the intervals in which a goal is met."""
+        for low, high in pairwise(grid.tolist()):
+            is_met = fronts[low].meets(goal)
+            if fronts[high].meets(goal) == is_met:
+                continue
+            while high / low > 1 + PRECISION:
+                middle = float(np.sqrt(low * high))
+                if middle not in fronts:
+                    fronts[middle] = rivals.front_at(quantity, middle)
+                low, high = (
+                    (middle, high) if fronts[middle].meets(goal) == is_met else (low, middle)
+                )
+        return Reach(goal, tuple(_runs([fronts[value] for value in sorted(fronts)], goal)))
+
+    goals: Sequence[Goal] = get_args(Goal)
+    for goal in goals:
+        reach(goal)
+    reaches = tuple(reach(goal) for goal in goals)
+    return Breakeven(
+        rivals.problem_at(quantity, stated.typical),
+        technology,
+        quantity,
+        stated.typical,
+        is_monotone,
+        reaches,
+        tuple(fronts[value] for value in sorted(fronts)),
+    )
+
+
+def _runs(fronts: Sequence[ValueFront], goal: Goal) -> list[tuple[ValueFront, ValueFront]]:
+    """First and last of each run of fronts that meet a goal."""
+    runs: list[tuple[ValueFront, ValueFront]] = []
+    for before, front in zip([None, *fronts], fronts, strict=False):
+        if front.meets(goal):
+            is_next = before is not None and before.meets(goal)
+            runs[-1:] = [(runs[-1][0], front)] if is_next else [*runs[-1:], (front, front)]
+    return runs
+
+
+class _Rivals:
+    """Designs with a technology against the front of those without it."""
+
+    def __init__(
+        self, problem: Problem, technology: MemoryTechnology, tolerance: float, find: Find
+    ) -> None:
+        self.base, self.technology = problem, technology
+        self.tolerance, self.find = tolerance, find
+        self.library = dict(problem.evaluator.technologies() or {})
+        if not self.library or problem.space.with_values is None:
+            raise InputError(
+                f"space {problem.space.name!r} has no memory technologies to compete with; "
+                "expected a campaign of one device with the evaluator npu"
+            )
+        self.name, self.columns = self._parameter()
+        self.values = [str(value) for value in problem.space.parameters[self.columns[0]].values]
+
+    def _parameter(self) -> tuple[str, list[int]]:
+        """The parameter of technologies, with its columns, that the technology fits."""
+        space = self.base.space
+        places = [
+            (f"{repeated.name} {member}", repeated.columns[:, place].tolist())
+            for repeated in space.structure.parts
+            for place, member in enumerate(repeated.members)
+        ]
+        places += [(parameter.name, [k]) for k, parameter in enumerate(space.parameters)]
+        for name, columns in places:
+            values = {str(value) for k in columns for value in space.parameters[k].values}
+            rest = values - {self.technology.key}
+            if rest and all(
+                value in self.library and self.library[value].place == self.technology.place
+                for value in rest
+            ):
+                return name, columns
+        raise InputError(
+            f"space {space.name!r} has no choice of {self.technology.place} memories for "
+            f"{self.technology.key} to compete with; expected a technology parameter with a value "
+            "besides it"
+        )
+
+    def _space(self, values: Sequence[str], library: Mapping[str, MemoryTechnology]) -> DesignSpace:
+        assert self.base.space.with_values is not None
+        catalogs = {"memtech": TechnologyLibrary(library).catalog()}
+        return self.base.space.with_values(self.name, values, catalogs)
+
+    def problem_at(self, quantity: str, value: float) -> Problem:
+        """The problem with the technology among the choices, its quantity at a value."""
+        exact = Range(low=value, typical=value, high=value)
+        technology = self.technology.model_copy(update={quantity: exact})
+        library = {**self.library, technology.key: technology}
+        values = list(dict.fromkeys([*self.values, technology.key]))
+        evaluator = self.base.evaluator.with_library(library)
+        return replace(self.base, space=self._space(values, library), evaluator=evaluator)
+
+    def spaces_of(self, problem: Problem) -> list[DesignSpace]:
+        """The designs with the technology, by its place; a design may be in several."""
+        spaces, key = [], self.technology.key
+        fixed: Mapping[str, object] = problem.space.provenance().get("fixed", {})
+        for column in self.columns:
+            parameter = problem.space.parameters[column]
+            if fixed.get(parameter.name, key) == key:
+                with suppress(InputError):  # where the campaign's limits leave it no place
+                    spaces.append(problem.space.fix({parameter.name: key}))
+        return spaces
+
+    def effect(self, quantity: str, values: FloatArray) -> tuple[bool, bool]:
+        """True if a quantity moves sampled designs; then True if it moves all of them one way."""
+        rng = np.random.default_rng(_SEED)
+        stated = self.problem_at(quantity, float(getattr(self.technology, quantity).typical))
+        if not (spaces := self.spaces_of(stated)):
+            raise InputError(
+                f"no design of space {stated.space.name!r} may have {self.technology.key}; "
+                "expected a campaign whose fixed parameters and limits leave it a place"
+            )
+        designs = [
+            design for space in spaces for design in space.decode(space.sample(rng, _SAMPLE))
+        ]
+        rows = np.concatenate([stated.space.encode(design) for design in designs])
+        tables, admitted = [], []
+        for value in values.tolist():
+            problem = self.problem_at(quantity, value)
+            observed = problem.evaluate(rows, problem.deciding_metrics)
+            tables.append(np.column_stack([observed.objectives, observed.violations]))
+            admitted.append(problem.admits(rows))
+        steps = [relative_change(*pair) for pair in pairwise(tables)]
+        change = np.stack(steps)
+        is_one_way = not (change > 0).any() or not (change < 0).any()
+        is_same_space = all(np.array_equal(admitted[0], mask) for mask in admitted)
+        return bool(change.any()) or not is_same_space, is_one_way and is_same_space
+
+    @cached_property
+    def without(self) -> FloatArray:
+        """(p, m) the front of the designs without the technology."""
+        rest = [value for value in self.values if value != self.technology.key]
+        try:
+            space = self._space(rest, self.library)
+            return self.find(replace(self.base, space=space), None).objectives
+        except InfeasibleError:
+            return np.empty((0, len(self.base.objectives)))
+
+    def front_at(self, quantity: str, value: float) -> ValueFront:
+        """The exact front with the quantity at a value."""
+        problem, without = self.problem_at(quantity, value), self.without
+        key = f"beyond those without {self.technology.key}"
+        region = WantedPart(key, lambda _: without, is_sampled=False)
+        points, designs = [without], []
+        for space in self.spaces_of(problem):
+            try:
+                front = self.find(replace(problem, space=space), region)
+            except InfeasibleError:
+                continue
+            points.append(front.objectives)
+            designs += space.decode(front.representatives())
+        every = np.concatenate(points)
+        _, first = np.unique(every, axis=0, return_index=True)  # equal ones: first those without
+        first = first[non_dominated(every[first])]
+        front_points, has = every[first], first >= len(without)
+        if not has.any():
+            nothing = np.full(every.shape[1], np.inf)
+            return ValueFront(value, len(first), 0, 0.0, False, None, nothing)
+        best = int(np.where(has, product_of(problem, front_points), np.inf).argmin())
+        recommended = recommended_point(problem, front_points, self.tolerance)
+        under = fold(front_points, cost_column(problem.objectives), self.tolerance)
+        best = recommended if has[recommended] else best
+        return ValueFront(
+            value,
+            len(first),
+            int(has.sum()),
+            float(has[under == np.arange(len(under))].mean()),
+            bool(has[recommended]),
+            designs[int(first[best]) - len(without)],
+            front_points[best],
+        )

@@ -155,8 +155,8 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> list[Rende
         words = [_interval(result, low, high) for low, high in reach.intervals]
         ends = {end.value: end for pair in reach.intervals for end in pair}
         nearest = min(ends, key=lambda value: abs(np.log(value / result.stated)), default=None)
-        at = "–" if nearest is None else _met(result, ends[nearest])
-        table.add_row(reach.goal, " and ".join(words) or "at no value", at)
+        example = "–" if nearest is None else _met(result, ends[nearest])
+        table.add_row(reach.goal, " and ".join(words) or "at no value", example)
     low, high = (_amount(result, result.values[end].value) for end in (0, -1))
     note = f"Looked at: {low} to {high}, {len(result.values)} exact fronts, {seconds:.0f} s."
     if not result.is_monotone:

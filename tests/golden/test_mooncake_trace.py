@@ -4,10 +4,20 @@ The trace is FAST25-release/traces/conversation_trace.jsonl of kvcache-ai/Moonca
 (Apache-2.0), 12,031 requests; the shares are of a replay of LRU caches, block by block.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from codesign.models.deployments.queueing import (
+    EngineLimits,
+    EngineStep,
+    Fleet,
+    MachinePool,
+    simulate,
+)
+from codesign.models.deployments.queueing.request_arrivals import trace_arrivals
 from codesign.models.workload.request_trace import read_request_trace
 
 TRACE = Path(__file__).parent / "traces" / "mooncake_conversation.jsonl.gz"
@@ -20,3 +30,18 @@ def test_six_capacities_hold_the_published_shares_of_the_conversation_trace():
     for blocks, percent in SHARES.items():
         found = tokens[distances <= blocks].sum() / tokens.sum()
         assert 100 * found == pytest.approx(percent, abs=0.006)
+
+
+class _Instant:
+    def step_s(self, step: EngineStep) -> float:
+        return 1e-6
+
+
+def test_a_machine_that_serves_the_trace_finds_the_same_shares():
+    arrivals = trace_arrivals(read_request_trace(TRACE))
+    n = len(arrivals)
+    arrivals = replace(arrivals, arrival_s=np.arange(n) * 1.0, generated_tokens=np.ones(n, int))
+    for blocks, percent in SHARES.items():
+        limits = EngineLimits(64, 10**6, int(blocks) * 512)
+        served = simulate(Fleet((MachinePool("serve", 1, _Instant(), limits),)), arrivals)
+        assert 100 * served.hit_shares.sum() == pytest.approx(percent, abs=0.1)

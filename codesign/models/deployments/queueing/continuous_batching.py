@@ -3,7 +3,8 @@
 A request that runs holds the blocks of the cache that its tokens fill. Where a token needs a block
 and none is free, the request that was admitted last gives its blocks back and waits in front of all
 others, to be prefilled anew with what it has generated: preemption by recomputation, as vLLM does.
-What its blocks hold it finds again, as far as nobody has taken them. Prompts share nothing.
+What its blocks hold it finds again, as far as nobody has taken them. Prompts share blocks only if
+their hashes are known (:mod:`.prefix_cache`).
 
 Decoding requests advance together, one token in every step in which any does. So a request's
 tokens, the step in which it ends and those in which it needs a block follow from the number of
@@ -13,10 +14,12 @@ decode steps, and a step costs the same for 2 decoding requests and for 200.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from codesign.models.deployments.queueing.block_pool import BlockPool
 from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS, EngineLimits, blocks_of
+from codesign.models.deployments.queueing.prefix_cache import IN_USE, PrefixCache
 from codesign.models.deployments.queueing.step_times import EngineStep, PromptChunk
 
 
@@ -31,6 +34,10 @@ class QueuedRequest:
         generated: Tokens generated so far; of a decoding request, those when it began to decode.
         total: Tokens to generate here, with those that another machine generated.
         began: Decode steps of the engine when the request began to decode; -1 before.
+        hashes: Hashes of its blocks, whose last may be shorter.
+        hashed_tokens: Tokens of these blocks.
+        n_held: Leading hashed blocks that the request uses.
+        spare_blocks: Blocks that it has beyond those of its tokens.
     """
 
     index: int
@@ -39,6 +46,10 @@ class QueuedRequest:
     generated: int
     total: int
     began: int = -1
+    hashes: Sequence[int] = ()
+    hashed_tokens: int = 0
+    n_held: int = 0
+    spare_blocks: int = 0
 
     @property
     def most_blocks(self) -> int:
@@ -56,6 +67,8 @@ class PlannedStep:
         started: Requests that the engine runs for the first time.
         prefilled: Requests whose prompt it ends, so that it gives them a token.
         ended: Requests that it gives their last token.
+        found: Tokens of each started request that were found, by place.
+        loaded: Tokens that are read from each store.
     """
 
     chunks: list[PromptChunk] = field(default_factory=list)
@@ -64,6 +77,8 @@ class PlannedStep:
     started: list[int] = field(default_factory=list)
     prefilled: list[QueuedRequest] = field(default_factory=list)
     ended: list[QueuedRequest] = field(default_factory=list)
+    found: list[tuple[int, list[int]]] = field(default_factory=list)
+    loaded: dict[int, int] = field(default_factory=dict)
 
     @property
     def work(self) -> EngineStep:
@@ -72,13 +87,22 @@ class PlannedStep:
 
 
 class ContinuousBatching:
-    """The engine of one machine; what it plans counts as done, but for the end of requests."""
+    """The engine of one machine; what it plans counts as done, but for the end of requests.
 
-    def __init__(self, limits: EngineLimits) -> None:
+    Args:
+        limits: Limits of its steps.
+        prefixes: Cache for prompts that share blocks; None if they share nothing.
+    """
+
+    def __init__(self, limits: EngineLimits, prefixes: PrefixCache | None = None) -> None:
         self.limits = limits
         self.waiting: deque[QueuedRequest] = deque()
         self.n_preempted = 0
-        self._blocks = BlockPool(limits.cache_blocks)
+        self.prefixes = prefixes
+        self._pool = BlockPool(limits.cache_blocks)
+        self._blocks = prefixes or self._pool
+        # A shared block is handed out as a whole, even if its tokens end before it does.
+        self._padding = prefixes.blocks_each if prefixes else 0
         self._running: dict[int, QueuedRequest] = {}  # in order of admission, without the ending
         self._prefilling: dict[int, QueuedRequest] = {}  # those of them with a prompt to prefill
         self._n_ending = 0
@@ -117,8 +141,8 @@ class ContinuousBatching:
         """Give back what the requests held that a step has ended."""
         for request in planned.ended:
             self._n_ending -= 1
-            self._reserved_blocks -= request.most_blocks
-            self._blocks.give_back(blocks_of(request.cached))
+            self._reserved_blocks -= request.most_blocks + self._padding
+            self._release(request)
 
     # Prompts.
 
@@ -128,33 +152,92 @@ class ContinuousBatching:
         A request runs only if its whole prompt has blocks. Where prompts are not cut, the first
         may exceed the tokens of a step.
         """
-        while self.waiting and self._has_place(self.waiting[0]):
+        while self.waiting and self._may_run(self.waiting[0]):
             request = self.waiting[0]
-            tokens = request.to_prefill - request.cached
+            places = self.prefixes.find(request.hashes) if self.prefixes else []
+            found = self._found_tokens(request, len(places))
+            needed = blocks_of(request.to_prefill) + self._padding * (1 - places.count(IN_USE))
+            tokens = request.to_prefill - max(request.cached, found)
             is_too_long = left <= 0 if in_chunks else bool(planned.chunks) and tokens > left
-            if is_too_long or not tokens:
+            if needed > self._blocks.n_free or is_too_long or not tokens:
                 break
             self._start(planned)
             self._prefilling[request.index] = request
-            request.cached = self._blocks.reclaim(request.index) * BLOCK_TOKENS
+            if self.prefixes:
+                self._hold(self.prefixes, request, places, planned)
+            else:
+                request.cached = self._pool.reclaim(request.index) * BLOCK_TOKENS
             left -= self._prefill(request, left if in_chunks else tokens, planned)
 
-    def _has_place(self, request: QueuedRequest) -> bool:
-        needed = blocks_of(request.to_prefill)
-        return needed <= self._blocks.n_free and self._may_run(request)
+    def _found_tokens(self, request: QueuedRequest, n_blocks: int) -> int:
+        """Tokens of the leading blocks; the last token of a prompt is always computed."""
+        tokens = n_blocks * self._padding * BLOCK_TOKENS
+        return min(tokens, request.hashed_tokens, request.to_prefill - 1)
+
+    def _hold(
+        self,
+        prefixes: PrefixCache,
+        request: QueuedRequest,
+        places: Sequence[int],
+        planned: PlannedStep,
+    ) -> None:
+        """Let a request use the blocks that were found for it."""
+        prefixes.hold(request.hashes, places)
+        request.n_held, request.cached = len(places), self._found_tokens(request, len(places))
+        request.spare_blocks = self._padding * len(places) - blocks_of(request.cached)
+        found = [0] * (prefixes.n_stores + 2)
+        before = 0
+        for i, place in enumerate(places, 1):
+            tokens = self._found_tokens(request, i)
+            found[place] += tokens - before
+            before = tokens
+        for store, tokens in enumerate(found[2:]):
+            if tokens:
+                planned.loaded[store] = planned.loaded.get(store, 0) + tokens
+        if planned.started and planned.started[-1] == request.index:
+            planned.found.append((request.index, [found[0] + found[1], *found[2:]]))
+
+    def _register(self, request: QueuedRequest) -> None:
+        """Share the hashed blocks that a request has computed."""
+        prefixes = self.prefixes
+        if not prefixes or not request.hashes:
+            return
+        n_done = len(request.hashes)
+        if request.cached < request.hashed_tokens:
+            n_done = request.cached // (self._padding * BLOCK_TOKENS)
+        held = blocks_of(request.cached) + request.spare_blocks
+        missing = self._padding * n_done - held
+        if missing > prefixes.n_free:
+            n_done, missing = n_done - 1, 0
+        if missing > 0:
+            prefixes.take(missing)
+            request.spare_blocks += missing
+        for block in request.hashes[request.n_held : n_done]:
+            prefixes.register(block)
+        request.n_held = max(request.n_held, n_done)
+
+    def _release(self, request: QueuedRequest) -> None:
+        """Give back the blocks of a request; shared ones keep what they hold."""
+        self._register(request)
+        n_blocks = blocks_of(request.cached) + request.spare_blocks
+        if self.prefixes:
+            n_blocks -= self._padding * request.n_held
+            self.prefixes.release(request.hashes[: request.n_held])
+        self._blocks.give_back(n_blocks)
+        request.n_held = request.spare_blocks = 0
 
     def _may_run(self, request: QueuedRequest) -> bool:
         """Whether there is a place for a request and, if that is asked for, for its answer."""
         if len(self._running) + self._n_ending >= self.limits.max_sequences:
             return False
-        reserved = self._reserved_blocks + request.most_blocks
+        reserved = self._reserved_blocks + request.most_blocks + self._padding
         return not self.limits.reserves_answers or reserved <= self.limits.cache_blocks
 
     def _start(self, planned: PlannedStep) -> QueuedRequest:
         """Let the first waiting request run."""
         request = self.waiting.popleft()
         self._running[request.index] = request
-        self._reserved_blocks += request.most_blocks
+        self._reserved_blocks += request.most_blocks + self._padding
         if request.index not in self._known:
             self._known.add(request.index)
             planned.started.append(request.index)
@@ -175,6 +258,7 @@ class ContinuousBatching:
         self._blocks.take(needed)
         planned.chunks.append(PromptChunk(tokens, request.cached))
         request.cached += tokens
+        self._register(request)
         if request.cached == request.to_prefill:
             del self._prefilling[request.index]
             request.generated += 1
@@ -248,9 +332,12 @@ class ContinuousBatching:
             self._stop_decoding(request)
             # The newest token is not in the cache: it is prefilled with the others.
             request.to_prefill = request.cached + 1
-        n_blocks, n_full = blocks_of(request.cached), request.cached // BLOCK_TOKENS
-        self._blocks.give_back(n_blocks - n_full)
-        self._blocks.give_back(n_full, request.index if self.limits.keeps_preempted else None)
+        if self.prefixes:
+            self._release(request)
+        else:
+            n_blocks, n_full = blocks_of(request.cached), request.cached // BLOCK_TOKENS
+            self._pool.give_back(n_blocks - n_full)
+            self._pool.give_back(n_full, request.index if self.limits.keeps_preempted else None)
         request.cached = 0
         self.waiting.appendleft(request)
         self.n_preempted += 1

@@ -10,12 +10,13 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.models.deployments.queueing.engine_limits import EngineLimits
+from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
 
-Routing: TypeAlias = Literal["least-loaded", "round-robin"]
+Routing: TypeAlias = Literal["least-loaded", "round-robin", "session"]
 """Choice of the machine of a pool for a request: the one with the fewest requests, the first of
-equals, or each in turn."""
-ROUTINGS: tuple[Routing, ...] = ("least-loaded", "round-robin")
+equals; each in turn; or the one that served the session before, and for its first turn the one
+with the fewest requests."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class MachinePool:
         n_machines: Machines, from 1.
         step_times: Seconds of a machine's steps.
         limits: How a machine's engine forms its steps.
+        stores: Stores of prompts behind its cache, the nearest first.
     """
 
     name: str
     n_machines: int
     step_times: StepTimes
     limits: EngineLimits
+    stores: tuple[StoreLimits, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the count.

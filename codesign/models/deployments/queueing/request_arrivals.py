@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +12,35 @@ import numpy as np
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import read_text
+from codesign.models.deployments.queueing import engine_limits
+from codesign.models.workload.request_trace import BLOCK_TOKENS as TRACE_BLOCK_TOKENS
+from codesign.models.workload.request_trace import RequestTrace
+from codesign.models.workload.sessions import Session
 
 COLUMNS = ("arrival_s", "prompt_tokens", "generated_tokens")
 """Columns of a trace file; further ones are ignored."""
 _MOST_TOKENS = 10**9
+_SESSION_BLOCKS = 256
+"""Blocks of the longest prompt of a session at most [ours]."""
 _MOST_NODES = 10_000_000
 """Values of a trace; see :func:`~codesign.base.schema.read_text`."""
+
+
+@dataclass(frozen=True)
+class PromptBlocks:
+    """Blocks of ``r`` prompts, by which they share what is cached.
+
+    Attributes:
+        hashes: Hashes of each request's blocks; equal if these and all before hold equal tokens.
+        tokens: (r,) tokens of these blocks.
+        block_tokens: Tokens of a block; the last of a request may be shorter.
+        sessions: (r,) session of each request.
+    """
+
+    hashes: Sequence[Sequence[int]]
+    tokens: IntArray
+    block_tokens: int
+    sessions: IntArray
 
 
 @dataclass(frozen=True)
@@ -27,11 +51,16 @@ class Arrivals:
         arrival_s: (r,) seconds from the start, not falling.
         prompt_tokens: (r,) tokens of the prompts, from 1.
         generated_tokens: (r,) tokens that each generates, from 1.
+        blocks: Blocks that prompts share; None if they share nothing.
+        after: (r,) request before this one in its session, or -1. Such a request arrives
+            ``arrival_s`` after the last token of the one before.
     """
 
     arrival_s: FloatArray
     prompt_tokens: IntArray
     generated_tokens: IntArray
+    blocks: PromptBlocks | None = None
+    after: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -59,6 +88,64 @@ def poisson_arrivals(
         np.full(n_requests, prompt_tokens, dtype=np.int64),
         np.full(n_requests, generated_tokens, dtype=np.int64),
     )
+
+
+def session_arrivals(
+    session: Session, sessions_per_s: float, n_sessions: int, seed: int
+) -> Arrivals:
+    """Sessions that begin at random, each of whose turns waits for the answer before it.
+
+    Args:
+        sessions_per_s: Mean rate.
+    """
+    rng = np.random.default_rng(seed)
+    starts = np.cumsum(rng.exponential(1.0, n_sessions)) / sessions_per_s
+    think = np.tile(session.turn_values("think_time"), (n_sessions, 1))
+    if session.think_times == "exponential":
+        think = rng.exponential(1.0, think.shape) * think
+    think[:, 0] = starts
+    popularity = np.arange(1.0, session.n_prefixes + 1.0) ** -session.popularity_exponent
+    prefixes = rng.choice(session.n_prefixes, n_sessions, p=popularity / popularity.sum())
+    new, generated = (
+        session.turn_values(name).astype(np.int64) for name in ("new_tokens", "generated_tokens")
+    )
+    prompts = session.context_tokens.astype(np.int64) + new
+    block = engine_limits.BLOCK_TOKENS
+    while block * _SESSION_BLOCKS < session.longest_tokens:
+        block *= 2
+    n_shared, n_blocks = session.shared_tokens // block, (prompts + generated) // block
+    most, shared_ids = int(n_blocks[-1]), session.n_prefixes * n_shared
+    hashes = []
+    for number, prefix in enumerate(prefixes.tolist()):
+        first = shared_ids + number * most
+        blocks = [*range(prefix * n_shared, (prefix + 1) * n_shared), *range(first, first + most)]
+        hashes += [blocks[:n] for n in n_blocks.tolist()]
+    numbers = np.arange(n_sessions * session.n_turns)
+    return Arrivals(
+        think.ravel(),
+        np.tile(prompts, n_sessions),
+        np.tile(generated, n_sessions),
+        PromptBlocks(
+            hashes, np.tile(n_blocks * block, n_sessions), block, numbers // session.n_turns
+        ),
+        np.where(numbers % session.n_turns == 0, -1, numbers - 1),
+    )
+
+
+def trace_arrivals(trace: RequestTrace) -> Arrivals:
+    """Requests of a trace with hashes, at the times that it states.
+
+    A request that begins with more than one block of an earlier one is of the same session.
+    """
+    session_of: dict[int, int] = {}
+    hashes, sessions = [], []
+    for blocks in np.split(trace.hash_ids, np.cumsum(trace.n_blocks)[:-1]):
+        hashes.append(blocks.tolist())
+        found = [block for block in hashes[-1] if block in session_of]
+        sessions.append(session_of[found[-1]] if len(found) > 1 else len(sessions))
+        session_of |= dict.fromkeys(hashes[-1], sessions[-1])
+    blocks = PromptBlocks(hashes, trace.input_length, TRACE_BLOCK_TOKENS, np.array(sessions))
+    return Arrivals(trace.arrival_s, trace.input_length, trace.output_length, blocks)
 
 
 def read_arrivals(path: Path) -> Arrivals:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.models.deployments.queueing.request_arrivals import Arrivals
 
 PERCENTILES = (50, 90, 99)
@@ -38,6 +38,7 @@ class ServedRequests:
         started_s: When the first step with a part of the prompt began.
         first_token_s: When the first token was there.
         last_token_s: When the last token was there.
+        found_tokens: (l, r) tokens of the prompt found in the cache, and in each store.
     """
 
     arrivals: Arrivals
@@ -45,6 +46,7 @@ class ServedRequests:
     started_s: FloatArray
     first_token_s: FloatArray
     last_token_s: FloatArray
+    found_tokens: IntArray
     pools: tuple[PoolLoad, ...]
 
     @property
@@ -68,6 +70,11 @@ class ServedRequests:
     def latency_s(self) -> FloatArray:
         """(r,) from the arrival to the last token."""
         return self.last_token_s - self.arrivals.arrival_s
+
+    @property
+    def hit_shares(self) -> FloatArray:
+        """(l,) share of the prompts' tokens found in the cache, and in each store."""
+        return np.asarray(self.found_tokens.sum(axis=1) / self.arrivals.prompt_tokens.sum())
 
     @property
     def makespan_s(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from codesign.base.columns import Fields
 from codesign.models.deployments.queueing.engine_limits import EngineLimits
 from codesign.models.deployments.queueing.fleet import MachinePool
+from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
 
 
@@ -21,6 +22,7 @@ class ServingMachine:
         limits: How its engine forms them, with the room for the cache.
         power_watts: Board power limits of its devices together, of a design its TDP; None where
             none is stated.
+        stores: Stores of prompts behind its cache, the nearest first.
     """
 
     design: Fields
@@ -28,7 +30,8 @@ class ServingMachine:
     limits: EngineLimits
     n_devices: int
     power_watts: float | None
+    stores: tuple[StoreLimits, ...] = ()
 
     def pool(self, name: str, n_machines: int) -> MachinePool:
         """So many of these machines."""
-        return MachinePool(name, n_machines, self.step_times, self.limits)
+        return MachinePool(name, n_machines, self.step_times, self.limits, self.stores)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from codesign.models.deployments.queueing.continuous_batching import (
     PlannedStep,
     QueuedRequest,
 )
-from codesign.models.deployments.queueing.engine_limits import blocks_of
-from codesign.models.deployments.queueing.fleet import Fleet
+from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS, blocks_of
+from codesign.models.deployments.queueing.fleet import Fleet, MachinePool, exposed_s
+from codesign.models.deployments.queueing.prefix_cache import PrefixCache, PrefixStore
 from codesign.models.deployments.queueing.request_arrivals import Arrivals
 from codesign.models.deployments.queueing.served_requests import PoolLoad, ServedRequests
 
@@ -35,6 +37,7 @@ class _Server:
 
     pool: int
     engine: ContinuousBatching
+    stores: Sequence[PrefixStore] = ()
     running: PlannedStep | None = None
     planned: PlannedStep | None = None
     unseen: deque[QueuedRequest] = field(default_factory=deque)
@@ -67,7 +70,9 @@ def simulate(fleet: Fleet, arrivals: Arrivals) -> ServedRequests:
         # The last token that is generated is not cached.
         tokens = arrivals.prompt_tokens + (arrivals.generated_tokens - 1 if is_last else 0)
         worst = int(np.argmax(tokens))
-        if blocks_of(int(tokens[worst])) > pool.limits.cache_blocks:
+        blocks = arrivals.blocks if i == 0 else None
+        spare = blocks.block_tokens if blocks else 0
+        if blocks_of(int(tokens[worst]) + spare) > pool.limits.cache_blocks:
             raise InputError(
                 f"request {worst + 1}: expected at most the {pool.limits.cache_tokens:,} tokens "
                 f"that a machine of pool {pool.name} can cache, got {tokens[worst]:,}"
@@ -83,18 +88,38 @@ class _Simulation:
         self._prompts: list[int] = arrivals.prompt_tokens.tolist()
         self._totals: list[int] = arrivals.generated_tokens.tolist()
         self._arrivals = arrivals
-        self._servers = [
-            [_Server(i, ContinuousBatching(pool.limits)) for _ in range(pool.n_machines)]
-            for i, pool in enumerate(fleet.pools)
-        ]
+        self._servers = [self._pool(i, pool) for i, pool in enumerate(fleet.pools)]
         self._turns = [0] * len(fleet.pools)
         times: list[float] = arrivals.arrival_s.tolist()
+        after = [-1] * len(times) if arrivals.after is None else arrivals.after.tolist()
+        self._next = {before: i for i, before in enumerate(after) if before >= 0}
+        self._times = times
         self._events: list[tuple[float, int, int, int | _Server]] = [
-            (time, _ARRIVAL, i, i) for i, time in enumerate(times)
+            (time, _ARRIVAL, i, i) for i, time in enumerate(times) if after[i] < 0
         ]
         self._order = len(times)
+        n_places = 1 + max(len(pool.stores) for pool in fleet.pools)
+        self._found = np.zeros((n_places, len(times)), dtype=np.int64)
+        self._session_servers: dict[tuple[int, int], _Server] = {}
         nan = [float("nan")] * len(times)
         self._seen, self._started, self._first, self._last = nan[:], nan[:], nan[:], nan[:]
+
+    def _pool(self, number: int, pool: MachinePool) -> list[_Server]:
+        """The machines of a pool; only those that prefill share blocks."""
+        blocks = self._arrivals.blocks
+        if blocks is None or number:
+            return [_Server(number, ContinuousBatching(pool.limits)) for _ in range(pool.n_machines)]
+        each = blocks.block_tokens
+        shared = [PrefixStore(limits, each) for limits in pool.stores]
+        servers = []
+        for _ in range(pool.n_machines):
+            stores = [
+                store if store.limits.is_shared else PrefixStore(store.limits, each)
+                for store in shared
+            ]
+            prefixes = PrefixCache(pool.limits.cache_blocks, each // BLOCK_TOKENS, stores)
+            servers.append(_Server(number, ContinuousBatching(pool.limits, prefixes), stores))
+        return servers
 
     def run(self) -> ServedRequests:
         """Handle events until none is left."""
@@ -112,7 +137,10 @@ class _Simulation:
                     generated=pool,
                     total=total if is_last else 1,
                 )
-                server = self._route(pool)
+                if self._arrivals.blocks is not None and not pool:
+                    request.hashes = self._arrivals.blocks.hashes[subject]
+                    request.hashed_tokens = int(self._arrivals.blocks.tokens[subject])
+                server = self._route(pool, subject)
                 server.unseen.append(request)
                 if server.running is None and not server.is_waking:
                     server.is_waking = True
@@ -128,12 +156,18 @@ class _Simulation:
         self._order += 1
         heapq.heappush(self._events, (time, kind, self._order, subject))
 
-    def _route(self, pool: int) -> _Server:
-        servers = self._servers[pool]
-        if self._fleet.routing == "least-loaded":
+    def _route(self, pool: int, index: int) -> _Server:
+        servers, routing = self._servers[pool], self._fleet.routing
+        if routing == "round-robin":
+            self._turns[pool] += 1
+            return servers[(self._turns[pool] - 1) % len(servers)]
+        blocks = self._arrivals.blocks
+        if routing == "least-loaded" or blocks is None:
             return min(servers, key=lambda server: server.load)
-        self._turns[pool] += 1
-        return servers[(self._turns[pool] - 1) % len(servers)]
+        key = pool, int(blocks.sessions[index])
+        if key not in self._session_servers:
+            self._session_servers[key] = min(servers, key=lambda server: server.load)
+        return self._session_servers[key]
 
     def _advance(self, server: _Server, time: float) -> None:
         """Take in what has arrived, start the next step, and plan the one after it."""
@@ -156,12 +190,29 @@ class _Simulation:
     def _start(self, server: _Server, planned: PlannedStep, time: float) -> None:
         server.running = planned
         seconds = self._fleet.pools[server.pool].step_times.step_s(planned.work)
+        seconds += self._loaded_s(server, planned, time, seconds)
+        for index, found in planned.found:
+            self._found[: len(found), index] = found
         server.busy_s += seconds
         server.n_steps += 1
         if not server.pool:
             for index in planned.started:
                 self._started[index] = time
         self._push(time + seconds, _STEP_END, server)
+
+    def _loaded_s(
+        self, server: _Server, planned: PlannedStep, time: float, step_s: float
+    ) -> float:
+        """Seconds by which what is read from stores, layer by layer, makes a step longer."""
+        longest_s = 0.0
+        for i, tokens in planned.loaded.items():
+            store = server.stores[i]
+            read_s = tokens / store.limits.tokens_per_s
+            wait_s = max(store.free_s - time, 0.0)
+            store.free_s = time + wait_s + read_s
+            exposed = float(exposed_s(read_s, step_s, store.limits.n_layers, wait_s))
+            longest_s = max(longest_s, exposed)
+        return longest_s
 
     def _end_step(self, server: _Server, time: float) -> None:
         """Write down tokens, give back blocks, send caches, go on."""
@@ -176,6 +227,10 @@ class _Simulation:
         for request in planned.ended:
             if is_last or self._totals[request.index] == 1:
                 self._last[request.index] = time
+                following = self._next.get(request.index)
+                if following is not None:
+                    self._times[following] += time
+                    self._push(self._times[following], _ARRIVAL, following)
             else:
                 index = request.index
                 link, prompt = self._fleet.link, self._prompts[index]
@@ -186,13 +241,14 @@ class _Simulation:
         self._advance(server, time)
 
     def _results(self) -> ServedRequests:
-        arrivals = self._arrivals
+        arrivals = replace(self._arrivals, arrival_s=np.array(self._times))
         return ServedRequests(
             arrivals=arrivals,
             seen_s=np.array(self._seen),
             started_s=np.array(self._started),
             first_token_s=np.array(self._first),
             last_token_s=np.array(self._last),
+            found_tokens=self._found,
             pools=tuple(
                 (
                     PoolLoad(

@@ -11,6 +11,7 @@ from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.base.columns import Fields
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
+from codesign.models.deployments.queueing.fleet import Routing
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
 
 
@@ -66,6 +67,17 @@ class LevelEntry(Entry):
     goodput_requests_per_s: float
 
 
+class CacheEntry(Entry):
+    """A place in which prompts wait for their next use."""
+
+    name: str
+    """The machine's own cache, or the memory technology."""
+    capacity_tokens: int
+    """Tokens that one machine holds there."""
+    hit_share: float
+    """Share of all tokens of prompts that were found there."""
+
+
 class ServeModelAnswer(Answer):
     """Requests that arrive, and how they were served."""
 
@@ -76,8 +88,12 @@ class ServeModelAnswer(Answer):
     """The campaign and its design that serves; absent where devices serve."""
     trace: str | None
     """File of the requests; null if they were drawn."""
+    session: str | None
+    """Session whose turns were served; null without one."""
     offered_requests_per_s: float | None
     """Rate at which requests were drawn; null if all were there at once."""
+    offered_sessions_per_s: float | None
+    """Rate at which sessions began; null without one."""
     machines_needed: int | None
     """Number of machines that would keep up with the rate; null if the simulated ones do."""
     seed: int | None
@@ -87,7 +103,7 @@ class ServeModelAnswer(Answer):
     plans_ahead: bool
     reserves_answers: bool
     """True if a request runs only where its full answer has room."""
-    routing: Literal["least-loaded", "round-robin"]
+    routing: Routing
     pools: Sequence[ServedPool]
     requests: int
     makespan_s: float
@@ -96,6 +112,8 @@ class ServeModelAnswer(Answer):
     tokens_per_s: float
     """Generated tokens over the makespan."""
     times: RequestTimes
+    caches: Sequence[CacheEntry]
+    """The machine's own cache, then the stores behind it; empty if prompts share nothing."""
     service_level: LevelEntry | None
 
     @classmethod
@@ -128,6 +146,10 @@ class ServeModelAnswer(Answer):
             **inputs,
             pools=loads,
             requests=len(served.arrivals),
+            caches=[
+                CacheEntry(name=name, capacity_tokens=tokens, hit_share=share)
+                for name, tokens, share in served.cache_rows(pools[0].cache_tokens)
+            ],
             times=RequestTimes(
                 **{name: Percentiles(**values) for name, values in served.percentiles().items()}
             ),

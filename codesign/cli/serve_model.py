@@ -14,6 +14,7 @@ from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
+from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import count, flag_by_key, naming, number
 from codesign.cli.output import AsJson, report, say
@@ -58,9 +59,13 @@ class StreamFlags:
     )
     trace: Path | None = flag(
         "Instead of random requests: a CSV file with columns arrival_s, prompt_tokens and "
-        "generated_tokens."
+        "generated_tokens, or a .jsonl or .gz file with hashes of blocks."
     )
-    requests: int = flag("Number of random requests.", 1000, min=1)
+    session: str | None = flag(
+        "Instead of random requests: a session of 'codesign list workloads', or a YAML file."
+    )
+    sessions_per_s: float | None = flag("Sessions that begin in a second, at random.")
+    requests: int = flag("Number of random requests, in whole sessions.", 1000, min=1)
     seed: int = flag("Seed of random requests.", 0, min=0)
 
 
@@ -75,6 +80,15 @@ class PrefillFlags:
     prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]")
 
 
+Stores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cache",
+        metavar="MEMORY=UNITS",
+        help="Memory behind each machine that keeps prompts, such as ddr5_rdimm=8; repeatable, "
+        "the nearest first.",
+    ),
+]
 CampaignName = Annotated[
     str | None,
     typer.Option(
@@ -101,6 +115,7 @@ def serve_model(
     split: GroupFlags,
     machines: Annotated[int, typer.Option(help="Machines, each of --tp x --ep devices.")] = 1,
     prefill: PrefillFlags,
+    cache: Stores = None,
     requests: StreamFlags,
     request: RequestFlags,
     formats: FormatFlags,
@@ -118,6 +133,7 @@ def serve_model(
     stated, more = settings_by_record(option, EngineSettings, PlatformOptions)
     settings = _engine_settings(stated)
     n_machines = count("--machines", machines)
+    stores: Mapping[str, int] = _units(cache)
     if campaign is None:
         _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
         if model is None or not on:
@@ -137,12 +153,14 @@ def serve_model(
         model = campaign_design.evaluator.workload.model
         stream, _ = _stream(model, request, requests)
         fleet = _designs(campaign_design, n_machines, stream, settings)
+        stores = stores or campaign_design.stores
     level = _service_level(request)
+    fleet = _fleet_with_stores(fleet, model, settings, stores)
     served = _simulated(fleet, settings, stream, requests)
     if level is not None:
         level.check_that_any_meets(served)
     needed = None
-    if requests.requests_per_s is not None:
+    if requests.requests_per_s is not None or requests.session is not None:
         needed = _machines_needed(served, n_machines)
     rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
     engine = {name: getattr(settings, name) for name in _ENGINE_KEYS}
@@ -151,19 +169,14 @@ def serve_model(
         "convention": fleet.convention,
         **fleet.source,
         "trace": None if requests.trace is None else str(requests.trace),
+        "session": requests.session,
         "offered_requests_per_s": requests.requests_per_s,
+        "offered_sessions_per_s": requests.sessions_per_s,
         "machines_needed": needed,
-        "seed": None if requests.requests_per_s is None else requests.seed,
+        "seed": None if requests.trace or requests.at_once else requests.seed,
         **engine,
     }
-    question = {
-        "model": model,
-        **fleet.source,
-        "requests": _words(stream, requests),
-        "engine": "{policy}, {max_sequences} requests and {max_batched_tokens:,} tokens a "
-        "step".format(**engine),
-        "routing": settings.routing,
-    }
+    question = {"model": model, **fleet.source, **_words(settings, stream, requests)}
     report(
         as_json,
         lambda: ServeModelAnswer.describe(inputs, rows, served, level),
@@ -186,7 +199,9 @@ def _simulated(
 
     pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
-    with mistakes_at(str(requests.trace or drawn)):
+    if not settings.caches_prompts:
+        stream = replace(stream, blocks=None)
+    with mistakes_at(str(requests.trace or requests.session or drawn)):
         return simulate(Fleet(pools, fleet.link, settings.routing), stream)
 
 
@@ -204,7 +219,8 @@ def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
     """
     import numpy as np
 
-    arrival_s, wait_s = served.arrivals.arrival_s, served.time_to_first_token_s
+    order = np.argsort(served.arrivals.arrival_s, kind="stable")
+    arrival_s, wait_s = served.arrivals.arrival_s[order], served.time_to_first_token_s[order]
     if len(arrival_s) < _LEAST_REQUESTS:
         return None
     quarters = np.array_split(np.arange(len(arrival_s)), 4)
@@ -232,6 +248,31 @@ class _Members:
     members: list[tuple[ServingMachine, str, int]]
     link: CacheLink
     source: Mapping[str, str] = field(default_factory=dict)
+
+
+def _units(cache: list[str] | None) -> dict[str, int]:
+    """Units by memory technology, in order."""
+    pairs = read_pairs("--cache", cache, as_yaml=True)
+    for name, units in pairs.items():
+        if not isinstance(units, int):
+            raise InputError(f"expected a whole number from 1, got {units!r}", f"--cache {name}")
+    return {name: count(f"--cache {name}", units) for name, units in pairs.items()}
+
+
+def _fleet_with_stores(
+    fleet: _Members, model: str, settings: EngineSettings, units: Mapping[str, int]
+) -> _Members:
+    """The machines that prefill, with stores behind them."""
+    from codesign.evaluators.platform.machine_pools import prompt_stores
+    from codesign.models.workload import load_model
+
+    if not units:
+        return fleet
+    machine, role, n_machines = fleet.members[0]
+    with mistakes_at("--cache"):
+        stores = prompt_stores(load_model(model), machine.design, settings, units)
+    first = (replace(machine, stores=stores), role, n_machines)
+    return replace(fleet, members=[first, *fleet.members[1:]])
 
 
 def _devices(
@@ -274,21 +315,29 @@ class _ChosenDesign:
     convention: str
     design: Fields
     words: str
+    stores: Mapping[str, int]
 
 
 def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
     from codesign import api
     from codesign.evaluators.phase_machine import checked_machine
+    from codesign.evaluators.sessions import SessionsEvaluator
 
     if design is None:
         raise InputError("expected --design or --pick with --campaign")
     campaign = api.load_campaign(name, folder)
     evaluator_name = campaign.problem.evaluator_name
+    machine = campaign.problem.evaluator
+    stores: Mapping[str, int] = {}
+    sessions = machine if isinstance(machine, SessionsEvaluator) else None
     with mistakes_at("--campaign"):
-        evaluator = checked_machine(campaign.problem.evaluator, evaluator_name)
+        evaluator = checked_machine(sessions.first if sessions else machine, evaluator_name)
     words, values = api.design_of_campaign(campaign, design)
+    if sessions:
+        values, stores = sessions.without_caches(values)
     profile = evaluator.profile or evaluator_name
-    return _ChosenDesign(evaluator, profile, values, f"{campaign.definition.name}, {words}")
+    words = f"{campaign.definition.name}, {words}"
+    return _ChosenDesign(evaluator, profile, values, words, stores)
 
 
 def _designs(
@@ -314,19 +363,26 @@ def _stream(
     """The requests, and the workload that the evaluator is built with."""
     from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform import PlatformRequest
-    from codesign.models.deployments.queueing import poisson_arrivals, read_arrivals
+    from codesign.models.deployments.queueing import poisson_arrivals
 
     rate = requests.requests_per_s
-    if requests.trace is not None:
+    if requests.trace is not None or requests.session is not None:
         tokens = replace(request, first_token=None, output_token=None)
-        drawn = {"--requests-per-s": rate, "--at-once": requests.at_once or None}
-        stray = [*set_flags(tokens), *_present(drawn)]
+        others: JsonObject = {"--requests-per-s": rate, "--at-once": requests.at_once or None}
+        if requests.session is None:
+            others["--sessions-per-s"] = requests.sessions_per_s
+        else:
+            others["--trace"] = requests.trace
+        stray = [*set_flags(tokens), *_present(others)]
         if stray:
-            raise InputError(f"expected --trace or drawn requests, got both ({', '.join(stray)})")
-        return read_arrivals(requests.trace), RequestFlags(None, 1, 1).workload(model)
+            source = "--session" if requests.session else "--trace"
+            raise InputError(f"expected {source} or drawn requests, got both ({', '.join(stray)})")
+        return _stated_stream(requests), RequestFlags(None, 1, 1).workload(model)
+    _refuse(_present({"--sessions-per-s": requests.sessions_per_s}), "--session")
     if (rate is None) != requests.at_once:
         raise InputError(
-            "expected --trace, or the tokens of a request with either --requests-per-s or --at-once"
+            "expected --trace, --session, or the tokens of a request with either --requests-per-s "
+            "or --at-once"
         )
     rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
     workload = request.workload(model)
@@ -337,6 +393,28 @@ def _stream(
     generated = count("--generated-tokens", stated.generated)
     stream = poisson_arrivals(rate, requests.requests, stated.prompt, generated, requests.seed)
     return stream, workload
+
+
+def _stated_stream(requests: StreamFlags) -> Arrivals:
+    """The requests of a trace, or of sessions."""
+    from codesign.models.deployments.queueing import (
+        read_arrivals,
+        session_arrivals,
+        trace_arrivals,
+    )
+    from codesign.models.workload.request_trace import read_request_trace
+    from codesign.models.workload.sessions import load_session
+
+    if requests.trace is not None:
+        if requests.trace.suffix in (".jsonl", ".gz"):
+            return trace_arrivals(read_request_trace(requests.trace))
+        return read_arrivals(requests.trace)
+    if requests.sessions_per_s is None:
+        raise InputError("expected a rate with --session", "--sessions-per-s")
+    rate = number("--sessions-per-s", requests.sessions_per_s, "a rate", above=0)
+    session = load_session(requests.session or "")
+    n_sessions = ceil(requests.requests / session.n_turns)
+    return session_arrivals(session, rate, n_sessions, requests.seed)
 
 
 def _service_level(request: RequestFlags) -> ServiceLevel | None:
@@ -395,11 +473,23 @@ def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs
     )
 
 
-def _words(stream: Arrivals, requests: StreamFlags) -> str:
-    if requests.trace is not None:
-        return f"{len(stream):,} of {requests.trace}"
+def _words(settings: EngineSettings, stream: Arrivals, requests: StreamFlags) -> dict[str, str]:
+    """Requests, engine and routing in words."""
     prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
-    pace = "all at once"
-    if requests.requests_per_s is not None:
-        pace = f"{requests.requests_per_s:g} a second at random (seed {requests.seed})"
-    return f"{len(stream):,}, {pace}, {prompt} + {generated} tokens"
+    if requests.trace is not None:
+        words = f"{len(stream):,} of {requests.trace}"
+    elif requests.session is not None:
+        words = (
+            f"{len(stream):,} of sessions {requests.session}, {requests.sessions_per_s:g} sessions "
+            f"a second at random (seed {requests.seed})"
+        )
+    else:
+        pace = "all at once"
+        if requests.requests_per_s is not None:
+            pace = f"{requests.requests_per_s:g} a second at random (seed {requests.seed})"
+        words = f"{len(stream):,}, {pace}, {prompt} + {generated} tokens"
+    engine = (
+        f"{settings.policy}, {settings.max_sequences} requests and "
+        f"{settings.max_batched_tokens:,} tokens a step"
+    )
+    return {"requests": words, "engine": engine, "routing": settings.routing}

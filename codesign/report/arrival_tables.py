@@ -9,6 +9,7 @@ from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.served_requests import PERCENTILES
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.report.labels import memory_words
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
 
 if TYPE_CHECKING:
@@ -56,9 +57,14 @@ def arrivals_tables(
             f"{served.utilization(load).mean():.0%}",
             f"{load.n_preempted:,}",
         )
+    caches = plain_table("Prompts found", ["in", "tokens", "share"], ["tokens", "share"])
+    rows = served.cache_rows(pools[0].cache_tokens)
+    for i, (name, tokens, share) in enumerate(rows):
+        caches.add_row(memory_words(name) if i else "own cache", f"{tokens:,}", f"{share:.1%}")
     return spaced(
         pairs_table("Question", question),
         table,
+        *([caches] if rows else []),
         pairs_table("Served", rates),
         times,
         text_line(

@@ -222,7 +222,7 @@ def _holds_mappings(value: Any) -> bool:
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Technologies as people call them: ``hbm4_12h`` is "HBM4" where no other is HBM4."""
     listed = sorted(set(names))
-    short = {name: name.split("_")[0].upper() for name in listed}
+    short = {name: _family_title(name.split("_")[0]) for name in listed}
     count = Counter(short.values())
     return {
         name: short[name] if count[short[name]] == 1 else _memory_title(name) for name in listed
@@ -244,7 +244,12 @@ def _memory_title(name: str) -> str:
         f", {word[:-1]}-high" if re.fullmatch(r"\d+h", word) else f" {word.upper()}"
         for word in rest
     ]
-    return first.upper() + "".join(high)
+    return _family_title(first) + "".join(high)
+
+
+def _family_title(name: str) -> str:
+    """Letters of a memory family, such as HBM4 and NVMe."""
+    return "NVMe" if name == "nvme" else name.upper()
 
 
 def row_title(row: Fields) -> str:

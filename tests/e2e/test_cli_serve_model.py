@@ -135,7 +135,7 @@ SPLIT = ["--prefill-machines", "1"]
             "design: expert_parallel: expected 1 in a machine of a fleet, got 32",
         ),
         (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),
-        (["serve-model", *MACHINE], "expected --trace, or the tokens of a request"),
+        (["serve-model", *MACHINE], "expected --trace, --session, or the tokens of a request"),
         (["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
         (
             ["serve-model", *MACHINE, *DRAWN, "--option", "policy=chunk"],
@@ -185,3 +185,52 @@ def test_what_cannot_be_served_is_one_line(capsys: Any, line: list[str], words: 
     problem = capsys.readouterr().err
     assert words in problem
     assert problem.count("\n") == 1
+
+
+def test_sessions_are_served_with_caches_and_stores(capsys: Any) -> None:
+    words = ["serve-model", *MACHINE, "--session", "chat", "--sessions-per-s", "2",
+             "--requests", "400", "--machines", "2"]  # fmt: skip
+    alone = answer(capsys, *words, "--option", "caches_prompts=false")
+    assert alone["caches"] == [] and alone["session"] == "chat"
+    routed = answer(capsys, *words, "--option", "routing=session")
+    assert routed["caches"][0]["hit_share"] > 0.6
+    small = [*words, "--option", "memory_fraction=0.23", "--option", "max_sequences=64"]
+    shares = [
+        [cache["hit_share"] for cache in answer(capsys, *small, *store)["caches"]]
+        for store in ([], ["--cache", "ddr5_rdimm=1", "--option", "shares_stores=true"])
+    ]
+    assert sum(shares[1]) > sum(shares[0]) + 0.02 and shares[1][1] > 0
+    assert main([*words]) == 0
+    assert "own cache" in capsys.readouterr().out
+
+
+def test_a_trace_with_hashes_is_served(capsys: Any, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    lines = [
+        {
+            "timestamp": 9000 * i,
+            "input_length": 1000,
+            "output_length": 3,
+            "hash_ids": [1, 2 + i % 2],
+        }
+        for i in range(4)
+    ]
+    trace.write_text("\n".join(map(json.dumps, lines)))
+    served = answer(capsys, "serve-model", *MACHINE, "--trace", str(trace))
+    assert served["caches"][0]["hit_share"] == pytest.approx((512 + 2 * 999) / 4000)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--session chat", "--sessions-per-s: expected a rate with --session"),
+        ("--session chat --trace a.csv", "or drawn requests, got both (--trace)"),
+        ("--at-once --sessions-per-s 1", "expected --session with --sessions-per-s"),
+        ("--session chat --sessions-per-s 1 --cache ddr5_rdimm=x",
+         "--cache ddr5_rdimm: expected a whole number from 1, got 'x'"),
+        ("--session chat --sessions-per-s 1 --cache ddr9=1", "unknown memory technology 'ddr9'"),
+    ],
+)  # fmt: skip
+def test_sessions_that_are_not_described_are_refused(words: str, message: str, capsys: Any) -> None:
+    assert main(["serve-model", *MACHINE, *words.split()]) == 2
+    assert message in capsys.readouterr().err

@@ -29,7 +29,14 @@ class EngineSettings(Record):
     reserves_answers: bool = False
     """Run a request only where its answer has room, too, as TensorRT-LLM does."""
     routing: Routing = "least-loaded"
-    """Machine of a request: ``least-loaded`` or ``round-robin``."""
+    """Machine of a request: ``least-loaded``, ``round-robin``, or ``session``, the one of the turn
+    before."""
+    caches_prompts: bool = True
+    """Keep the blocks of prompts for the next request with the same ones, if they are known."""
+    shares_stores: bool = False
+    """Share each ``--cache`` between all machines of a pool."""
+    cache_link: Annotated[float, quantity("GB/s"), Field(gt=0)] = 55e9
+    """Rate from each ``--cache`` to a machine at most: sixteen lanes of PCIe 5 [ours]."""
     link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Rate from a prefilling machine to the others; the network of its devices if left out."""
     link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 5e-6

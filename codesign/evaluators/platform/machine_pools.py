@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, design_columns
+from codesign.base.columns import Fields, column_of, design_columns
 from codesign.base.errors import InputError
+from codesign.evaluators.platform.engine_settings import EngineSettings
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
+from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
+from codesign.models.hardware.accelerator import UnitTables, off_chip_memory
+from codesign.models.memtech import load_technology
+from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.precision import bits_per_element
 from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
 
@@ -54,6 +60,40 @@ def serving_machine(
     )
 
 
+def _bytes_per_token(model: LanguageModel, design: Fields) -> float:
+    kv_bytes = bits_per_element(str(design.get("kv_format", "bf16"))) / 8.0
+    return kv_elements_per_token(model) * kv_bytes + state_bytes_per_token(model)
+
+
+def prompt_stores(
+    model: LanguageModel, design: Fields, settings: EngineSettings, units: Mapping[str, int]
+) -> tuple[StoreLimits, ...]:
+    """Stores of prompts behind a machine.
+
+    Args:
+        units: Modules or drives of each memory technology, the nearest first.
+
+    Raises:
+        InputError: A technology is unknown.
+    """
+    per_token, stores = _bytes_per_token(model, design), []
+    for name, count in units.items():
+        key = load_technology(name).key
+        tables = UnitTables({key: load_technology(name)})
+        memory = off_chip_memory(column_of([key]), column_of([count]), tables)
+        rate = float(memory.bandwidth_bytes_per_s[0] / memory.paged_slowdown[0])
+        stores.append(
+            StoreLimits(
+                key,
+                int(memory.capacity_bytes[0] // per_token),
+                min(rate, settings.cache_link) / per_token,
+                model.num_hidden_layers,
+                settings.shares_stores,
+            )
+        )
+    return tuple(stores)
+
+
 def cache_link(
     evaluator: PlatformEvaluator,
     machine: ServingMachine,
@@ -74,9 +114,8 @@ def cache_link(
                 "link_bandwidth",
             )
         bandwidth_bytes_per_s = device.network_bandwidth * machine.n_devices
-    kv_bytes = bits_per_element(str(machine.design.get("kv_format", "bf16"))) / 8.0
     return CacheLink(
-        bytes_per_token=kv_elements_per_token(model) * kv_bytes + state_bytes_per_token(model),
+        bytes_per_token=_bytes_per_token(model, machine.design),
         bandwidth_bytes_per_s=bandwidth_bytes_per_s,
         latency_s=latency_s,
         n_layers=model.num_hidden_layers,

@@ -38,6 +38,7 @@ from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.level_columns import (
     CACHE_PARAMETERS,
+    MOST_CACHES,
     DesignLevels,
     design_levels,
 )
@@ -177,6 +178,15 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "options": self.options.model_dump(mode="json"),
             "machine": self.first.provenance(),
         }
+
+    def without_caches(self, design: Fields) -> tuple[Fields, dict[str, int]]:
+        """The machine of a design, and the units of its outer caches by technology."""
+        units = {
+            str(design[f"cache{i}_technology"]): int(design[f"cache{i}_units"])
+            for i in range(1, MOST_CACHES + 1)
+            if design.get(f"cache{i}_technology")
+        }
+        return {name: design[name] for name in design if name not in _SOFTWARE}, units
 
     # --- designs -------------------------------------------------------------------------------
 

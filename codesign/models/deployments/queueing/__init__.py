@@ -10,6 +10,8 @@ from codesign.models.deployments.queueing.request_arrivals import (
     Arrivals,
     poisson_arrivals,
     read_arrivals,
+    session_arrivals,
+    trace_arrivals,
 )
 from codesign.models.deployments.queueing.served_requests import PoolLoad, ServedRequests
 from codesign.models.deployments.queueing.simulation import simulate
@@ -32,5 +34,7 @@ __all__ = [
     "StepTimes",
     "poisson_arrivals",
     "read_arrivals",
+    "session_arrivals",
     "simulate",
+    "trace_arrivals",
 ]

@@ -67,7 +67,7 @@ class PlannedStep:
         started: Requests that the engine runs for the first time.
         prefilled: Requests whose prompt it ends, so that it gives them a token.
         ended: Requests that it gives their last token.
-        found: Tokens of each started request that were found, by place.
+        reused: Tokens of each started request that were found, by place.
         loaded: Tokens that are read from each store.
     """
 
@@ -77,7 +77,7 @@ class PlannedStep:
     started: list[int] = field(default_factory=list)
     prefilled: list[QueuedRequest] = field(default_factory=list)
     ended: list[QueuedRequest] = field(default_factory=list)
-    found: list[tuple[int, list[int]]] = field(default_factory=list)
+    reused: list[tuple[int, list[int]]] = field(default_factory=list)
     loaded: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -155,9 +155,9 @@ class ContinuousBatching:
         while self.waiting and self._may_run(self.waiting[0]):
             request = self.waiting[0]
             places = self.prefixes.find(request.hashes) if self.prefixes else []
-            found = self._found_tokens(request, len(places))
+            reused = self._reused_tokens(request, len(places))
             needed = blocks_of(request.to_prefill) + self._padding * (1 - places.count(IN_USE))
-            tokens = request.to_prefill - max(request.cached, found)
+            tokens = request.to_prefill - max(request.cached, reused)
             is_too_long = left <= 0 if in_chunks else bool(planned.chunks) and tokens > left
             if needed > self._blocks.n_free or is_too_long or not tokens:
                 break
@@ -169,7 +169,7 @@ class ContinuousBatching:
                 request.cached = self._pool.reclaim(request.index) * BLOCK_TOKENS
             left -= self._prefill(request, left if in_chunks else tokens, planned)
 
-    def _found_tokens(self, request: QueuedRequest, n_blocks: int) -> int:
+    def _reused_tokens(self, request: QueuedRequest, n_blocks: int) -> int:
         """Tokens of the leading blocks; the last token of a prompt is always computed."""
         tokens = n_blocks * self._padding * BLOCK_TOKENS
         return min(tokens, request.hashed_tokens, request.to_prefill - 1)
@@ -183,19 +183,19 @@ class ContinuousBatching:
     ) -> None:
         """Let a request use the blocks that were found for it."""
         prefixes.hold(request.hashes, places)
-        request.n_held, request.cached = len(places), self._found_tokens(request, len(places))
+        request.n_held, request.cached = len(places), self._reused_tokens(request, len(places))
         request.spare_blocks = self._padding * len(places) - blocks_of(request.cached)
-        found = [0] * (prefixes.n_stores + 2)
+        reused = [0] * (prefixes.n_stores + 2)
         before = 0
         for i, place in enumerate(places, 1):
-            tokens = self._found_tokens(request, i)
-            found[place] += tokens - before
+            tokens = self._reused_tokens(request, i)
+            reused[place] += tokens - before
             before = tokens
-        for store, tokens in enumerate(found[2:]):
+        for store, tokens in enumerate(reused[2:]):
             if tokens:
                 planned.loaded[store] = planned.loaded.get(store, 0) + tokens
         if planned.started and planned.started[-1] == request.index:
-            planned.found.append((request.index, [found[0] + found[1], *found[2:]]))
+            planned.reused.append((request.index, [reused[0] + reused[1], *reused[2:]]))
 
     def _register(self, request: QueuedRequest) -> None:
         """Share the hashed blocks that a request has computed."""

@@ -61,7 +61,9 @@ class PrefixStore:
         """Store a block; the one that has to leave, if any."""
         self._blocks[block] = None
         self._blocks.move_to_end(block)
-        return self._blocks.popitem(last=False)[0] if len(self._blocks) > self._most_blocks else None
+        return (
+            self._blocks.popitem(last=False)[0] if len(self._blocks) > self._most_blocks else None
+        )
 
 
 class PrefixCache:
@@ -83,9 +85,7 @@ class PrefixCache:
         ([1], 2)
     """
 
-    def __init__(
-        self, n_blocks: int, blocks_each: int, stores: Sequence[PrefixStore] = ()
-    ) -> None:
+    def __init__(self, n_blocks: int, blocks_each: int, stores: Sequence[PrefixStore] = ()) -> None:
         self.n_free = n_blocks
         self.blocks_each = blocks_each
         self.n_stores = len(stores)
@@ -97,12 +97,11 @@ class PrefixCache:
         """Hand out free blocks; there must be as many."""
         empty = self.n_free - self.blocks_each * len(self._unused)
         while empty < n_blocks:
-            block: int | None = self._unused.popitem(last=False)[0]
+            leaving: int | None = self._unused.popitem(last=False)[0]
             empty += self.blocks_each
             for store in self._stores:
-                block = store.put(block)
-                if block is None:
-                    break
+                if leaving is not None:
+                    leaving = store.put(leaving)
         self.n_free -= n_blocks
 
     def give_back(self, n_blocks: int) -> None:

@@ -138,11 +138,12 @@ def trace_arrivals(trace: RequestTrace) -> Arrivals:
     A request that begins with more than one block of an earlier one is of the same session.
     """
     session_of: dict[int, int] = {}
-    hashes, sessions = [], []
-    for blocks in np.split(trace.hash_ids, np.cumsum(trace.n_blocks)[:-1]):
-        hashes.append(blocks.tolist())
-        found = [block for block in hashes[-1] if block in session_of]
-        sessions.append(session_of[found[-1]] if len(found) > 1 else len(sessions))
+    hashes: list[list[int]] = []
+    sessions: list[int] = []
+    for prompt in np.split(trace.hash_ids, np.cumsum(trace.n_blocks)[:-1]):
+        hashes.append(prompt.tolist())
+        earlier = [block for block in hashes[-1] if block in session_of]
+        sessions.append(session_of[earlier[-1]] if len(earlier) > 1 else len(sessions))
         session_of |= dict.fromkeys(hashes[-1], sessions[-1])
     blocks = PromptBlocks(hashes, trace.input_length, TRACE_BLOCK_TOKENS, np.array(sessions))
     return Arrivals(trace.arrival_s, trace.input_length, trace.output_length, blocks)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.request_arrivals import Arrivals
 
 PERCENTILES = (50, 90, 99)
@@ -21,12 +22,14 @@ class PoolLoad:
     Attributes:
         busy_s: (machines,) seconds in which each ran steps.
         n_preempted: Requests that had to give their cache back.
+        stores: Stores of prompts behind each machine.
     """
 
     name: str
     busy_s: FloatArray
     n_steps: int
     n_preempted: int
+    stores: tuple[StoreLimits, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class ServedRequests:
         started_s: When the first step with a part of the prompt began.
         first_token_s: When the first token was there.
         last_token_s: When the last token was there.
-        found_tokens: (l, r) tokens of the prompt found in the cache, and in each store.
+        reused_tokens: (l, r) tokens of the prompt found in the cache, and in each store.
     """
 
     arrivals: Arrivals
@@ -46,7 +49,7 @@ class ServedRequests:
     started_s: FloatArray
     first_token_s: FloatArray
     last_token_s: FloatArray
-    found_tokens: IntArray
+    reused_tokens: IntArray
     pools: tuple[PoolLoad, ...]
 
     @property
@@ -74,7 +77,21 @@ class ServedRequests:
     @property
     def hit_shares(self) -> FloatArray:
         """(l,) share of the prompts' tokens found in the cache, and in each store."""
-        return np.asarray(self.found_tokens.sum(axis=1) / self.arrivals.prompt_tokens.sum())
+        return np.asarray(self.reused_tokens.sum(axis=1) / self.arrivals.prompt_tokens.sum())
+
+    def cache_rows(self, cache_tokens: int) -> list[tuple[str, int, float]]:
+        """Name, tokens and hit share of the cache and of each store; none if prompts share nothing.
+
+        Args:
+            cache_tokens: Tokens of a machine's own cache.
+        """
+        if self.arrivals.blocks is None:
+            return []
+        stores = [(store.name, store.tokens) for store in self.pools[0].stores]
+        places = [("machine", cache_tokens), *stores]
+        return [
+            (*place, share) for place, share in zip(places, self.hit_shares.tolist(), strict=True)
+        ]
 
     @property
     def makespan_s(self) -> float:

@@ -99,7 +99,7 @@ class _Simulation:
         ]
         self._order = len(times)
         n_places = 1 + max(len(pool.stores) for pool in fleet.pools)
-        self._found = np.zeros((n_places, len(times)), dtype=np.int64)
+        self._reused = np.zeros((n_places, len(times)), dtype=np.int64)
         self._session_servers: dict[tuple[int, int], _Server] = {}
         nan = [float("nan")] * len(times)
         self._seen, self._started, self._first, self._last = nan[:], nan[:], nan[:], nan[:]
@@ -108,7 +108,9 @@ class _Simulation:
         """The machines of a pool; only those that prefill share blocks."""
         blocks = self._arrivals.blocks
         if blocks is None or number:
-            return [_Server(number, ContinuousBatching(pool.limits)) for _ in range(pool.n_machines)]
+            return [
+                _Server(number, ContinuousBatching(pool.limits)) for _ in range(pool.n_machines)
+            ]
         each = blocks.block_tokens
         shared = [PrefixStore(limits, each) for limits in pool.stores]
         servers = []
@@ -191,8 +193,8 @@ class _Simulation:
         server.running = planned
         seconds = self._fleet.pools[server.pool].step_times.step_s(planned.work)
         seconds += self._loaded_s(server, planned, time, seconds)
-        for index, found in planned.found:
-            self._found[: len(found), index] = found
+        for index, tokens in planned.reused:
+            self._reused[: len(tokens), index] = tokens
         server.busy_s += seconds
         server.n_steps += 1
         if not server.pool:
@@ -200,9 +202,7 @@ class _Simulation:
                 self._started[index] = time
         self._push(time + seconds, _STEP_END, server)
 
-    def _loaded_s(
-        self, server: _Server, planned: PlannedStep, time: float, step_s: float
-    ) -> float:
+    def _loaded_s(self, server: _Server, planned: PlannedStep, time: float, step_s: float) -> float:
         """Seconds by which what is read from stores, layer by layer, makes a step longer."""
         longest_s = 0.0
         for i, tokens in planned.loaded.items():
@@ -248,7 +248,7 @@ class _Simulation:
             started_s=np.array(self._started),
             first_token_s=np.array(self._first),
             last_token_s=np.array(self._last),
-            found_tokens=self._found,
+            reused_tokens=self._reused,
             pools=tuple(
                 (
                     PoolLoad(
@@ -256,6 +256,7 @@ class _Simulation:
                         busy_s=np.array([server.busy_s for server in servers]),
                         n_steps=sum(server.n_steps for server in servers),
                         n_preempted=sum(server.engine.n_preempted for server in servers),
+                        stores=pool.stores,
                     )
                 )
                 for pool, servers in zip(self._fleet.pools, self._servers, strict=True)

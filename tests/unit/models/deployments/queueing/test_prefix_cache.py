@@ -27,7 +27,7 @@ LIMITS = EngineLimits(max_sequences=64, max_batched_tokens=4096, cache_tokens=10
 
 
 CHAT = Session(
-    description="a chat of short answers", n_turns=5, shared_tokens=1000, sources={"all": "invented"},
+    description="a chat of short answers", n_turns=5, shared_tokens=1000, sources={"all": "ours"},
     turns=(Turn(turn=1, new_tokens=400, generated_tokens=8),
            Turn(turn=2, new_tokens=400, generated_tokens=8, think_time="60 s")),
 )  # fmt: skip
@@ -91,7 +91,7 @@ def replayed(arrivals: Arrivals, capacities: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("capacities", [[10**6], [700], [400, 300, 200]])
+@pytest.mark.parametrize("capacities", [[10**6], [300], [100], [110, 100, 100]])
 def test_what_is_found_is_what_an_lru_list_holds(seed, capacities):
     arrivals = trace(300, seed)
     stores = [StoreLimits("store", n * BLOCK, 1e12) for n in capacities[1:]]
@@ -99,9 +99,10 @@ def test_what_is_found_is_what_an_lru_list_holds(seed, capacities):
     served = serve(arrivals, limits, stores)
     expected = replayed(arrivals, capacities)
     assert 0.2 < expected.sum() / arrivals.prompt_tokens.sum() < 0.99
-    share = abs(served.found_tokens - expected).sum() / arrivals.prompt_tokens.sum()
-    # The prompt that runs takes room of the cache before its blocks are found by others.
-    assert share < 0.005 if len(capacities) > 1 or capacities[0] < 10**6 else share == 0
+    # The last token of a prompt that is found as a whole may need room for itself.
+    differences = abs(served.reused_tokens - expected)
+    assert differences.max() <= BLOCK
+    assert differences.sum() < 0.001 * arrivals.prompt_tokens.sum()
 
 
 def test_prompts_that_share_nothing_are_served_as_without_a_cache():
@@ -112,14 +113,14 @@ def test_prompts_that_share_nothing_are_served_as_without_a_cache():
     shared, plain = serve(alone, stores=stores), serve(replace(arrivals, blocks=None))
     for name in ("first_token_s", "last_token_s", "started_s"):
         assert (getattr(shared, name) == getattr(plain, name)).all()
-    assert not shared.found_tokens.any()
+    assert not shared.reused_tokens.any()
 
 
 def test_a_context_that_is_found_leaves_the_prefill_of_the_new_tokens():
     session = load_session("coding-agent")
     arrivals = session_arrivals(session, 1e-4, 2, seed=0)
     served = serve(arrivals, replace(LIMITS, max_batched_tokens=200_000))
-    found = served.found_tokens[0]
+    found = served.reused_tokens[0]
     block = arrivals.blocks.block_tokens
     # All of the last prompt and of its answer but its newest token, in whole blocks.
     before = (arrivals.prompt_tokens + arrivals.generated_tokens - 1)[:-1] // block * block
@@ -197,7 +198,7 @@ def test_the_closed_form_is_near_the_replay_over_capacities(share, store_rate):
     later = classes.turns * (1.0 - classes.is_first)
     found = hits[-1, :-1, 0] * (context - prefix) + shared * prefix
     expected = later @ found / (later @ (context + new))
-    measured = served.found_tokens[:, steady].sum() / arrivals.prompt_tokens[steady].sum()
+    measured = served.reused_tokens[:, steady].sum() / arrivals.prompt_tokens[steady].sum()
     assert measured == pytest.approx(expected, abs=0.02)
     first_s = float(np.mean(served.time_to_first_token_s[steady] - served.queueing_s[steady]))
     assert first_s == pytest.approx(later @ turn_s / later.sum(), rel=0.1)

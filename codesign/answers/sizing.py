@@ -16,7 +16,7 @@ from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
 from codesign.evaluators.platform.instances import Policy, Role
-from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
+from codesign.evaluators.platform.requirements import Requirements
 from codesign.models.hardware.device import Device
 
 HOST_FACTOR = 10_200.0 / (8 * 700.0)
@@ -209,8 +209,13 @@ class InstanceAccount(Entry):
     """Limits of the numbers, one sentence each."""
 
     @classmethod
-    def describe(cls, explanation: Explanation, limits: LatencyLimits | None) -> Self:
-        """The account of an explained instance."""
+    def describe(
+        cls, explanation: Explanation, first_token_s: float | None, output_token_s: float | None
+    ) -> Self:
+        """The account of an explained instance, with limits on its two times."""
+        limits = {
+            "time_to_first_token_s": first_token_s, "time_per_output_token_s": output_token_s
+        }  # fmt: skip
         entries = [
             LatencyLimitEntry(
                 limit=name.removesuffix("_s").replace("_", " "),
@@ -218,7 +223,8 @@ class InstanceAccount(Entry):
                 found_s=explanation.metrics[name],
                 state="kept" if explanation.metrics[name] <= allowed else "broken",
             )
-            for name, allowed in ({} if limits is None else vars(limits)).items()
+            for name, allowed in limits.items()
+            if allowed is not None and name in explanation.metrics
         ]
         ranges = {
             name: Ends(low=low, high=high) for name, (low, high) in explanation.ranges.items()
@@ -263,7 +269,7 @@ class ScalingStudy(Entry):
     """One row per factor."""
 
 
-class SizeAnswer(Answer):
+class SizeAnswer(Answer, version=2):
     """Devices that serve a model: the best deployments, or another question about them."""
 
     model: str

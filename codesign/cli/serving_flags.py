@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -18,7 +18,6 @@ from codesign.cli.output import say
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
-    from codesign.evaluators.platform.requirements import LatencyLimits
     from codesign.models.hardware.device import Device
 
 Model = Annotated[
@@ -41,7 +40,7 @@ Convention = Annotated[
     str | None,
     typer.Option(
         help="fitted (measured kernels), ideal (a bound), genz, epoch, life (papers), plain "
-        "(sustained rates), or a plug-in's. [fitted; plain for forecast]"
+        "(forecast), or a plug-in's. [fitted; plain for forecast]"
     ),
 ]
 Options = Annotated[
@@ -214,6 +213,25 @@ def settings_by_record(option: list[str] | None, *records: Any) -> list[JsonObje
     return settings
 
 
+def stated_settings(
+    model: str,
+    request: RequestFlags,
+    convention: str | None,
+    price_per_hour: float | None,
+    option: list[str] | None,
+    *more: Iterable[str],
+) -> list[JsonObject]:
+    """Keys of the request, of the evaluator's options, and of each further list of keys."""
+    from codesign.evaluators.platform import PlatformOptions, PlatformRequest
+
+    keys, settings, *further = settings_by_record(option, PlatformRequest, PlatformOptions, *more)
+    if convention is not None:
+        settings["profile"] = convention
+    if price_per_hour is not None:
+        settings["device_usd_per_hour"] = price_per_hour
+    return [{**request.workload(model), **keys}, settings, *further]
+
+
 def named_devices(on: list[str] | None) -> dict[str, Device]:
     """Devices by key; ``all`` is every bundled one."""
     from codesign.models.hardware.device import list_devices, load_device
@@ -244,16 +262,6 @@ def build(workload: Fields, settings: Fields, devices: Mapping[str, Device]) -> 
         request = to_record(Document("workload", dict(workload), {}), PlatformRequest)
         options = to_record(Document("option", dict(settings), {}), PlatformOptions)
         return PlatformEvaluator(request, options, devices=devices)
-
-
-def case_limits(evaluator: PlatformEvaluator) -> LatencyLimits | None:
-    """The use case's own limits on time, if it has them."""
-    from codesign.evaluators.platform.requirements import LatencyLimits
-
-    case = evaluator.workload.limits
-    if case is None:
-        return None
-    return LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
 
 
 def question_inputs(evaluator: PlatformEvaluator, design: Fields) -> JsonObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from codesign.base.errors import InputError, Mistake, check_known
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import check_figure, count, naming, number, numbers
 from codesign.cli.output import AsJson, make_console, report, say
-from codesign.cli.price_frontier import ROOFLINES, FrontierQuestion, answer_frontier
+from codesign.cli.price_frontier import FrontierQuestion, answer_frontier
 from codesign.cli.serving_flags import (
     FLAGS,
     SPLIT,
@@ -27,11 +27,10 @@ from codesign.cli.serving_flags import (
     RequestFlags,
     SplitFlags,
     build,
-    case_limits,
     degrees_of,
     named_devices,
     question_inputs,
-    settings_by_record,
+    stated_settings,
 )
 
 if TYPE_CHECKING:
@@ -140,57 +139,77 @@ def size(
 ) -> None:
     """Size a deployment: machines, watts, dollars per million tokens, what limits, who wins."""
     check_figure("--figure", study.figure)
-    is_roofline = convention in ROOFLINES or design is not None
-    if is_roofline:
-        stray = [*set_flags(replace(demand, users=None)), *set_flags(replace(study, devices=None,
-                 figure=None))]  # fmt: skip
-        if stray:
-            raise InputError("expected a convention that searches deployments, such as fitted, "
-                             "with it", stray[0])  # fmt: skip
-    stated_demand = None if is_roofline else demand.demand(request.limits())
-    is_instance = batch is not None or study.devices is not None or bool(set_flags(split))
-    if is_roofline or (stated_demand is None and not is_instance and study.vary is None):
-        question = FrontierQuestion(
-            model, on, design, space, request, formats, split, batch, study.devices, convention,
-            price_per_hour, option, study.figure, demand.users,
+    if space is not None and design is None:
+        raise InputError("expected --design with --space")
+    if design is not None and convention != "epoch":
+        raise InputError("expected --convention epoch, as designs have no fitted kernels",
+                         "--design")  # fmt: skip
+    flags = [*set_flags(request), *set_flags(demand), *set_flags(study), *set_flags(split)]
+    flags += [] if batch is None else ["--batch"]
+    is_paper = convention == "epoch"
+    limits = request.limits()
+    stated_demand = None if is_paper else demand.demand(limits)
+    question = "--convention epoch" if is_paper else _question_of(flags)
+    if strays := [each for each in flags if each not in QUESTIONS[question]]:
+        raise InputError([_stray_words(stray, question) for stray in strays])
+    if question in ("--convention epoch", "price against speed"):
+        priced = FrontierQuestion(
+            model, on, design, space, request, formats, convention, price_per_hour, option,
+            study.figure,
         )  # fmt: skip
-        answer_frontier(question, as_json)
+        answer_frontier(priced, as_json)
         return
-    workload, settings, search = _stated(model, request, convention, price_per_hour, option)
+    searched = _SEARCH_KEYS if stated_demand is not None else ()
+    workload, settings, search = stated_settings(
+        model, request, convention, price_per_hour, option, searched
+    )
     others = formats.formats(model)
-    if study.vary is not None and stated_demand is None:
+    if study.vary is not None:
         _vary(on, workload, settings, others, split, batch, study, as_json)
         return
     evaluator = build(workload, settings, named_devices(on))
-    if stated_demand is None:
-        _report_one(evaluator, others, split, batch, study, as_json)
+    if stated_demand is not None:
+        fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search, demand)
+        _report_fleet(fleet, study, as_json)
         return
-    if batch is not None or study.devices is not None:
-        raise InputError("expected a demand, or an instance with --batch, got both")
-    if stray := set_flags(replace(study, best=None, launch=None)):
-        raise InputError("expected no demand with it", stray[0])
-    fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search, demand)
-    _report_fleet(fleet, study, as_json)
+    if len(evaluator.devices) > 1:
+        raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
+    instance: JsonObject = {"device": next(iter(evaluator.devices)), **others}
+    if study.devices is None:
+        _report_instance(evaluator, instance, split, batch, limits, as_json)
+        return
+    instance["batch_size"] = _requests(None, instance, batch)
+    _report_choices(evaluator, instance, count("--devices", study.devices), study.best, as_json)
 
 
-def _stated(
-    model: str,
-    request: RequestFlags,
-    convention: str | None,
-    price_per_hour: float | None,
-    option: list[str] | None,
-) -> tuple[JsonObject, JsonObject, JsonObject]:
-    """Keys of the request, of the evaluator's options, and of the search."""
-    from codesign.evaluators.platform import PlatformOptions, PlatformRequest
+_REQUEST = {"--use-case", "--prompt-tokens", "--generated-tokens", "--beams"}
+_LIMITS = {"--first-token", "--output-token"}
+_FLEET = {*_REQUEST, *_LIMITS, "--best", "--launch", "--tp", "--pp", "--ep"}
+_INSTANCE = {*SPLIT.values(), "--batch"}
+QUESTIONS = {
+    "--requests-per-s": {*_FLEET, "--requests-per-s", "--attainment", "--seed"},
+    "--users": {*_FLEET, "--users"},
+    "--burst": {*_FLEET, "--burst"},
+    "--vary": {*_REQUEST, *_INSTANCE, "--vary", "--factors", "--figure"},
+    "--devices": {*_REQUEST, "--devices", "--batch", "--best"},
+    "one instance": {*_REQUEST, *_LIMITS, *_INSTANCE},
+    "price against speed": {*_REQUEST, *_LIMITS, "--figure"},
+    "--convention epoch": {"--figure"},
+}
+"""Flags that have an effect, by the question that is answered."""
 
-    keys, settings, search = settings_by_record(
-        option, PlatformRequest, PlatformOptions, _SEARCH_KEYS
-    )
-    if convention is not None:
-        settings["profile"] = convention
-    if price_per_hour is not None:
-        settings["device_usd_per_hour"] = price_per_hour
-    return {**request.workload(model), **keys}, settings, search
+
+def _question_of(flags: Sequence[str]) -> str:
+    """The question that the flags ask."""
+    if marked := [name for name in QUESTIONS if name in flags]:
+        return marked[0]
+    return "one instance" if _INSTANCE & {*flags} else "price against speed"
+
+
+def _stray_words(flag_name: str, question: str) -> str:
+    """The questions in which a flag has an effect."""
+    named = [name for name, flags in QUESTIONS.items() if flag_name in flags]
+    return f"{flag_name}: expected it with one of {', '.join(named)}, got {question}"
 
 
 # A demand.
@@ -215,9 +234,6 @@ class _Fleet:
             DeploymentSearch,
         )
 
-        stray = [SPLIT[key] for key in self.fixed if SPLIT[key] in ("--sp", "--dp")]
-        if stray:
-            raise InputError("expected --tp, --pp or --ep: the search sets the others", stray[0])
         most = self.search.get("most_devices", MOST_DEVICES)
         if not isinstance(most, int):
             raise InputError(f"expected a whole number, got {most!r}", "--option most_devices")
@@ -377,32 +393,12 @@ def _requests(evaluator: PlatformEvaluator | None, design: Fields, batch: str | 
     return count("--batch", int(batch))
 
 
-def _report_one(
-    evaluator: PlatformEvaluator,
-    formats: Mapping[str, str],
-    split: SplitFlags,
-    batch: str | None,
-    study: StudyFlags,
-    as_json: bool,
-) -> None:
-    """One instance in full, or every way to run it on so many devices."""
-    if len(evaluator.devices) > 1:
-        raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
-    instance: JsonObject = {"device": next(iter(evaluator.devices)), **formats}
-    if study.devices is None:
-        _report_instance(evaluator, instance, split, batch, as_json)
-        return
-    if degree_flags := set_flags(split):
-        raise InputError(f"expected --devices or degrees, got both ({', '.join(degree_flags)})")
-    instance["batch_size"] = _requests(None, instance, batch)
-    _report_choices(evaluator, instance, count("--devices", study.devices), study.best, as_json)
-
-
 def _report_instance(
     evaluator: PlatformEvaluator,
     design: Fields,
     split: SplitFlags,
     batch: str | None,
+    limits: tuple[float | None, float | None],
     as_json: bool,
 ) -> None:
     from codesign.answers.sizing import InstanceAccount, SizeAnswer
@@ -422,7 +418,7 @@ def _report_instance(
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, instance),
-        instance=InstanceAccount.describe(explanation, case_limits(evaluator)),
+        instance=InstanceAccount.describe(explanation, *limits),
     )
     report(
         as_json, lambda: answer, lambda: size_tables.instance_tables(answer, make_console().width)

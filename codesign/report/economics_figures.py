@@ -6,22 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.answers.economics import EconomicsReport
+from codesign.answers.economics import PriceFrontier
 from codesign.report.chart import Axis, Chart, Label, Line, Mark, Panel, Points, log_padded
 from codesign.report.labels import format_value
 from codesign.report.paper import save_svg, titled, width_of
 
 
-def save_frontier(report: EconomicsReport, words: str, path: Path, title: str) -> Path:
+def save_frontier(answer: PriceFrontier, words: str, path: Path, title: str) -> Path:
     """Draw a frontier: price of a million tokens against tokens per second of a request.
 
-    Every point is a system that can be built; nothing lies between two points. The cheapest and the
-    fastest are marked with their devices.
-
-    The point with most ``tokens_per_s ** alpha`` per dollar is marked, too.
+    The cheapest, the fastest and the one with most ``tokens_per_s ** alpha`` per dollar are marked
+    with their devices.
     """
-    points, alpha = report.frontier, report.alpha
-    across, up = points.tokens_per_s, points.usd_per_million_tokens * report.output_share
+    across = np.array([point.tokens_per_s for point in answer.frontier])
+    up = np.array([point.usd_per_million_tokens for point in answer.frontier], dtype=np.float64)
     marks: list[Mark] = [
         Line(across, up, "blue", 0.6),
         Points(across, up, "blue", size=4.0, name=words, texts=[
@@ -29,14 +27,18 @@ def save_frontier(report: EconomicsReport, words: str, path: Path, title: str) -
             for x, y in zip(across.tolist(), up.tolist(), strict=True)
         ]),
     ]  # fmt: skip
-    names = {int(np.argmin(up)): ["cheapest"]}
-    names.setdefault(points.fastest(), []).append("fastest")
-    names.setdefault(points.most_valued(alpha), []).append(f"most (token/s)^{alpha:g}/USD")
-    for place, listed in names.items():
-        n = points.n_devices[place]
+    names: dict[float, list[str]] = {}
+    for name, mark in (
+        ("cheapest", answer.cheapest),
+        ("fastest", answer.fastest),
+        (f"most (token/s)^{answer.alpha:g}/USD", answer.alpha_optimal),
+    ):
+        names.setdefault(mark.tokens_per_s, []).append(name)
+    for place in [int(np.flatnonzero(across == speed)[0]) for speed in names]:
+        n = answer.frontier[place].n_devices
         devices = f"{n:g} device{'' if n == 1 else 's'}"
         marks.append(Points(across[[place]], up[[place]], "ink", "diamond", 8.0))
-        label = f"{', '.join(listed)}: {devices}"
+        label = f"{', '.join(names[across[place]])}: {devices}"
         marks.append(Label(float(across[place]), float(up[place]), label))
     panel = Panel(
         Axis((0.0, 1.05 * float(across.max())), "Speed of one request (token/s)"),

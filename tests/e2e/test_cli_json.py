@@ -98,8 +98,8 @@ INVOCATIONS = {
         f"size {_DEVICE} --prompt-tokens 50 --generated-tokens 4 --first-token 1s --output-token 1s"
         " --requests-per-s 2 --option policies=co-located",
         f"size {_DEVICE} --prompt-tokens 100 --generated-tokens 10 --option most_devices=4",
-        "size llama-3-8b --design P1 --convention plain --price-per-hour 1.5"
-        " --option n_points=20 --option continuous=true --figure price.svg",
+        "size llama-3-8b --design P1 --convention epoch --price-per-hour 1.5"
+        " --option n_points=20 --figure price.svg",
         "size llama-3-8b --vary link-latency --tp 4 --use-case chat --figure study.svg",
     ],
     "serve-model": [
@@ -154,7 +154,7 @@ MORE = [
     "forecast llama-3-8b --on v100-sxm --variant bf16-int4",
     "forecast llama-2-7b --tops 50 --gbps 256 --convention life",
     "size llama-3.3-70b --on gb200 --use-case chat --option most_devices=8",
-    "size deepseek-v3 --on b200-sxm --convention plain --option n_points=12 --format bf16",
+    "size deepseek-v3 --on b200-sxm --convention epoch --option n_points=12 --format bf16",
     "size deepseek-v3 --on h200 --use-case chat --users 1000 --beams 1",
     "size llama-3-8b --vary flops --tp 2 --use-case chat",
     "size llama-3-8b --vary offload --use-case chat",
@@ -268,10 +268,10 @@ def test_a_schema_is_closed_complete_and_says_what_it_is():
 def test_a_field_that_nobody_set_is_left_out_and_its_key_is_optional():
     rows = {"tokens_per_s": 1.0, "usd_per_million_tokens": None, "n_devices": 1.0, "batch": 1.0}
     rows["usd_per_million_output_tokens"] = None
-    point = PricedPoint(**rows, draft_length=0, devices_for_users=None)
-    assert plain_value(point) == {**rows, "draft_length": 0, "devices_for_users": None}
+    point = PricedPoint(**rows, draft_length=0, first_token_s=None)
+    assert plain_value(point) == {**rows, "draft_length": 0, "first_token_s": None}
     entry = schema_of(answers()["size"])["$defs"]["PricedPoint"]
-    assert {"first_token_s", "devices_for_users"}.isdisjoint(entry["required"])
+    assert {"first_token_s", "tokens_per_joule"}.isdisjoint(entry["required"])
     assert {"draft_length", "usd_per_million_tokens"} <= set(entry["required"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 from codesign.cli import main
 from codesign.cli.app import REPLACED
+from codesign.cli.flag_records import set_flags
+from codesign.cli.serving_flags import RequestFlags, SplitFlags
+from codesign.cli.size import QUESTIONS, DemandFlags, StudyFlags
 from codesign.evaluators.platform import fleet_sizing
 
 LLAMA = ["size", "llama-3.3-70b"]
@@ -168,11 +172,9 @@ def test_the_papers_frontier_comes_out_by_its_convention(capsys: Any, tmp_path: 
     found = answer(capsys, *words)["frontier"]
     speeds = [row["tokens_per_s"] for row in found["frontier"]]
     assert speeds == sorted(speeds)
-    assert found["fastest"]["tokens_per_s"] == speeds[-1] == pytest.approx(189, rel=0.01)
-    assert all(row["n_devices"] % 1 == row["batch"] % 1 == 0 for row in found["frontier"])
+    assert found["fastest"]["tokens_per_s"] == speeds[-1]
+    assert any(row["n_devices"] % 1 for row in found["frontier"])
     assert found["device"]["usd_per_hour"] == 3.0
-    real = answer(capsys, *words, "--option", "continuous=true")["frontier"]
-    assert any(row["n_devices"] % 1 for row in real["frontier"])
     path = tmp_path / "front.svg"
     assert main([*words, "--figure", str(path)]) == 0
     assert path.read_bytes().startswith(b"<svg")
@@ -181,16 +183,30 @@ def test_the_papers_frontier_comes_out_by_its_convention(capsys: Any, tmp_path: 
         assert text in shown
 
 
-def test_an_instance_keeps_its_convention_whatever_is_stated(capsys: Any) -> None:
+def test_an_instance_has_fitted_kernels_and_the_paper_none(capsys: Any) -> None:
     one = ["--devices", "4", "--batch", "48", "--prompt-tokens", "100", "--generated-tokens", "10"]
     fitted = answer(capsys, *LLAMA, *H100, *one, "--format", "fp8")
     assert fitted["convention"] == "fitted" and "choices" in fitted
-    paper = answer(capsys, *EPOCH, *one, "--format", "fp8")
-    assert paper["convention"] == "epoch" and len(paper["frontier"]["frontier"]) == 1
+    assert main([*EPOCH, *one]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 4  # one for each flag without effect
+
+
+def test_an_instance_is_held_to_limits_of_flags_and_of_use_cases(capsys: Any) -> None:
+    words = [*SMALL, *H100, "--tp", "1", "--output-token", "1 us"]
+    (limit,) = answer(capsys, *words)["instance"]["limits"]
+    assert (limit["limit"], limit["state"]) == ("time per output token", "broken")
+
+
+def test_every_flag_has_an_effect_or_is_refused() -> None:
+    """Each flag of a question is of one at least, and no question names a flag that is none."""
+    flags = {"--batch"}
+    for record in (RequestFlags, DemandFlags, StudyFlags, SplitFlags):
+        flags |= {*set_flags(record(*[object()] * len(fields(record))))}
+    assert set().union(*QUESTIONS.values()) == flags
 
 
 def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys: Any) -> None:
-    words = [*LLAMA, "--design", "P1", "--convention", "plain", "--option", "n_points=40"]
+    words = [*LLAMA, "--design", "P1", "--convention", "epoch", "--option", "n_points=40"]
     rented = answer(capsys, *words, "--price-per-hour", "1.5")
     assert rented["frontier"]["device"]["usd_per_hour"] == 1.5
     assert rented["design"]["weight_format"] == "mxint8"
@@ -258,7 +274,10 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ([*RAG, *H100, "--tp", "3"], "error: --tp: expected a divisor of the 64 attention heads"),
         ([*RAG, *H100, "--batch", "1"], "GB too much; would fit: 2 times as many devices"),
         ([*RAG, *H100, "--tp", "0"], "--tp: expected a whole number from 1, got 0"),
-        ([*RAG, *H100, "--tp", "2", "--devices", "8"], "got both (--tp)"),
+        (
+            [*RAG, *H100, "--tp", "2", "--devices", "8"],
+            "--tp: expected it with one of",
+        ),
         ([*RAG, *H100, "--devices", "1"], "keeps every limit; nearest: --tp 1, "),
         ([*RAG, *H100, "--devices", "8", "--best", "speed"], "--best: unknown metric 'speed'"),
         ([*RAG, *H100, "--devices", "8", "--batch", "max"], "whole number with --devices or"),
@@ -275,10 +294,16 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ([*SMALL, *H100, "--users", "9", "--burst", "9"], "got --users and --burst"),
         ([*SMALL, *H100, "--users", "10k"], "'--users': expected a whole number"),
         ([*SMALL, *H100, "--users", "9"], "--output-token: expected a time, or --use-case"),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--batch", "9"], "with --batch, got both"),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--sp", "2"], "--sp: expected --tp, --pp or"),
+        (
+            [*SMALL, *H100, "--users", "9", *LIMITS, "--batch", "9"],
+            "--batch: expected it with one of --vary",
+        ),
+        ([*SMALL, *H100, "--users", "9", *LIMITS, "--sp", "2"], "--sp: expected it with one of"),
         ([*SMALL, *H100, "--users", "9", *LIMITS, "--tp", "3"], "--tp: expected one of 1, 2, 4,"),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--vary", "flops"], "--vary: expected no demand"),
+        (
+            [*SMALL, *H100, "--users", "9", *LIMITS, "--vary", "flops"],
+            "--vary: expected it with one of --vary, got --users",
+        ),
         (
             [*SMALL, *H100, "--users", "9", *LIMITS, "--option", "most_devices=x"],
             "--option most_devices: expected a whole number, got 'x'",
@@ -300,42 +325,33 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ([*RAG, "--vary", "flops", "--factors", "1,inf"], "finite numbers above 0, got inf"),
         ([*RAG, "--vary", "offload", "--factors", "1.5"], "whole batch sizes, got 1.5"),
         ([*RAG, "--vary", "flops", "--figure", "a.bmp"], "--figure: unknown figure"),
-        ([*RAG, *H100, "--design", "P1"], "--design: expected --convention epoch or plain"),
+        ([*RAG, *H100, "--design", "P1"], "--design: expected --convention epoch, as"),
         ([*RAG, *H100, "--space", "memexplorer"], "expected --design with --space"),
         ([*LLAMA, *TOKENS, "--on", "mi210"], "AMD Instinct MI210: no rent is known for it"),
-        ([*RAG, *H100, "--option", "most_devices=1"], "llama-3.3-70b does not fit 1 of NVIDIA"),
+        (
+            [*RAG, *H100, "--option", "most_devices=1"],
+            "the model does not fit 1 devices in any split",
+        ),
         ([*RAG, *H100, "--option", "continuous=true"], "unknown key 'continuous'"),
-        ([*EPOCH, "--best", "usd"], "--best: expected a convention that searches deployments"),
+        ([*EPOCH, "--option", "most_devices=1"], "does not fit 1 device: one request needs"),
+        ([*EPOCH, "--best", "usd"], "--best: expected it with one of"),
+        ([*EPOCH, *TOKENS], "price against speed, got --convention epoch"),
+        (
+            [*SMALL, *H100, "--seed", "1"],
+            "--seed: expected it with one of --requests-per-s, got price",
+        ),
+        ([*SMALL, *H100, *LIMITS, "--users", "9", "--attainment", "0.5"], "--attainment: expected"),
+        ([*SMALL, *H100, "--launch", "vllm"], "--launch: expected it with one of"),
+        ([*RAG, "--vary", "flops", "--first-token", "1 s"], "--first-token: expected it with"),
+        ([*RAG, *H100, "--first-token", "1 us"], "no instance keeps the limits; first token"),
         ([*EPOCH, "--design", "P1"], "expected --on or --design, got both"),
-        ([*EPOCH, "--devices", "12", "--batch", "8", "--pp", "5"], "of the 12 devices, got 5"),
-        ([*EPOCH, "--devices", "12", "--batch", "9", "--pp", "3"], "a divisor of the 80 layers"),
-        ([*EPOCH, "--devices", "13", "--batch", "10"], "13 devices do not divide 80 layers"),
-        ([*EPOCH, "--devices", "8", "--batch", "8.5"], "--batch: expected a whole number, or"),
-        ([*EPOCH, "--devices", "8", "--batch", "many"], "--batch: expected a number, got 'many'"),
-        ([*EPOCH, "--devices", "8", "--batch", "8", "--ep", "2"], "has no experts, got 2"),
-        ([*EPOCH, "--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would"),
-        ([*EPOCH, "--option", "most_devices=1"], "does not fit 1 device:"),
-        ([*EPOCH, "--devices", "8"], "expected --devices and --batch together"),
-        ([*EPOCH, "--tp", "8"], "--tp and --pp fix the devices, so they need --batch"),
-        ([*EPOCH, "--tp", "4", "--devices", "3", "--batch", "8"], "tp x pp = 4, got 3"),
         ([*EPOCH, "--option", "context_tokens=-1"], "greater than or equal to 0, got -1"),
-        ([*EPOCH, "--option", "context_tokens=9", *TOKENS], "context_tokens, got both"),
         ([*EPOCH, "--price-per-hour", "inf"], "--price-per-hour: input should be a finite"),
         ([*EPOCH, "--option", "compute_cap=1.5"], "compute_cap: input should be less than or"),
         ([*EPOCH, "--option", "acceptance=1"], "acceptance: input should be less than 1"),
         ([*EPOCH, "--option", "alpha=-1"], "alpha: input should be greater than or equal to 0"),
-        ([*EPOCH, "--option", "layout=3d"], "unknown layout '3d'"),
         ([*EPOCH, "--option", "power_watts=9"], "only of a bought device, with capital_cost_usd"),
-        ([*EPOCH, "--option", "draft_kv_heads=3"], "draft_kv_heads: key and value heads of"),
-        (
-            [*EPOCH, "--users", "10000"],
-            "--generated-tokens as well, or --option context_tokens",
-        ),
-        ([*EPOCH, "--first-token", "1 s"], "--first-token: expected --prompt-tokens and"),
-        (
-            [*EPOCH, "--output-token", "1 us"],
-            "no instance that is tried has output token within 1e-06 s (at best",
-        ),
+        ([*EPOCH, "--option", "draft_kv_heads=3"], "draft_kv_heads: expected a divisor of the"),
     ],
     ids=lambda value: " ".join(value[2:]) if isinstance(value, list) else "",
 )

@@ -16,6 +16,7 @@ from validation.studies.epoch import (
     frontier,
     load_tables,
     long_context_rows,
+    rent_usd_per_hour,
     serving,
     text_rows,
 )
@@ -46,8 +47,10 @@ def test_some_instance_and_batch_that_round_to_table_3_have_its_speed_and_price(
     made = serving(row["model"], row["format"], DEVICE)
     steps = np.linspace(-0.5, 0.5, 11)
     load = Load((devices + steps)[:, None], (batch + steps)[None, :])
-    time, _ = made.decoding.token_times(load)
-    ours = price_per_million_tokens(time, load.n_devices, load.batch, np.asarray(made.usd_per_hour))
+    time, _ = made.token_times(load)
+    ours = price_per_million_tokens(
+        time, load.n_devices, load.batch, np.asarray(rent_usd_per_hour(DEVICE))
+    )
     off = np.maximum(np.abs(1 / time / speed - 1), np.abs(ours / price - 1))
     assert off.min() <= SPEED
 
@@ -81,7 +84,7 @@ def test_without_a_draft_deepseek_is_six_times_cheaper_at_100k_tokens_and_with_o
 
 def test_the_arithmetic_of_the_long_context_note_follows_from_counts() -> None:
     context, hour = 1e5, 2.1 / 3600 * 1e6
-    mistral = serving("mistral-large-2", "bf16", "h100").decoding.target.shape
+    mistral = serving("mistral-large-2", "bf16", "h100").target.shape
     deepseek = shape_of(load_model("deepseek-v3"))
     # Hugging Face's configurations: 88 layers of 2 x 8 heads x 128, 58 of a latent of 512, 2 bytes.
     read = [88 * 2 * 8 * 128 * 2 * context, 58 * 512 * 2 * context]

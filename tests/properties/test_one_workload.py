@@ -3,8 +3,8 @@
 Each count is taken from what an evaluator itself works with, not from the lowering: of ``npu``
 the account of a design and the bytes that its operators move, of ``platform`` the work of its one
 device, of ``forecast`` its characterization. ``economics`` counts in closed form from parameters
-rather than from operators; what it counts is weighed on machines so slow at one thing that its
-passes take no other time.
+rather than from operators; its arithmetic is weighed on machines so slow that its passes take no
+other time.
 
 Where they differ, in their own profiles too, and why:
 
@@ -13,8 +13,6 @@ norms                       ``platform`` and ``economics`` take elementwise oper
                             into their neighbors, and read no weights of norms (GenZ and Epoch
                             count products only); all hold them in memory.
 embedding rows              looked up; ``economics`` has no embedding in a decode step.
-biases                      ``economics`` works on parameters, 2 FLOP each, so the elements of a
-                            bias multiply; to the others they are additions of the vector unit.
 prefill of a batch          ``npu`` and ``forecast`` prefill one request after the other
                             (MemExplorer §4.3, LIFE), ``platform`` all at once (GenZ); one
                             request is compared. ``economics`` has no prefill here.
@@ -369,50 +367,6 @@ def economics_flop(shape: ModelShape) -> float:
     return _SLOW * _weighed(shape, flop_per_s=_SLOW, bytes_per_s=_FAST, precision=nothing)
 
 
-def economics_read_bytes(shape: ModelShape, precision: ElementBytes) -> float:
-    return _SLOW * _weighed(shape, flop_per_s=_FAST, bytes_per_s=_SLOW, precision=precision)
-
-
-def bias_elements(model: str) -> float:
-    """Elements of weights that multiply with nothing, of a token's own part of the model."""
-    table = Request.model_validate(
-        {"model": model, "phase": "decode", "batch": 1, **TOKENS}
-    ).operators()
-    is_product = table.is_kind("gemm")
-    extra = table.weight_elements - table.k * table.n
-    return float(np.where(is_product, extra, 0.0) @ table.count)
-
-
-@every_model
-def test_economics_multiplies_what_npu_does_and_its_biases(model: str) -> None:
-    shape = shape_of(load_model(model), "plain")
-    mac = total(count("npu", model, "decode").mac) + BATCH * bias_elements(model)
-    assert economics_flop(shape) == pytest.approx(2 * mac, rel=EXACT)
-
-
-@every_model
-def test_economics_reads_the_weights_of_npu_without_norms_and_embedding(model: str) -> None:
-    shape = shape_of(load_model(model), "plain")
-    unread = norms(model) | {"embedding"}
-    read = economics_read_bytes(shape, ElementBytes(float(WEIGHT_BYTES), 0.0, 0.0))
-    theirs = total(count("npu", model, "decode").weight_bytes, without=unread)
-    assert read == pytest.approx(theirs, rel=EXACT)
-
-
-@every_model
-def test_economics_reads_and_holds_the_cache_of_npu(model: str) -> None:
-    shape = shape_of(load_model(model), "plain")
-    read = economics_read_bytes(shape, ElementBytes(0.0, 0.0, float(KV_BYTES)))
-    theirs = count("npu", model, "decode")
-    assert read == pytest.approx(total(theirs.kv_read_bytes), rel=EXACT)
-    at_end = Load(np.array([1.0]), np.array([float(BATCH)]), float(PROMPT + GENERATED))
-    machine = SustainedDevice("any", 1.0, 1.0, 1.0, Fabric(np.ones(1), np.ones(1), np.ones(1)), 1.0)
-    cached = ForwardPass(shape, machine, ElementBytes(0.0, 0.0, float(KV_BYTES)))
-    stored = ForwardPass(shape, machine, ElementBytes(float(WEIGHT_BYTES), 0.0, 0.0))
-    assert cached.stored_bytes(at_end)[0] == pytest.approx(theirs.held_kv_bytes, rel=EXACT)
-    assert stored.stored_bytes(at_end)[0] == pytest.approx(theirs.held_weight_bytes, rel=EXACT)
-
-
 # --- profiles that count otherwise ------------------------------------------------------------
 
 DENSE = [name for name in MODELS if not load_model(name).is_mixture]
@@ -449,7 +403,7 @@ def test_life_multiplies_what_npu_does_under_the_same_conventions(model: str, ph
 
 @pytest.mark.parametrize("model", [name for name in DENSE if name in NATIVE])
 def test_epoch_multiplies_what_npu_does_where_heads_span_the_width(model: str) -> None:
-    shape, found = shape_of(load_model(model), "epoch"), load_model(model)
+    shape, found = shape_of(load_model(model)), load_model(model)
     if found.num_attention_heads * found.head_dim != found.hidden_size:
         shape = replace(shape, score_flop=4.0 * found.num_attention_heads * found.head_dim)
     mac = total(count("npu", model, "decode").mac)
@@ -461,7 +415,7 @@ def test_a_diffusion_model_is_npus_alone() -> None:
     refusals = (
         lambda: PlatformRequest.model_validate({"model": "llada-8b", **TOKENS}),
         lambda: ForecastRequest.model_validate({"model": "llada-8b", **TOKENS}),
-        lambda: shape_of(load_model("llada-8b"), "plain"),
+        lambda: shape_of(load_model("llada-8b")),
     )
     for refuse in refusals:
         with pytest.raises((CodesignError, ValueError), match=r"diffusion|token by token"):
@@ -471,7 +425,7 @@ def test_a_diffusion_model_is_npus_alone() -> None:
 @pytest.mark.parametrize("model", [*HYBRIDS, MIXED], ids=stem)
 def test_equations_of_layers_alike_refuse_layers_that_differ(model: str) -> None:
     refusals = (
-        lambda: shape_of(load_model(model), "plain"),
+        lambda: shape_of(load_model(model)),
         lambda: _forecast(model, "decode", "life"),
     )
     for refuse in refusals:
@@ -481,7 +435,7 @@ def test_equations_of_layers_alike_refuse_layers_that_differ(model: str) -> None
 
 def test_economics_tells_sliding_layers_from_others() -> None:
     """Half of the cache in a window: 100 tokens of context, 10 of them in it, are 55."""
-    shape = replace(shape_of(load_model("llama-3-8b"), "plain"), window=10, sliding_share=0.5)
+    shape = replace(shape_of(load_model("llama-3-8b")), window=10, sliding_share=0.5)
     assert (shape.attended(100.0), shape.attended(8.0)) == (55.0, 8.0)
 
 

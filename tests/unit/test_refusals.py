@@ -20,7 +20,8 @@ from codesign.cli.campaigns import limit_of
 from codesign.cli.flags import numbers
 from codesign.evaluators.command.command_options import CommandOptions, NumberSource
 from codesign.evaluators.command.numbers import Outputs
-from codesign.evaluators.economics.sustained_device import MachineChoices, accelerator_machine
+from codesign.evaluators.economics.economics_options import EconomicsOptions
+from codesign.evaluators.economics.sustained_device import accelerator_machine
 from codesign.evaluators.functions.benchmark_functions import FunctionOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.insight.comparison.published_problems import files_of
@@ -57,7 +58,7 @@ def _store_without_description() -> Store:
 """Refusals whose words no test has yet; it only falls."""
 
 COMMANDS = {
-    "size llama-3-8b --on l4 --use-case chat --devices 8 --pp 2": ("or degrees, got both (--pp)"),
+    "size llama-3-8b --on l4 --use-case chat --devices 8 --pp 2": ("--pp: expected it with one of"),
     "status cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
     "list model a b": "list: expected [KIND] NAME, got 3 words",
     "list simulators --install": "--install: name one of",
@@ -130,7 +131,7 @@ CALLS: dict[str, Callable[[], object]] = {
         }
     ),
     r"expected one design, got 2": lambda: accelerator_machine(
-        "a", SimpleNamespace(clock_hz=[1.0, 2.0]), MachineChoices()  # type: ignore[arg-type]
+        "a", SimpleNamespace(clock_hz=[1.0, 2.0]), EconomicsOptions()  # type: ignore[arg-type]
     ),
     r"phases: expected each phase once, got \['decode', 'decode'\]": lambda: SystemWorkload(
         model="llama-3-8b", trace="osworld", phases=("decode", "decode")

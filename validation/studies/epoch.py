@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
+from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
 from codesign.evaluators.economics.nccl import PROTOCOLS
-from codesign.evaluators.economics.serving_offer import DeviceServing, Formats, device_offer, serve
+from codesign.evaluators.economics.serving_offer import device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.models.hardware.device import load_device
@@ -60,20 +61,22 @@ def serving(
     context_tokens: float = 0.0,
     speculates: bool = True,
     draft_kv_heads: int | None = None,
-) -> DeviceServing:
+) -> Decoding:
     """Subject of the tables: a model, usually with its draft, on one kind of device."""
-    rent = paper_devices()[load_device(device).key].price_usd_per_hour
-    options = EconomicsOptions(price_usd_per_hour=rent)
     workload = EconomicsWorkload(model=model_name(model), context_tokens=context_tokens)
-    offer, formats = device_offer(device, options), Formats(weight_format)
-    heads = draft_kv_heads
-    return serve(workload, options, offer, formats, speculates, draft_kv_heads=heads)
+    offer = device_offer(device, EconomicsOptions())
+    return serve(workload, offer, {"weight_format": weight_format}, speculates, draft_kv_heads)
+
+
+def rent_usd_per_hour(device: str) -> float:
+    """The paper's rent of a device."""
+    return paper_devices()[load_device(device).key].price_usd_per_hour
 
 
 def frontier(model: str, weight_format: str, device: str, n_points: int = _GRID) -> Points:
     """The frontier that Tables 2 and 3 take points from."""
-    instance = serving(model, weight_format, device)
-    return feasible_points(instance.decoding, instance.usd_per_hour, Grid(n_points)).frontier()
+    decoding = serving(model, weight_format, device)
+    return feasible_points(decoding, rent_usd_per_hour(device), Grid(n_points)).frontier()
 
 
 def run(seed: int = 0, size: int | None = None) -> Study:
@@ -190,7 +193,7 @@ def text_rows() -> list[dict[str, Any]]:
     """Numbers in the text that follow from counts alone."""
     h100 = paper_devices()["h100-sxm"]
     hour = _TEXT_PRICE_USD_PER_HOUR / 3600.0
-    mistral = serving("mistral-large-2", "bf16", "h100").decoding.target
+    mistral = serving("mistral-large-2", "bf16", "h100").target
     deepseek = shape_of(load_model("deepseek-v3"))
     llama = shape_of(load_model("llama-3.3-70b"))
     single_device = np.ones(1)
@@ -245,10 +248,8 @@ def least_price(
         speculates: Whether it has the draft of Figs. 9 and 10, which has one key and value head.
     """
     heads = _LONG_DRAFT_KV_HEADS if speculates else None
-    instance = serving(served["model"], served["format"], device, context_tokens, speculates, heads)
-    points = feasible_points(
-        instance.decoding, instance.usd_per_hour, Grid(_LONG_GRID), context_tokens
-    )
+    decoding = serving(served["model"], served["format"], device, context_tokens, speculates, heads)
+    points = feasible_points(decoding, rent_usd_per_hour(device), Grid(_LONG_GRID), context_tokens)
     return float(points.usd_per_million_tokens.min())
 
 

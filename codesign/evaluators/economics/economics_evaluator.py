@@ -36,6 +36,7 @@ from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
 from codesign.evaluators.economics.nccl import Fabric
+from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
@@ -43,6 +44,7 @@ from codesign.evaluators.economics.sustained_device import (
 )
 from codesign.models.accounts.rents import list_rents
 from codesign.models.hardware.device import load_device
+from codesign.models.workload import load_model
 from codesign.models.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
@@ -79,8 +81,8 @@ class EconomicsEvaluator(Evaluator):
     ) -> None:
         self.workload = workload
         self.options = options or EconomicsOptions()
-        self._target = self.options.shape(workload.model)
-        self._draft = self.options.shape(workload.draft)
+        self._target = shape_of(load_model(workload.model))
+        self._draft = shape_of(load_model(workload.draft))
 
     @property
     def profile(self) -> str:
@@ -215,8 +217,7 @@ class EconomicsEvaluator(Evaluator):
     def _price(self, name: str) -> float:
         device = load_device(name)
         rent = list_rents().get(device.key)
-        typical = None if rent is None else rent.typical
-        return self.options.usd_per_hour(device.name, typical, device.power)
+        return self.options.usd_per_hour(device.name, rent, device.power)
 
     def _machine(self, designs: Columns, weights: Column) -> SustainedDevice:
         """One machine of arrays; rates depend on the device and on the format of the weights."""
@@ -226,10 +227,7 @@ class EconomicsEvaluator(Evaluator):
             where = weights.codes == code
             weight_format = str((*weights.values, None)[code] or DEFAULT_FORMAT)
             machines = [
-                device_machine(
-                    str(name), weight_format, self.options.profile, self.options.machine_choices
-                )
-                for name in column.values
+                device_machine(str(name), weight_format, self.options) for name in column.values
             ]
             codes = column.codes[where]
             for name, table in tables.items():

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Record, checked, quantity
-from codesign.evaluators.economics.decoding import ACCEPTANCE
-from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
-from codesign.evaluators.economics.sustained_device import MachineChoices
+from codesign.evaluators.economics.shape import shape_of
 from codesign.models.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
     LIFETIME_YEARS,
     PUE,
     Ownership,
 )
+from codesign.models.accounts.rents import Rent
 from codesign.models.workload import load_model
 
 DRAFT = "llama-3-8b"
 """Epoch's draft model."""
+ACCEPTANCE = 0.8
+"""Probability that a drafted token is accepted (Epoch section 4.1, for Llama 3)."""
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -56,29 +56,9 @@ class EconomicsWorkload(Record):
         return "int8" if self.draft_weight_bits <= 8 else "bf16"
 
 
-class EconomicsOptions(Record):
-    """Options of the ``economics`` evaluator."""
+class DevicePrice(Record):
+    """Price of an hour of a device: a rent, or a purchase spread over its life."""
 
-    profile: Profile = "epoch"
-    """``epoch``: models and, where the paper has them, devices as Epoch's model has them.
-    ``plain``: models as the other evaluators count them, devices as their files have them."""
-    continuous: bool = False
-    """Whether parts of the split that a design leaves open are real numbers, as in the paper; if
-    not, they are those of instances that can be built, and designs that cannot are infeasible."""
-    compute_cap: Share | None = None
-    """Share of the peak arithmetic rate that is sustained; the device's own if left out."""
-    bandwidth_cap: Share | None = None
-    """Share of the memory's peak bandwidth that is sustained; the device's own if left out."""
-    link_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
-    """Bandwidth from one device to the others of its node, one way; the device's own if left
-    out."""
-    network_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
-    """Bandwidth from one device to other nodes, one way; the device's own if left out."""
-    node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
-    """Devices of one node; the device's own number if left out."""
-    demand_tokens_per_s: Amount | None = None
-    """Tokens per second that all users ask for: no instance generates more (Epoch section
-    2.2.2)."""
     price_usd_per_hour: Amount | None = None
     """Rent of a device in dollars, of whatever kind; a typical one if left out."""
     capital_cost_usd: Amount | None = None
@@ -96,18 +76,8 @@ class EconomicsOptions(Record):
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
     """Power of the data center over that of its machines, for bought devices."""
 
-    @field_validator("profile", mode="before")
-    @classmethod
-    def _is_of_rooflines(cls, profile: object) -> object:
-        if profile == "fitted":
-            raise ValueError(
-                "expected epoch or plain; designs whose kernels are fitted are priced by the "
-                "evaluator platform (usd_per_million_output_tokens)"
-            )
-        return profile
-
     @model_validator(mode="after")
-    def _is_rented_or_bought(self) -> EconomicsOptions:
+    def _is_rented_or_bought(self) -> Self:
         if self.price_usd_per_hour is not None and self.capital_cost_usd is not None:
             keys = ("price_usd_per_hour", "capital_cost_usd")
             raise KeyedValueError("", f"expected {keys[0]} or {keys[1]}, got both", keys)
@@ -118,23 +88,17 @@ class EconomicsOptions(Record):
             raise KeyedValueError(stated[0], message, ("capital_cost_usd",))
         return self
 
-    @cached_property
-    def machine_choices(self) -> MachineChoices:
-        """Figures that replace the devices' own."""
-        return MachineChoices(
-            compute_cap=self.compute_cap,
-            bandwidth_cap=self.bandwidth_cap,
-            link_bytes_per_s=self.link_bandwidth,
-            network_bytes_per_s=self.network_bandwidth,
-            node_size=self.node_size,
-        )
+    def listed(self, rent: Rent | None) -> Rent | None:
+        """The rents of which the typical one is the price; None if the price is stated."""
+        is_stated = self.price_usd_per_hour is not None or self.capital_cost_usd is not None
+        return None if is_stated else rent
 
-    def usd_per_hour(self, name: str, rent: float | None, power_watts: float | None) -> float:
+    def usd_per_hour(self, name: str, rent: Rent | None, power_watts: float | None) -> float:
         """Price of an hour of a device.
 
         Args:
             name: Name of the device, for messages.
-            rent: Rent per hour in dollars, where it is known.
+            rent: Listed rents, where there are any.
             power_watts: Power that the device draws, where it is known.
 
         Raises:
@@ -161,22 +125,31 @@ class EconomicsOptions(Record):
                 f"{name}: no rent is known for it; give price_usd_per_hour (--price-per-hour) or "
                 "capital_cost_usd (--capital-cost)"
             )
-        return rent
+        return rent.typical
 
-    def shape(self, model: str, kv_heads: int | None = None) -> ModelShape:
-        """A model under the profile, with its own or so many key and value heads.
 
-        Raises:
-            InputError: The model cannot have so many.
-        """
-        language_model = load_model(model)
-        if kv_heads is not None:
-            heads = language_model.num_attention_heads
-            if language_model.is_latent or kv_heads < 1 or heads % kv_heads:
-                problem = f"expected a divisor of its {heads} heads, got {kv_heads}"
-                raise InputError(problem, f"key and value heads of {language_model.name}")
-            language_model = language_model.model_copy(update={"num_key_value_heads": kv_heads})
-        return shape_of(language_model, self.profile)
+class EconomicsOptions(DevicePrice):
+    """Options of the ``economics`` evaluator."""
+
+    profile: Literal["epoch"] = "epoch"
+    """Models and, where the paper has them, devices as Epoch's model has them."""
+    continuous: bool = False
+    """Whether degrees of the split that a design leaves open are real numbers, as in the paper; if
+    not, they are those of instances that can be built, and designs that cannot are infeasible."""
+    compute_cap: Share | None = None
+    """Share of the peak arithmetic rate that is sustained; the device's own if left out."""
+    bandwidth_cap: Share | None = None
+    """Share of the memory's peak bandwidth that is sustained; the device's own if left out."""
+    link_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
+    """Bandwidth from one device to the others of its node, one way; the device's own if left
+    out."""
+    network_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
+    """Bandwidth from one device to other nodes, one way; the device's own if left out."""
+    node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Devices of one node; the device's own number if left out."""
+    demand_tokens_per_s: Amount | None = None
+    """Tokens per second that all users ask for: no instance generates more (Epoch section
+    2.2.2)."""
 
 
 class FrontierSettings(Record):
@@ -184,14 +157,12 @@ class FrontierSettings(Record):
 
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
     """Exponent of the speed of a token in its value (Epoch Eq. 45)."""
-    layout: str | None = None
-    """Tensor parallelism along 1d or 2d; the faster if left out."""
     speculate: bool = True
     """Whether to draft tokens ahead with a smaller model where it is faster."""
     draft_kv_heads: int | None = None
     """Number of key and value heads of the draft model, in place of its own."""
     n_points: Annotated[int, Field(ge=2, le=2000)] = 400
-    """Number of batch sizes to try, and of instance sizes with ``continuous=true``."""
+    """Number of batch sizes to try, and of instance sizes."""
     most_devices: Annotated[float, Field(ge=1)] = 1e3
     """Devices of the largest instance."""
     most_requests: Annotated[float, Field(ge=1)] = 1e4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ import numpy as np
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
-from codesign.evaluators.economics.load import LAYOUTS, Load, Split
+from codesign.evaluators.economics.load import Load, Split
 
 SECONDS_PER_HOUR = 3600.0
 ALPHA = 3.0
@@ -25,31 +25,30 @@ _THREADS = 2
 
 @dataclass(frozen=True)
 class Grid:
-    """Instance sizes and batches to try.
+    """Instance sizes and batches to try, real numbers as in the paper.
 
     How fine and how far is [ours]; the paper does not print its grid.
     """
 
     n_points: int = 400
-    """Batches that are tried; instance sizes too if they are real numbers."""
+    """Instance sizes, and batches, that are tried."""
     most_devices: float = 1e3
     """Devices of the largest instance."""
     most_requests: float = 1e4
     """Requests of the largest batch."""
 
-    def devices(self) -> FloatArray:
-        """Instance sizes of the continuous frontier, real numbers as in the paper, ascending."""
-        return np.geomspace(1.0, self.most_devices, self.n_points)
+    def blocks(self, n_layers: float) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Rectangles of devices and batches, each ascending.
 
-    def requests(self) -> FloatArray:
-        """Batches of the continuous frontier, real numbers as in the paper, ascending."""
-        return np.geomspace(1.0, self.most_requests, self.n_points)
-
-    def whole_requests(self, stages: int) -> FloatArray:
-        """Batches whose micro-batches, one for each stage of a pipeline, are whole; ascending."""
-        most = max(np.floor(self.most_requests / stages), 1.0)
-        micro_batches = np.unique(np.round(np.geomspace(1.0, most, self.n_points)))
-        return np.asarray(stages * micro_batches, dtype=np.float64)
+        Batches above the layers stand apart, as their pipelines are all alike.
+        """
+        devices = np.geomspace(1.0, self.most_devices, self.n_points)
+        requests = np.geomspace(1.0, self.most_requests, self.n_points)
+        for batches in (requests[requests < n_layers], requests[requests >= n_layers]):
+            if len(batches):
+                rows = max(1, _BLOCK_POINTS // len(batches))
+                for start in range(0, len(devices), rows):
+                    yield devices[start : start + rows, None], batches[None, :]
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,8 @@ class Points:
         token_time_s: Time between two tokens of a request.
         draft_length: Tokens drafted ahead; 0: no speculation.
         usd_per_million_tokens: Price of what the instance generates.
-        first_token_s: Prefill of one prompt and the step before it; NaN where no prompt is counted.
-        split: (k, 4) layout (1 or 2 sides), stages, devices of one copy of the attention, groups
-            of experts; None: searched again from the devices and the batch.
+        first_token_s: Time to the first token; None where no prompt is counted.
+        degrees: (k, 4) degrees of parallelism; None: searched again from devices and batch.
         joules_per_token: Energy of the devices for a generated token, its part of the prompt's
             prefill included; None: not known.
     """
@@ -74,8 +72,8 @@ class Points:
     token_time_s: FloatArray
     draft_length: IntArray
     usd_per_million_tokens: FloatArray
-    first_token_s: FloatArray
-    split: FloatArray | None = None
+    first_token_s: FloatArray | None = None
+    degrees: IntArray | None = None
     joules_per_token: FloatArray | None = None
 
     @property
@@ -88,32 +86,8 @@ class Points:
 
     def chosen(self, which: IntArray | BoolArray | slice) -> Points:
         """Some of the points."""
-        columns = {name: part[which] for name, part in vars(self).items() if part is not None}
+        columns = {name: array[which] for name, array in vars(self).items() if array is not None}
         return replace(self, **columns)
-
-    def devices_for(self, users: float) -> FloatArray:
-        """Devices of as many whole instances as serve so many users at once."""
-        return np.asarray(np.ceil(users / self.batch - 1e-9) * self.n_devices)
-
-    def within(self, first_token_s: float | None, token_time_s: float | None) -> Points:
-        """The points that keep both limits; None sets no limit.
-
-        Raises:
-            InputError: No point does; the least times that there are.
-        """
-        limits = {"first token": (self.first_token_s, first_token_s),
-                  "output token": (self.token_time_s, token_time_s)}  # fmt: skip
-        keeps = np.ones(len(self), dtype=np.bool_)
-        for values, limit in limits.values():
-            keeps &= True if limit is None else values <= limit
-        if not keeps.any():
-            words = [
-                f"{name} within {limit:g} s (at best {values.min():.3g} s)"
-                for name, (values, limit) in limits.items()
-                if limit is not None
-            ]
-            raise InputError(f"no instance that is tried has {' and '.join(words)}")
-        return self.chosen(keeps)
 
     def frontier(self) -> Points:
         """The points that no other beats in both price and speed, slowest first."""
@@ -157,126 +131,57 @@ def feasible_points(
     context_tokens: float = 0.0,
     demand_tokens_per_s: float | None = None,
 ) -> Points:
-    """Every point of the continuous grid that fits the memory and does not exceed the demand.
-
-    Limiting assumption: devices, requests and degrees of parallelism are real numbers, as in the
-    paper; :func:`codesign.evaluators.economics.buildable.buildable_points` has whole ones.
+    """Every point of a grid that fits the memory and does not exceed the demand.
 
     Args:
-        grid: Instances and batches.
         context_tokens: Tokens that every request attends to.
         demand_tokens_per_s: Tokens per second that all users together ask for; an instance need
             not generate more (the throughput constraint of section 2.2.2).
 
     Raises:
-        InputError: No point fits; by how much, and what would.
+        InputError: No point fits; by how much, and what would. Or all exceed the demand.
     """
     grid = grid or Grid()
-    blocks = list(_blocks(grid.devices(), grid.requests(), decoding.target.shape.n_layers))
+
+    def solve(block: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """(4, k) devices, batch, time per token, draft length of the points that fit."""
+        load = Load(*block, context_tokens)
+        fits = decoding.memory_excess(load) <= 0
+        rows = fits.any(axis=1)
+        if not rows.any():
+            return np.empty((4, 0))
+        load, fits = replace(load, n_devices=load.n_devices[rows]), fits[rows]
+        columns = np.broadcast_arrays(load.n_devices, load.batch, *decoding.token_times(load))
+        return np.stack([np.asarray(column[fits], dtype=np.float64) for column in columns])
+
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        jobs = [
-            pool.submit(_solve, decoding, Load(devices, requests, context_tokens))
-            for devices, requests in blocks
-        ]
-        solved = [job.result() for job in jobs]
-    columns = np.concatenate(solved, axis=1)
-    if not columns.size:
-        raise InputError(misfit_of(decoding, grid.most_devices, context_tokens))
-    return priced(columns, usd_per_hour, demand_tokens_per_s)
-
-
-def priced(
-    columns: FloatArray,
-    usd_per_hour: float,
-    demand_tokens_per_s: float | None = None,
-    split: FloatArray | None = None,
-    joules_per_token: FloatArray | None = None,
-) -> Points:
-    """Points with their price, those that exceed the demand left out.
-
-    Args:
-        columns: (5, k) devices, batch, time per token, draft length, time to first token.
-        demand_tokens_per_s: See :func:`feasible_points`.
-        split: See :class:`Points`.
-        joules_per_token: See :class:`Points`.
-
-    Raises:
-        InputError: Every point generates more than the demand.
-    """
-    n_devices, batch, time, length, first = columns
+        solutions = list(pool.map(solve, grid.blocks(decoding.target.shape.n_layers)))
+    n_devices, batch, time, length = np.concatenate(solutions, axis=1)
+    if not batch.size:
+        load = Load(np.array([grid.most_devices]), np.array([1.0]), context_tokens)
+        stored = float(decoding.stored_bytes(load)[0])
+        capacity = float(np.asarray(decoding.target.machine.capacity_bytes).max())
+        n = f"{grid.most_devices:g} device{'' if grid.most_devices == 1 else 's'}"
+        raise InputError(
+            f"{decoding.target.shape.name} does not fit {n}: one request needs "
+            f"{stored / 1e9:.4g} GB, there are {grid.most_devices * capacity / 1e9:.4g} GB; "
+            f"{int(np.ceil(stored / capacity))} devices would hold it"
+        )
     price = price_per_million_tokens(time, n_devices, batch, np.asarray(usd_per_hour))
-    drafted = length.astype(np.int64)
-    points = Points(n_devices, batch, time, drafted, price, first, split, joules_per_token)
+    points = Points(n_devices, batch, time, length.astype(np.int64), price)
+    rate = batch / time
     if demand_tokens_per_s is None:
         return points
-    within = points.batch / points.token_time_s <= demand_tokens_per_s
-    if not within.any():
-        least = float((points.batch / points.token_time_s).min())
+    if rate.min() > demand_tokens_per_s:
         raise InputError(
-            f"expected a demand of at least {least:.4g} token/s, what the slowest instance "
+            f"expected a demand of at least {rate.min():.4g} token/s, what the slowest instance "
             f"generates, got {demand_tokens_per_s:g}"
         )
-    return points.chosen(within)
-
-
-def _blocks(
-    devices: FloatArray, requests: FloatArray, n_layers: float
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """The grid in rectangles; batches above the layers apart, as their pipelines are all alike."""
-    few = requests[requests < n_layers]
-    for part in (few, requests[requests >= n_layers]):
-        if len(part):
-            rows = max(1, _BLOCK_POINTS // len(part))
-            for start in range(0, len(devices), rows):
-                yield devices[start : start + rows, None], part[None, :]
-
-
-def _solve(decoding: Decoding, load: Load) -> FloatArray:
-    """(5, k) columns, as :func:`priced` takes them, of the points of a block that fit."""
-    fits = decoding.memory_excess(load) <= 0
-    rows = fits.any(axis=1)
-    if not rows.any():
-        return np.empty((5, 0))
-    load = Load(load.n_devices[rows], load.batch, load.context_tokens)
-    fits = fits[rows]
-    time, length, first = decoding.request_times(load)
-    columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
-    return np.stack([np.asarray(column[fits], dtype=np.float64) for column in columns])
-
-
-def misfit_of(
-    decoding: Decoding,
-    most_devices: float,
-    context_tokens: float,
-    sizes: Sequence[int] | None = None,
-) -> str:
-    """The bytes that one request needs, those that the largest instance has, and a remedy.
-
-    Args:
-        decoding: What does not fit.
-        most_devices: Devices of the largest instance.
-        sizes: Instances among which to look for the remedy; any number of devices if None.
-    """
-    load = Load(np.array([most_devices]), np.array([1.0]), context_tokens)
-    stored = float(decoding.stored_bytes(load)[0])
-    capacity = float(np.asarray(decoding.target.machine.capacity_bytes).max())
-    devices = "1 device" if most_devices == 1 else f"{most_devices:g} devices"
-    needed = int(np.ceil(stored / capacity))
-    enough = [size for size in [needed] * (sizes is None) + list(sizes or ()) if size >= needed]
-    remedy = f"{min(enough)} devices would hold it" if enough else "no instance of it does"
-    return (
-        f"{decoding.target.shape.name} does not fit {devices}: one request needs "
-        f"{stored / 1e9:.4g} GB, there are {most_devices * capacity / 1e9:.4g} GB; "
-        f"{remedy}"
-    )
+    return points.chosen(rate <= demand_tokens_per_s)
 
 
 def split_of(decoding: Decoding, points: Points, position: int, context_tokens: float) -> Split:
     """Split of the passes of one point over its devices."""
-    if points.split is not None:
-        layout, stages, attention, experts = points.split[position].tolist()
-        tensor = float(points.n_devices[position]) / stages
-        return Split(LAYOUTS[int(layout) - 1], tensor, stages, attention, experts)
     load = Load(
         points.n_devices[position : position + 1],
         points.batch[position : position + 1],

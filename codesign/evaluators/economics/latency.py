@@ -127,26 +127,20 @@ def _network(sends: Sequence[tuple[Collective, FloatArray]], tokens: FloatArray)
     return total
 
 
+@dataclass(frozen=True)
 class ForwardPass:
     """Forward passes of one model on one machine.
 
-    Args:
+    Attributes:
         machine: The devices; its arrays broadcast with those of the loads.
         precision: Bytes of an element; its arrays broadcast in the same way.
-        fixed: Parts of the split that are not searched.
+        fixed: Degrees of the split that are not searched.
     """
 
-    def __init__(
-        self,
-        shape: ModelShape,
-        machine: SustainedDevice,
-        precision: ElementBytes,
-        fixed: Fixed | None = None,
-    ) -> None:
-        self.shape = shape
-        self.machine = machine
-        self.precision = precision
-        self.fixed = fixed or Fixed()
+    shape: ModelShape
+    machine: SustainedDevice
+    precision: ElementBytes
+    fixed: Fixed = field(default_factory=Fixed)
 
     def best_times(self, load: Load) -> list[FloatArray]:
         """Time of a pass for every number of queries, each at its best split."""

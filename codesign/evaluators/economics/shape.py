@@ -1,9 +1,8 @@
 """A language model as Epoch's equations see it: parameters and widths of one average layer.
 
-Two profiles. ``epoch`` counts as [Epoch2025]_ does: matrices only, no rotated part of a latent
-key, layers with a dense MLP before a mixture of experts left out, shared experts among the routed
-ones, and experts over active experts as a whole number. ``plain`` counts what the model has, as
-the other evaluators do. They agree for dense models without latent attention or biases.
+[Epoch2025]_ counts matrices only, no rotated part of a latent key, no layers with a dense MLP
+before a mixture of experts, shared experts among the routed ones, and experts over active experts
+as a whole number. Dense models without latent attention or biases are as elsewhere.
 
 .. [Epoch2025] E. Erdil, Inference economics of language models, Epoch AI, 2025, section 3.
 """
@@ -11,19 +10,10 @@ the other evaluators do. They agree for dense models without latent attention or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.models.workload.model import LanguageModel, describe_unlike_attention
-from codesign.models.workload.storage import (
-    kv_elements_per_token,
-    parameter_count,
-    parameters_by_part,
-    sliding_share,
-)
-
-Profile: TypeAlias = Literal["epoch", "plain"]
+from codesign.models.workload.storage import sliding_share
 
 
 @dataclass(frozen=True)
@@ -97,8 +87,8 @@ class ModelShape:
         return (1.0 - self.sliding_share) * context_tokens + self.sliding_share * within
 
 
-def shape_of(model: LanguageModel, profile: Profile = "epoch") -> ModelShape:
-    """The shape of a model under a profile.
+def shape_of(model: LanguageModel) -> ModelShape:
+    """The shape of a model.
 
     Raises:
         InputError: A diffusion model, which does not decode token by token, or layers of which
@@ -110,12 +100,12 @@ def shape_of(model: LanguageModel, profile: Profile = "epoch") -> ModelShape:
     unlike = describe_unlike_attention(model, windows_may_differ=True)
     if unlike is not None:
         raise InputError(unlike, f"model {model.name}")
-    return _epoch(model) if profile == "epoch" else _plain(model)
-
-
-def _epoch(model: LanguageModel) -> ModelShape:
     heads, width = model.num_attention_heads, model.hidden_size
-    experts, active, expert_width = _experts(model)
+    experts, active, expert_width = 1, 1, model.intermediate_size
+    if model.is_mixture:
+        moe = model.moe_dims
+        experts, expert_width = moe.n_routed_experts, moe.moe_intermediate_size
+        active = min(moe.num_experts_per_tok - (-moe.shared_width // expert_width), experts)
     head = model.latent_dims.qk_nope_head_dim if model.is_latent else model.head_dim
     group = 1 if model.is_latent else heads // model.num_key_value_heads
     attention_width = float(heads * head)
@@ -128,36 +118,28 @@ def _epoch(model: LanguageModel) -> ModelShape:
     layers = float(model.n_moe_layers if model.is_mixture else model.num_hidden_layers)
     routed = experts * (model.n_up_matrices + 1) * width * expert_width
     return ModelShape(
-        **_common(model),
+        name=model.name,
+        hidden_size=float(width),
         n_layers=layers,
         attention_parameters=float(attention),
         shared_parameters=0.0,
         routed_parameters=float(routed),
+        unembedding_parameters=float(model.vocab_size * width),
         stored_parameters=layers * (attention + routed) + float(model.vocab_size * width),
         qkv_width=qkv_width,
         attention_width=attention_width,
+        feedforward_width=float(expert_width),
+        n_up_matrices=float(model.n_up_matrices),
         n_experts=float(experts),
         n_active_experts=float(active),
         sparsity=float(experts // active),
         kv_elements=float(kv),
         score_flop=4.0 * score_width,
+        n_heads=heads,
+        n_kv_heads=heads if model.is_latent else model.num_key_value_heads,
+        window=model.sliding_window,
+        sliding_share=sliding_share(model),
     )
-
-
-def _common(model: LanguageModel) -> JsonObject:
-    """Shape common to both profiles."""
-    heads = model.num_attention_heads
-    return {
-        "name": model.name,
-        "hidden_size": float(model.hidden_size),
-        "unembedding_parameters": float(model.vocab_size * model.hidden_size),
-        "feedforward_width": float(_experts(model)[2]),
-        "n_up_matrices": float(model.n_up_matrices),
-        "n_heads": heads,
-        "n_kv_heads": heads if model.is_latent else model.num_key_value_heads,
-        "window": model.sliding_window,
-        "sliding_share": sliding_share(model),
-    }
 
 
 def _absorbed_parameters(model: LanguageModel) -> float:
@@ -175,53 +157,3 @@ def _absorbed_parameters(model: LanguageModel) -> float:
     values = dims.kv_lora_rank * heads * dims.v_head_dim
     output = heads * dims.v_head_dim * width
     return float(query + width * dims.kv_lora_rank + values + output)
-
-
-def _experts(model: LanguageModel) -> tuple[int, int, int]:
-    """Experts, active experts with the shared ones, and the width of one."""
-    if not model.is_mixture:
-        return 1, 1, model.intermediate_size
-    moe = model.moe_dims
-    active = moe.num_experts_per_tok + -(-moe.shared_width // moe.moe_intermediate_size)
-    return moe.n_routed_experts, min(active, moe.n_routed_experts), moe.moe_intermediate_size
-
-
-def _plain(model: LanguageModel) -> ModelShape:
-    parameters, layers = parameters_by_part(model), float(model.num_hidden_layers)
-    experts, active = 1, 1
-    routed, shared = float(parameters["mlp"]), 0.0
-    if model.is_mixture:
-        moe = model.moe_dims
-        experts, active = moe.n_routed_experts, moe.num_experts_per_tok
-        routed = float(parameters["experts"])
-        shared = float(parameters["mlp"] + parameters["shared_experts"] + parameters["router"])
-    attention_width, qkv_width, score_width = _plain_widths(model)
-    return ModelShape(
-        **_common(model),
-        n_layers=layers,
-        attention_parameters=parameters["attention"] / layers,
-        shared_parameters=shared / layers,
-        routed_parameters=routed / layers,
-        stored_parameters=float(parameter_count(model)),
-        qkv_width=qkv_width,
-        attention_width=attention_width,
-        n_experts=float(experts),
-        n_active_experts=float(active),
-        sparsity=experts / active,
-        kv_elements=kv_elements_per_token(model) / layers,
-        score_flop=2.0 * score_width,
-    )
-
-
-def _plain_widths(model: LanguageModel) -> tuple[float, float, float]:
-    """Inputs of the output projection, outputs of the projections, products per context token."""
-    heads = model.num_attention_heads
-    if not model.is_latent:
-        width = heads * model.head_dim
-        keys = 2 * model.num_key_value_heads * model.head_dim
-        return float(width), float(width + keys), 2.0 * width
-    dims = model.latent_dims
-    cached = dims.kv_lora_rank + dims.qk_rope_head_dim
-    queries = heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim)
-    products = heads * (cached + dims.kv_lora_rank)
-    return float(heads * dims.v_head_dim), float(queries + cached), float(products)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +13,10 @@ from pydantic import Field
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.base.schema import Fraction, Record, quantity, read_document, to_record
+from codesign.evaluators.economics.economics_options import EconomicsOptions
 from codesign.evaluators.economics.nccl import Fabric
-from codesign.evaluators.economics.shape import Profile
 from codesign.models.hardware.accelerator import AcceleratorBatch
-from codesign.models.hardware.device import SAME_RATE, Device, load_device
+from codesign.models.hardware.device import SAME_RATE, load_device
 from codesign.models.machines.device.formats import product_format
 from codesign.models.workload.precision import bits_per_element
 
@@ -82,128 +83,110 @@ class SustainedDevice:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class MachineChoices:
-    """Figures that replace the device's own; None keeps them.
-
-    Attributes:
-        compute_cap: Share of the peak arithmetic rate that is sustained.
-        bandwidth_cap: Share of the memory's peak bandwidth that is sustained.
-        link_bytes_per_s: Bandwidth from one device to the others of its node, one way.
-        network_bytes_per_s: Bandwidth from one device to other nodes, one way.
-        node_size: Devices of a node.
-    """
-
-    compute_cap: float | None = None
-    bandwidth_cap: float | None = None
-    link_bytes_per_s: float | None = None
-    network_bytes_per_s: float | None = None
-    node_size: int | None = None
-
-
-def multiplied_format(device: Device, weight_format: str) -> tuple[str, tuple[str, ...]]:
-    """The format of the device's peak rates in which weights multiply; a note if it is a wider one.
-
-    Limiting assumption: activations are converted to that format whatever they are stored in, as
-    in Epoch's section 4.
-
-    Raises:
-        UnknownNameError: None of the device's rates serves the weights.
-    """
-    multiplied_format = product_format(weight_format, weight_format).multiply
-    used = device.multiply_format(multiplied_format)
-    if used in SAME_RATE[multiplied_format]:
-        return used, ()
-    return used, (
-        f"{device.name} states no {multiplied_format} rate: {weight_format} weights take "
-        f"{bits_per_element(weight_format, 'plain'):g} bits in memory and multiply in {used}",
-    )
-
-
-def device_machine(
-    name: str, weight_format: str, profile: Profile, choices: MachineChoices
-) -> SustainedDevice:
+def device_machine(name: str, weight_format: str, options: EconomicsOptions) -> SustainedDevice:
     """A device of the library, or of a file.
 
-    Under ``epoch`` the paper's figures serve the devices that it has; any other device has those
-    of its file, and the paper's caps.
+    The paper's figures serve the devices that it has; any other device has those of its file, and
+    the paper's caps.
+
+    Limiting assumption: activations are converted to the format in which weights multiply, whatever
+    they are stored in (Epoch section 4).
 
     Args:
         name: Name or path, as :func:`codesign.models.hardware.device.load_device` takes it.
-        weight_format: Format of a stored weight; see :func:`multiplied_format` for the rate.
-        profile: Profile whose figures are used.
-        choices: Figures that replace those of the profile.
+        weight_format: Format of a stored weight.
+        options: Figures that replace those of the device.
 
     Raises:
         UnknownNameError: No such device, or none of its rates serves the weights.
     """
-    device = load_device(name, "--device")
-    paper = paper_devices().get(device.key) if profile == "epoch" else None
+    device = load_device(name, "--on")
+    wanted = product_format(weight_format, weight_format).multiply
+    multiplied, notes = device.multiply_format(wanted), []
+    if multiplied not in SAME_RATE[wanted]:
+        notes = [
+            f"{device.name} states no {wanted} rate: {weight_format} weights take "
+            f"{bits_per_element(weight_format, 'plain'):g} bits in memory and multiply in "
+            f"{multiplied}"
+        ]
+    paper = paper_devices().get(device.key)
     if paper is not None:
-        multiplied, notes = multiplied_format(device, weight_format)
-        peak = paper.peak_16_bit if multiplied in SAME_RATE["bf16"] else paper.peak_8_bit
-        return SustainedDevice(
-            name=device.name,
-            flop_per_s=peak * (choices.compute_cap or paper.compute_cap),
-            bytes_per_s=paper.bandwidth * (choices.bandwidth_cap or paper.bandwidth_cap),
-            capacity_bytes=paper.capacity,
-            fabric=Fabric(
-                _halved(choices.link_bytes_per_s, paper.link_bandwidth),
-                _halved(choices.network_bytes_per_s, paper.network_bandwidth),
-                choices.node_size or paper.node_size,
-            ),
-            peak_flop_per_s=peak,
-            notes=notes,
-        )
-    return _file_device(device, weight_format, profile, choices)
+        is_wide = multiplied in SAME_RATE["bf16"]
+        return _sustained(
+            device.name, paper.peak_16_bit if is_wide else paper.peak_8_bit, paper.bandwidth,
+            paper.capacity, _fabric(options, paper, paper.node_size), options,
+            (paper.compute_cap, paper.bandwidth_cap), notes,
+        )  # fmt: skip
+    links = device.link_bandwidth, device.network_bandwidth
+    fabric = _fabric(options, paper_devices()[_STAND_IN], max(device.n_linked, 1), *links)
+    return _sustained(
+        device.name, device.peak[multiplied], device.bandwidth, device.capacity, fabric, options,
+        notes=[*notes, *_missing_links(options, *links)],
+    )  # fmt: skip
 
 
-def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray | float:
-    """An all-reduce moves 2 (R - 1) / R of its message and is charged once; the rate is halved."""
-    return otherwise if one_way is None else one_way / 2
-
-
-def _file_device(
-    device: Device, weight_format: str, profile: Profile, choices: MachineChoices
-) -> SustainedDevice:
-    multiplied, widening = multiplied_format(device, weight_format)
-    peak = device.peak[multiplied]
-    cap = device.sustained_fraction if profile == "plain" else COMPUTE_CAP
-    fabric, notes = _fabric(device.link_bandwidth, device.network_bandwidth, choices)
-    return SustainedDevice(
-        name=device.name,
-        flop_per_s=peak * (choices.compute_cap or cap),
-        bytes_per_s=device.bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),
-        capacity_bytes=device.capacity,
-        fabric=replace(fabric, node_size=choices.node_size or max(device.n_linked, 1)),
-        peak_flop_per_s=peak,
-        notes=(*widening, *notes),
-    )
+_STAND_IN = "h100-sxm"
+"""Device whose links stand for those that are not stated."""
 
 
 def _fabric(
-    link: float | None, network: float | None, choices: MachineChoices
-) -> tuple[Fabric, tuple[str, ...]]:
-    """Links as stated, chosen, or for want of both an H100's."""
-    stand_in = paper_devices()["h100-sxm"]
-    link = choices.link_bytes_per_s or link
-    network = choices.network_bytes_per_s or network
-    missing = [name for name, value in (("link", link), ("network", network)) if value is None]
-    notes = tuple(
-        f"the {name} bandwidth is not stated: an H100's (Epoch section 4); "
-        f"set the option {name}_bandwidth"
-        for name in missing
+    options: EconomicsOptions,
+    paper: PaperDevice,
+    node_size: int,
+    link: float | None = None,
+    network: float | None = None,
+) -> Fabric:
+    """Links with the stated bandwidths, or for want of them a device's of the paper.
+
+    An all-reduce moves 2 (R - 1) / R of its message and is charged once, so rates are halved.
+    """
+    link, network = options.link_bandwidth or link, options.network_bandwidth or network
+    return Fabric(
+        paper.link_bandwidth if link is None else link / 2,
+        paper.network_bandwidth if network is None else network / 2,
+        options.node_size or node_size,
     )
-    fabric = Fabric(
-        _halved(link, stand_in.link_bandwidth),
-        _halved(network, stand_in.network_bandwidth),
-        stand_in.node_size,
+
+
+def _missing_links(
+    options: EconomicsOptions, link: float | None = None, network: float | None = None
+) -> list[str]:
+    """A note for each bandwidth that neither the device nor an option states."""
+    stated = {
+        "link": options.link_bandwidth or link,
+        "network": options.network_bandwidth or network,
+    }
+    return [
+        f"the {name} bandwidth is not stated: an H100's (Epoch section 4); set the option "
+        f"{name}_bandwidth"
+        for name, bandwidth in stated.items()
+        if bandwidth is None
+    ]
+
+
+def _sustained(
+    name: str,
+    peak_flop_per_s: float,
+    bandwidth_bytes_per_s: float,
+    capacity_bytes: float,
+    fabric: Fabric,
+    options: EconomicsOptions,
+    caps: tuple[float, float] = (COMPUTE_CAP, BANDWIDTH_CAP),
+    notes: Sequence[str] = (),
+) -> SustainedDevice:
+    return SustainedDevice(
+        name=name,
+        flop_per_s=peak_flop_per_s * (options.compute_cap or caps[0]),
+        bytes_per_s=bandwidth_bytes_per_s * (options.bandwidth_cap or caps[1]),
+        capacity_bytes=capacity_bytes,
+        fabric=fabric,
+        peak_flop_per_s=peak_flop_per_s,
+        notes=tuple(notes),
     )
-    return fabric, notes
 
 
 def accelerator_machine(
-    name: str, accelerators: AcceleratorBatch, choices: MachineChoices
+    name: str, accelerators: AcceleratorBatch, options: EconomicsOptions
 ) -> SustainedDevice:
     """One designed accelerator as a device; its array has one rate whatever the number format.
 
@@ -217,16 +200,13 @@ def accelerator_machine(
         raise InputError(f"expected one design, got {len(accelerators.clock_hz)}")
     levels = accelerators.levels
     off_chip = float(levels.bandwidth_bytes_per_s[1:, 0].sum())
-    bandwidth = off_chip or float(levels.bandwidth_bytes_per_s[0, 0])
-    peak = float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0])
-    fabric, notes = _fabric(None, None, choices)
-    node_size = choices.node_size or fabric.node_size
-    return SustainedDevice(
-        name=name,
-        flop_per_s=peak * (choices.compute_cap or COMPUTE_CAP),
-        bytes_per_s=bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),
-        capacity_bytes=float(levels.capacity_bytes[:, 0].sum()),
-        fabric=replace(fabric, node_size=node_size),
-        peak_flop_per_s=peak,
-        notes=notes,
+    paper = paper_devices()[_STAND_IN]
+    return _sustained(
+        name,
+        float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0]),
+        off_chip or float(levels.bandwidth_bytes_per_s[0, 0]),
+        float(levels.capacity_bytes[:, 0].sum()),
+        _fabric(options, paper, paper.node_size),
+        options,
+        notes=_missing_links(options),
     )

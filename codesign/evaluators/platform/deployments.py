@@ -181,6 +181,16 @@ class DeploymentSearch:
         tables = [self._table(position) for position in range(len(self.variants))]
         self.instances = Instances.joined(tables)
 
+    def feasible_instances(self) -> Instances:
+        """The instances that fit and keep the limits.
+
+        Raises:
+            InputError: There are none; the message names the nearest one.
+        """
+        if not self.instances.keeps.any():
+            raise InputError(f"no instance keeps the limits; {self._why_none()}")
+        return self.instances.rows(self.instances.keeps)
+
     def best(self, usd: float | None = None, *, is_priced: bool = False) -> list[Deployment]:
         """The best deployment of each policy and choice of devices, the best first.
 
@@ -407,7 +417,10 @@ class DeploymentSearch:
         table, limits = self.instances, self.demand.limits
         fits = table.rows(table.fits)
         if not len(fits):
-            return "the model does not fit, or no links join enough devices"
+            return (
+                f"the model does not fit {self._most_devices} devices in any split that divides "
+                "it, or no links join enough devices"
+            )
         times = {
             "first token": (fits.first_s, limits.time_to_first_token_s),
             "output token": (fits.pace_s, limits.time_per_output_token_s),

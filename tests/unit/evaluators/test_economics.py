@@ -12,34 +12,19 @@ import pytest
 from codesign.base.columns import Column, column_of
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
-from codesign.evaluators.economics.buildable import buildable_point, buildable_points
-from codesign.evaluators.economics.decoding import RequestTokens, Speculation
+from codesign.evaluators.economics.buildable import buildable_systems
+from codesign.evaluators.economics.decoding import Decoding, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
-from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
+from codesign.evaluators.economics.frontier import Grid, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.nccl import Fabric
-from codesign.evaluators.economics.serving_offer import (
-    DeviceServing,
-    Formats,
-    device_offer,
-    serve,
-    single_point,
-)
+from codesign.evaluators.economics.serving_offer import device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
-from codesign.evaluators.economics.sustained_device import (
-    MachineChoices,
-    SustainedDevice,
-    device_machine,
-)
+from codesign.evaluators.economics.sustained_device import SustainedDevice, device_machine
 from codesign.models.accounts.ownership import Ownership
 from codesign.models.workload import list_models, load_model
 from codesign.models.workload.model import describe_unlike_attention
-from codesign.models.workload.storage import (
-    kv_elements_per_token,
-    parameter_count,
-    parameters_by_part,
-)
 from codesign.search.pareto import non_dominated
 from codesign.space import load_space
 from codesign.testing import check_evaluator
@@ -56,12 +41,11 @@ DECODERS = [
 SPACE = load_space("economics-llm", {})
 
 
-def serving(
-    model: str = "llama-3.3-70b", speculates: bool = True, **options: object
-) -> DeviceServing:
-    chosen = EconomicsOptions.model_validate(options)
-    workload = EconomicsWorkload(model=model)
-    return serve(workload, chosen, device_offer("h100", chosen), Formats("int8"), speculates)
+OFFER = device_offer("h100", EconomicsOptions())
+
+
+def serving(model: str = "llama-3.3-70b", speculates: bool = True) -> Decoding:
+    return serve(EconomicsWorkload(model=model), OFFER, {"weight_format": "int8"}, speculates)
 
 
 def one(value: float) -> np.ndarray:
@@ -142,28 +126,26 @@ def test_the_cache_is_read_once_for_all_queries_of_a_request() -> None:
 def test_points_in_a_grid_are_the_points_one_by_one() -> None:
     for model in ("llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"):
         made = serving(model)
-        points = feasible_points(made.decoding, 2.0, Grid(12))
+        points = feasible_points(made, 2.0, Grid(12))
         some = points.chosen(slice(0, len(points), 7))
         load = Load(some.n_devices, some.batch)
-        times, lengths = made.decoding.token_times(load)
+        times, lengths = made.token_times(load)
         np.testing.assert_allclose(some.token_time_s, times, rtol=1e-12)
         assert (some.draft_length == lengths).all()
 
 
 def test_the_split_that_is_named_gives_the_time_that_is_found() -> None:
     made = serving("mixtral-8x22b", speculates=False)
-    points = feasible_points(made.decoding, 2.0, Grid(15)).frontier()
+    points = feasible_points(made, 2.0, Grid(15)).frontier()
     for position in range(0, len(points), 5):
-        cut = split_of(made.decoding, points, position, 0.0)
+        cut = split_of(made, points, position, 0.0)
         fixed = Fixed(
             layout=1.0 + ("1d", "2d").index(cut.layout),
             pipeline=one(cut.pipeline),
             experts=one(cut.experts),
             attention=one(cut.attention),
         )
-        again = ForwardPass(
-            made.decoding.target.shape, made.machine, made.decoding.target.precision, fixed
-        )
+        again = ForwardPass(made.target.shape, made.target.machine, made.target.precision, fixed)
         load = Load(one(points.n_devices[position]), one(points.batch[position]))
         assert float(again.best_times(load)[0][0]) == pytest.approx(points.token_time_s[position])
 
@@ -184,27 +166,6 @@ def test_faster_devices_never_slow_a_token(field: str) -> None:
 # --- models ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", DECODERS)
-def test_the_plain_profile_counts_a_model_as_the_workload_does(name: str) -> None:
-    model = load_model(name)
-    shape, parts = shape_of(model, "plain"), parameters_by_part(model)
-    assert shape.stored_parameters == parameter_count(model)
-    assert shape.n_layers * shape.kv_elements == pytest.approx(kv_elements_per_token(model))
-    layers = shape.attention_parameters + shape.shared_parameters + shape.routed_parameters
-    counted = sum(
-        parts[part] for part in ("attention", "mlp", "experts", "shared_experts", "router")
-    )
-    assert shape.n_layers * layers == pytest.approx(counted)
-
-
-@pytest.mark.parametrize("name", ["llama-3-8b", "llama-3.3-70b", "llama-3.1-405b"])
-def test_both_profiles_agree_on_dense_models(name: str) -> None:
-    epoch, plain = (shape_of(load_model(name), profile) for profile in ("epoch", "plain"))
-    for field in ("attention_parameters", "routed_parameters", "kv_elements", "score_flop"):
-        assert getattr(epoch, field) == pytest.approx(getattr(plain, field))
-    assert epoch.active_flop_per_token == pytest.approx(plain.active_flop_per_token)
-
-
 def test_epochs_deepseek_has_58_layers_and_a_sparsity_of_28() -> None:
     shape = shape_of(load_model("deepseek-v3"))
     assert (shape.n_layers, shape.sparsity, shape.n_active_experts) == (58, 28, 9)
@@ -221,7 +182,7 @@ def test_a_diffusion_model_is_refused() -> None:
 
 def test_an_iteration_yields_the_truncated_geometric_mean_of_equation_46() -> None:
     made = serving()
-    speculation = made.decoding.speculation
+    speculation = made.speculation
     assert isinstance(speculation, Speculation)
     for length in (2, 3, 4, 5):
         expected = (1 - 0.8**length) / (1 - 0.8)
@@ -230,20 +191,20 @@ def test_an_iteration_yields_the_truncated_geometric_mean_of_equation_46() -> No
 
 def test_speculation_is_a_check_and_its_drafts_over_what_they_yield() -> None:
     made = serving()
-    speculation = made.decoding.speculation
+    speculation = made.speculation
     assert speculation is not None
     load = Load(one(8), one(50), 0.0, (1, 2, 3, 4, 5))
-    plain, *checks = (float(t[0]) for t in made.decoding.target.best_times(load))
+    plain, *checks = (float(t[0]) for t in made.target.best_times(load))
     draft = float(speculation.draft.best_times(Load(one(8), one(50)))[0][0])
     ways = [(c + g * draft) * 0.2 / (1 - 0.8**g) for g, c in enumerate(checks, start=2)]
-    time, length = made.decoding.token_times(load)
+    time, length = made.token_times(load)
     assert float(time[0]) == pytest.approx(min(plain, *ways))
     assert int(length[0]) == 2 + int(np.argmin(ways))
 
 
 def test_the_draft_takes_memory_too() -> None:
     load = Load(one(1), one(1))
-    both, alone = serving().decoding, serving(speculates=False).decoding
+    both, alone = serving(), serving(speculates=False)
     draft = shape_of(load_model("llama-3-8b")).stored_parameters
     extra = float(both.stored_bytes(load)[0] - alone.stored_bytes(load)[0])
     assert extra == pytest.approx(2 * draft)
@@ -279,7 +240,7 @@ def test_a_small_model_is_fastest_on_one_device() -> None:
 
 
 def test_the_frontier_is_what_no_point_beats_slowest_first() -> None:
-    points = feasible_points(serving().decoding, 2.1, Grid(40))
+    points = feasible_points(serving(), 2.1, Grid(40))
     front = points.frontier()
     both = np.column_stack([points.token_time_s, points.usd_per_million_tokens])
     assert len(front) == len(np.unique(both[non_dominated(both)], axis=0))
@@ -288,7 +249,7 @@ def test_the_frontier_is_what_no_point_beats_slowest_first() -> None:
 
 
 def test_the_valued_point_maximizes_equation_45() -> None:
-    points = feasible_points(serving().decoding, 2.1, Grid(20))
+    points = feasible_points(serving(), 2.1, Grid(20))
     value = points.tokens_per_s**3 / points.usd_per_million_tokens
     assert points.most_valued(3.0) == int(value.argmax())
     assert points.tokens_per_s[points.fastest()] == points.tokens_per_s.max()
@@ -296,129 +257,35 @@ def test_the_valued_point_maximizes_equation_45() -> None:
 
 def test_demand_bounds_what_an_instance_generates() -> None:
     made = serving()
-    points = feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=500.0)
+    points = feasible_points(made, 2.1, Grid(30), demand_tokens_per_s=500.0)
     assert is_at_most(points.batch / points.token_time_s, 500.0)
     with pytest.raises(InputError, match="expected a demand of at least"):
-        feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=1.0)
+        feasible_points(made, 2.1, Grid(30), demand_tokens_per_s=1.0)
 
 
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"])
-@pytest.mark.parametrize("profile", ["epoch", "plain"])
-def test_a_buildable_frontier_has_whole_parts_that_divide_the_model(
-    model: str, profile: str
-) -> None:
-    made = serving(model, profile=profile, price_usd_per_hour=2.0)
-    shape, grid = made.decoding.target.shape, Grid(25, 300.0, 2000.0)
-    points = buildable_points(made.decoding, 2.0, grid)
-    assert points.split is not None
-    _, stages, attention, experts = points.split.T
-    tensor = points.n_devices / stages
-    for whole, part in (
-        (points.n_devices, stages),
-        (points.batch, stages),
-        (shape.n_layers, stages),
-        (tensor, attention),
-        (shape.n_heads, attention),
-        (tensor, experts),
-        (shape.n_experts, experts),
-        (shape.feedforward_width, tensor / experts),
-        (np.maximum(shape.n_kv_heads, attention), np.minimum(shape.n_kv_heads, attention)),
-    ):
-        assert (np.mod(whole, part) == 0).all()
-    assert (points.n_devices % 1 == 0).all() and (points.batch % 1 == 0).all()
-    spread = experts > 1
-    assert is_at_most(2 * shape.sparsity, points.batch[spread] / stages[spread])
-
-
-def test_a_buildable_point_is_the_pass_of_its_split() -> None:
-    made = serving("mixtral-8x22b", speculates=False)
-    points = buildable_points(made.decoding, 2.0, Grid(10, 64.0, 500.0)).frontier()
-    for position in range(len(points)):
-        cut = split_of(made.decoding, points, position, 0.0)
-        fixed = Fixed(
-            1.0 + ("1d", "2d").index(cut.layout), cut.pipeline, cut.experts, cut.attention
-        )
-        target = made.decoding.target
-        again = ForwardPass(target.shape, target.machine, target.precision, fixed)
-        load = Load(one(points.n_devices[position]), one(points.batch[position]))
-        assert float(again.best_times(load)[0][0]) == pytest.approx(points.token_time_s[position])
-
-
-def test_what_can_be_built_costs_little_more_than_what_real_numbers_allow() -> None:
-    made = serving()
-    ends = [
-        (float(found.usd_per_million_tokens.min()), float(found.tokens_per_s.max()))
-        for found in (
-            feasible_points(made.decoding, 2.1, Grid(100)).frontier(),
-            buildable_points(made.decoding, 2.1, Grid(100)).frontier(),
-        )
-    ]
-    (cheap, fast), (whole_cheap, whole_fast) = ends
-    assert cheap <= whole_cheap < 1.1 * cheap
-    assert 0.95 * fast < whole_fast <= 1.01 * fast
-
-
-def test_one_instance_is_cut_evenly_or_refused_with_the_nearest() -> None:
-    made = serving()
-    point = buildable_point(made.decoding, 2.1, 8, 64, 0.0)
-    assert len(point) == 1 and float(point.n_devices[0]) == 8
-    with pytest.raises(InputError, match=r"13 devices do not divide .* 64 heads .*; 10 or 16 "):
-        buildable_point(made.decoding, 2.1, 13, 10, 0.0)
+def test_a_buildable_system_has_whole_degrees_that_divide_the_model(model: str) -> None:
+    shape = shape_of(load_model(model))
+    for system in buildable_systems(shape, 300.0):
+        stages, tensor, attention, experts = (
+            system.pipeline, system.tensor, system.attention, system.experts
+        )  # fmt: skip
+        for whole, degree in (
+            (shape.n_layers, stages),
+            (tensor, attention),
+            (shape.n_heads, attention),
+            (tensor, experts),
+            (shape.n_experts, experts),
+            (shape.feedforward_width, tensor / experts),
+            (max(shape.n_kv_heads, attention), min(shape.n_kv_heads, attention)),
+        ):
+            assert whole % degree == 0
+        assert stages * tensor == system.n_devices <= 300
 
 
 def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> None:
-    made = serving("llama-3.1-405b")
-    with pytest.raises(InputError, match=r"has 160 GB; 6 devices would hold it"):
-        single_point(made, 2.0, 1.0)
     with pytest.raises(InputError, match=r"does not fit 2 devices.*6 devices would hold it"):
-        feasible_points(made.decoding, 2.0, Grid(10, most_devices=2.0))
-    assert isinstance(single_point(made, 6.0, 1.0), Points)
-
-
-def test_prompts_lengthen_every_token_by_their_share_of_the_prefill() -> None:
-    options = EconomicsOptions()
-    workload = EconomicsWorkload(model="llama-3.3-70b", context_tokens=2500.0)
-    offer = device_offer("h100", options)
-    without, counted = (
-        serve(workload, options, offer, Formats("fp8"), False, Fixed(pipeline=1.0), tokens=tokens)
-        for tokens in (None, RequestTokens(2000.0, 500.0))
-    )
-    load = Load(one(8), one(100), 2500.0)
-    plain, _, first = without.decoding.request_times(load)
-    time, _, first_counted = counted.decoding.request_times(load)
-    assert math.isnan(first[0])
-    prefill = float(first_counted[0] - plain[0])
-    assert float(time[0] - plain[0]) == pytest.approx(prefill * 100 / 500)
-    # Arithmetic of 2,000 tokens bounds it from below, and messages do not double it.
-    arithmetic = 2000 * LLAMA.active_flop_per_token / (8 * 0.7 * 2e15)
-    assert arithmetic < prefill < 2.5 * arithmetic
-
-
-def test_a_draft_is_used_only_where_its_prefill_pays_too() -> None:
-    options, offer = EconomicsOptions(), device_offer("h100", EconomicsOptions())
-    workload = EconomicsWorkload(model="llama-3.3-70b", context_tokens=3000.0)
-    tokens = RequestTokens(2000.0, 1000.0)
-    drafting, plain = (
-        serve(workload, options, offer, Formats("fp8"), speculates, tokens=tokens).decoding
-        for speculates in (True, False)
-    )
-    load = Load(np.geomspace(1, 16, 5)[:, None], np.geomspace(1, 3000, 12)[None, :], 3000.0)
-    time, length, _ = drafting.request_times(load)
-    without = plain.request_times(load)[0]
-    assert is_at_most(time, without)
-    assert (time[length == 0] == without[length == 0]).all()
-    assert 0 < (length > 0).sum() < length.size
-
-
-def test_users_take_whole_instances() -> None:
-    points = single_point(serving(), 8.0, 64.0)
-    assert points.devices_for(64).tolist() == [8.0]
-    assert points.devices_for(65).tolist() == [16.0]
-    assert len(points.within(None, 1.0)) == 1
-    with pytest.raises(
-        InputError, match=r"no instance .* has output token within 1e-06 s \(at best"
-    ):
-        points.within(None, 1e-6)
+        feasible_points(serving("llama-3.1-405b"), 2.0, Grid(10, most_devices=2.0))
 
 
 # --- the evaluator -----------------------------------------------------------------------------
@@ -430,7 +297,7 @@ def test_users_take_whole_instances() -> None:
     [
         {},
         {"continuous": True},
-        {"profile": "plain", "price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0},
+        {"price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0},
     ],
 )
 def test_the_evaluator_keeps_the_contract(model: str, options: dict[str, object]) -> None:
@@ -449,15 +316,14 @@ def test_the_evaluator_gives_what_the_study_gives() -> None:
         "weight_format": column_of(["int8"]),
         "speculation": column_of(["auto"]),
     }
-    for continuous, point in (
-        (True, single_point(made, 8.0, 64.0)),
-        (False, buildable_point(made.decoding, made.usd_per_hour, 8, 64, 0.0)),
-    ):
+    time = made.token_times(Load(one(8), one(64)))[0]
+    for continuous, relative in ((True, 1e-6), (False, 0.05)):
         options = EconomicsOptions(continuous=continuous)
         evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"), options)
         metrics = evaluator.evaluate(designs).metrics
-        assert metrics["time_per_output_token_s"] == pytest.approx(point.token_time_s)
-        assert metrics["usd_per_million_tokens"] == pytest.approx(point.usd_per_million_tokens)
+        assert metrics["time_per_output_token_s"] == pytest.approx(time, rel=relative)
+        price = metrics["time_per_output_token_s"] * 8 / 64 * 3.0 / 3600 * 1e6
+        assert metrics["usd_per_million_tokens"] == pytest.approx(price)
 
 
 def test_designs_that_nobody_could_build_are_infeasible() -> None:
@@ -512,10 +378,8 @@ def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
 def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
     # 100,000 tokens of 360 KB at 2 dollars an hour: 6.06 dollars per million tokens, times the
     # quarter of the bandwidth that does not last, without speculation and however it is served.
-    options = EconomicsOptions(price_usd_per_hour=2.0)
     workload = EconomicsWorkload(model=model_name("mistral-large-2"), context_tokens=1e5)
-    made = serve(workload, options, device_offer("h100", options), Formats(), speculates=False)
-    points = feasible_points(made.decoding, 2.0, Grid(60), 1e5)
+    points = feasible_points(serve(workload, OFFER, {}, speculates=False), 2.0, Grid(60), 1e5)
     bound = 6.06 / 0.75
     assert bound < points.usd_per_million_tokens.min() < 1.5 * bound
 
@@ -527,20 +391,20 @@ def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
     ("device", "weight_format", "peak", "noted"),
     [
         ("a100", "fp8", 312e12, "states no fp8 rate: fp8 weights take 8 bits in memory"),
-        ("v100-sxm", "fp8", 125e12, "multiply in fp16"),
+        ("v100-sxm", "fp8", 100e12, "multiply in fp16"),
         ("tpu-v5e", "fp8", 197e12, "multiply in bf16"),
         ("tpu-v5e", "int8", 393e12, ""),
         ("gaudi-3", "int8", 1835e12, "states no int8 rate"),
         ("b200", "fp4", 9000e12, ""),
         ("b200", "mxfp4", 9000e12, ""),
-        ("h100", "fp4", 1978.9e12, "multiply in fp8"),
-        ("h100", "bf16", 989.4e12, ""),
+        ("h200", "fp4", 1978.9e12, "multiply in fp8"),
+        ("h200", "bf16", 989.4e12, ""),
     ],
 )
 def test_weights_multiply_at_a_rate_that_the_device_states(
     device: str, weight_format: str, peak: float, noted: str
 ) -> None:
-    made = device_machine(device, weight_format, "plain", MachineChoices(link_bytes_per_s=1e11))
+    made = device_machine(device, weight_format, EconomicsOptions(link_bandwidth="100 GB/s"))
     assert made.peak_flop_per_s == peak
     assert noted in " ".join(made.notes)
     assert bool(noted) or not any("multiply" in note for note in made.notes)
@@ -548,7 +412,7 @@ def test_weights_multiply_at_a_rate_that_the_device_states(
 
 def test_the_paper_has_no_8_bit_floats_on_an_a100_either() -> None:
     rates = {
-        name: device_machine("a100", name, "epoch", MachineChoices()).peak_flop_per_s
+        name: device_machine("a100", name, EconomicsOptions()).peak_flop_per_s
         for name in ("bf16", "fp8", "int8", "int4")
     }
     assert rates == {"bf16": 312e12, "fp8": 312e12, "int8": 624e12, "int4": 624e12}
@@ -571,6 +435,6 @@ def test_a_device_with_8_bit_floats_alone_cannot_multiply_wider_ones(tmp_path: P
     text = "name: narrow\nvendor: us\ndevice_class: npu\npeak: {fp8: 100 TFLOP/s}\nn_cores: 1\n"
     text += "bandwidth: 1000 GB/s\ncapacity: 80 GB\nsources: {peak: here, n_cores: here, "
     file.write_text(text + "bandwidth: here, capacity: here}\n")
-    assert device_machine(str(file), "fp8", "plain", MachineChoices()).peak_flop_per_s == 1e14
+    assert device_machine(str(file), "fp8", EconomicsOptions()).peak_flop_per_s == 1e14
     with pytest.raises(InputError, match="device narrow: unknown precision 'bf16'"):
-        device_machine(str(file), "bf16", "plain", MachineChoices())
+        device_machine(str(file), "bf16", EconomicsOptions())

@@ -26,10 +26,16 @@ from codesign.cli.serving_flags import (
 if TYPE_CHECKING:
     from codesign.answers.economics import PricedDevice
     from codesign.answers.sizing import SizeAnswer
-    from codesign.evaluators.economics.economics_options import DevicePrice, EconomicsOptions
+    from codesign.evaluators.economics.decoding import Decoding
+    from codesign.evaluators.economics.economics_options import (
+        DevicePrice,
+        EconomicsOptions,
+        EconomicsWorkload,
+    )
     from codesign.evaluators.economics.frontier import Points
     from codesign.evaluators.economics.load import Split
     from codesign.evaluators.economics.serving_offer import Offer
+    from codesign.evaluators.platform.instances import Instances
 
 _ROWS = 12
 """Points of the frontier that are printed."""
@@ -126,12 +132,8 @@ def _answer(
 
 def _fitted(question: FrontierQuestion) -> SizeAnswer:
     """The answer from every split and batch, with fitted or ideal kernel times."""
-    import numpy as np
-
     from codesign.answers.economics import PricedDevice
     from codesign.evaluators.economics.economics_options import DevicePrice, FrontierSettings
-    from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
-    from codesign.evaluators.economics.load import Split
     from codesign.evaluators.platform.deployments import DeploymentSearch
     from codesign.evaluators.platform.instances import Demand
     from codesign.evaluators.platform.requirements import LatencyLimits
@@ -161,24 +163,7 @@ def _fitted(question: FrontierQuestion) -> SizeAnswer:
         table = DeploymentSearch(
             evaluator, formats, demand, ["co-located"], most, overlaps=False
         ).feasible_instances()
-    points = Points(
-        n_devices=table.n_devices,
-        batch=table.batch,
-        token_time_s=table.pace_s,
-        draft_length=np.zeros(len(table), dtype=np.int64),
-        usd_per_million_tokens=price_per_million_tokens(
-            table.pace_s, table.n_devices, table.batch, np.asarray(usd_per_hour)
-        ),
-        first_token_s=table.first_s,
-        degrees=table.degrees,
-        joules_per_token=None if np.isnan(table.joules).any() else table.joules / request.generated,
-    )
-
-    def split_of(front: Points, i: int) -> Split:
-        assert front.degrees is not None
-        tensor, pipeline, experts, _ = map(float, front.degrees[i])
-        return Split("1d", tensor * experts, pipeline, tensor, experts)
-
+    points = _priced(table, usd_per_hour, request.generated)
     prompt, generated, profile = request.prompt, request.generated, evaluator.profile
     counted = {
         "context": context_words(prompt, generated),
@@ -202,7 +187,7 @@ def _fitted(question: FrontierQuestion) -> SizeAnswer:
         ),
         conventions,
         {
-            "points": points, "split_of": split_of, "alpha": search.alpha,
+            "points": points, "split_of": _split_of_degrees, "alpha": search.alpha,
             "output_share": generated / (prompt + generated),
             "energy_range": energy_range(device.key, 1.0),
         },
@@ -210,6 +195,35 @@ def _fitted(question: FrontierQuestion) -> SizeAnswer:
         options=evaluator.options.model_dump(mode="json", exclude_unset=True),
         notes=describe_expected_error(device.key, chip=device.measured_name),
     )  # fmt: skip
+
+
+def _priced(instances: Instances, usd_per_hour: float, generated_tokens: int) -> Points:
+    """Instances as points with a price."""
+    import numpy as np
+
+    from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
+
+    pace_s, joules = instances.pace_s, instances.joules
+    return Points(
+        n_devices=instances.n_devices,
+        batch=instances.batch,
+        token_time_s=pace_s,
+        draft_length=np.zeros(len(instances), dtype=np.int64),
+        usd_per_million_tokens=price_per_million_tokens(
+            pace_s, instances.n_devices, instances.batch, np.asarray(usd_per_hour)
+        ),
+        first_token_s=instances.first_s,
+        degrees=instances.degrees,
+        joules_per_token=None if np.isnan(joules).any() else joules / generated_tokens,
+    )
+
+
+def _split_of_degrees(front: Points, i: int) -> Split:
+    from codesign.evaluators.economics.load import Split
+
+    assert front.degrees is not None
+    tensor, pipeline, experts, _ = map(float, front.degrees[i])
+    return Split("1d", tensor * experts, pipeline, tensor, experts)
 
 
 def _energy_words(ends: tuple[float, float], pricing: DevicePrice) -> str:
@@ -269,26 +283,6 @@ def _papers(question: FrontierQuestion) -> SizeAnswer:
     usd_per_hour = options.usd_per_hour(machine.name, offer.rent, offer.power_watts)
     grid = Grid(settings.n_points, settings.most_devices, settings.most_requests)
     points = feasible_points(decoding, usd_per_hour, grid, context, options.demand_tokens_per_s)
-    rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
-    flop, bandwidth, capacity = (
-        format_engineering(float(rate), unit) for unit, rate in rates.items()
-    )
-    within, between = (
-        f"{2 * rate / 1e9:,.4g} GB/s"
-        for rate in (machine.fabric.intra_bytes_per_s, machine.fabric.inter_bytes_per_s)
-    )
-    size, demand = machine.fabric.node_size, options.demand_tokens_per_s
-    conventions = {
-        "sustained": f"{flop}, {bandwidth} of {capacity}",
-        "network": f"{between} between devices"
-        if size == 1
-        else f"{within} within {size:g} devices, {between} between",
-        "speculation": f"{workload.draft}, {workload.acceptance:.0%} accepted"
-        if speculates
-        else "none",
-        "convention": "epoch",
-        **({} if demand is None else {"demand": f"{demand:g} token/s"}),
-    }
     notes = list(machine.notes)
     cheapest = int(points.usd_per_million_tokens.argmin())
     if points.batch[cheapest] > 0.99 * grid.most_requests > 1:
@@ -318,7 +312,7 @@ def _papers(question: FrontierQuestion) -> SizeAnswer:
             usd_per_hour=usd_per_hour,
             rents=options.listed(offer.rent),
         ),
-        conventions,
+        _paper_words(decoding, workload, options),
         {
             "points": points, "alpha": settings.alpha,
             "split_of": lambda front, i: split_of(decoding, front, i, context),
@@ -327,6 +321,33 @@ def _papers(question: FrontierQuestion) -> SizeAnswer:
         options=options.model_dump(mode="json", exclude_unset=True),
         notes=notes,
     )  # fmt: skip
+
+
+def _paper_words(
+    decoding: Decoding, workload: EconomicsWorkload, options: EconomicsOptions
+) -> dict[str, str]:
+    """Basis of the numbers, in words."""
+    machine = decoding.target.machine
+    rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
+    flop, bandwidth, capacity = (
+        format_engineering(float(rate), unit) for unit, rate in rates.items()
+    )
+    within, between = (
+        f"{2 * rate / 1e9:,.4g} GB/s"
+        for rate in (machine.fabric.intra_bytes_per_s, machine.fabric.inter_bytes_per_s)
+    )
+    size, demand = machine.fabric.node_size, options.demand_tokens_per_s
+    return {
+        "sustained": f"{flop}, {bandwidth} of {capacity}",
+        "network": f"{between} between devices"
+        if size == 1
+        else f"{within} within {size:g} devices, {between} between",
+        "speculation": f"{workload.draft}, {workload.acceptance:.0%} accepted"
+        if decoding.speculation is not None
+        else "none",
+        "convention": "epoch",
+        **({} if demand is None else {"demand": f"{demand:g} token/s"}),
+    }
 
 
 def _offer(question: FrontierQuestion, options: EconomicsOptions) -> tuple[Offer, Fields]:

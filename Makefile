@@ -14,7 +14,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check package portable mutants snapshots site bench validate gallery interop clean \
-	contact-sheet
+	contact-sheet pins sbom
 
 help: ## Show the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,17 @@ mutants: $(READY) ## Plant 60 random faults and count those that the tests catch
 
 snapshots: $(READY) ## Keep the numbers that commands print now; say in the change why they differ
 	CODESIGN_UPDATE_SNAPSHOTS=1 $(BIN)/pytest tests/e2e/test_cli_json.py
+
+pins: $(READY) ## Write the hashes of all pinned versions, .ci/requirements.txt
+	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		--constraint constraints.txt --extra dev pyproject.toml --output-file .ci/requirements.txt
+
+sbom: $(READY) ## List what the environment consists of, with licences: build/sbom.json, build/licences.md
+	python3 -m venv build/sbom-tools
+	build/sbom-tools/bin/pip install --quiet 'cyclonedx-bom>=7' 'pip-licenses>=5'
+	build/sbom-tools/bin/cyclonedx-py environment --output-file build/sbom.json $(BIN)/python
+	build/sbom-tools/bin/pip-licenses --python $(BIN)/python --from mixed --format markdown \
+		--output-file build/licences.md
 
 site: $(READY) ## Build the documentation in build/site, with every link checked
 	$(BIN)/mkdocs build --strict

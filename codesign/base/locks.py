@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import platform
 import time
@@ -11,10 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from codesign.base.errors import StoreError
 
 PATIENCE_S = 0.5
 """A reader that looks whether the lock is taken holds it for an instant; that is not a refusal."""
+PAUSE_S = 0.02
+"""Time between two tries to get a lock that another process holds [ours]."""
 
 
 @contextmanager
@@ -34,7 +37,7 @@ def exclusive(
     try:
         while descriptor < 0:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            if not _taken(descriptor, time.monotonic() + PATIENCE_S):
+            if not try_lock(descriptor, PATIENCE_S):
                 os.close(descriptor)
                 raise StoreError(f"{_holder(path)} {work}; wait for it or stop it", str(path))
             if not is_kept and not _is_same(path, descriptor):  # its last holder removed it
@@ -45,7 +48,7 @@ def exclusive(
         raise StoreError(f"cannot be {verb}: {error.strerror}", str(path)) from error
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()} {platform.node()}\n".encode(), 0)
+        os.write(descriptor, f"{os.getpid()} {platform.node()}\n".encode())
         yield
         os.ftruncate(descriptor, 0)
     finally:
@@ -61,25 +64,31 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor, PAUSE_S)
     except OSError:  # a file system without locks
         return False
     finally:
         os.close(descriptor)
-    return False
 
 
-def _taken(descriptor: int, until: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > until:
+def try_lock(descriptor: int, patience_s: float = 0.0) -> bool:
+    """Lock an open file; False if somebody else holds it for longer than ``patience_s``.
+
+    Where Python knows no lock of the operating system, nothing is locked, and the answer is True.
+
+    Raises:
+        OSError: The file system has no locks.
+    """
+    until = time.monotonic() + patience_s
+    try:
+        while not lock_descriptor(descriptor, blocking=False):
+            if time.monotonic() >= until:
                 return False
-            time.sleep(0.02)
+            time.sleep(PAUSE_S)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+    return True
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import select
 import signal
 import time
@@ -109,6 +108,8 @@ def _watch(child: int) -> NoReturn:
     end_all(lambda: descendants(os.getpid()))
     status = _collect().get(child, status)
     if status is not None and os.WIFSIGNALED(status):
+        import resource  # not on Windows
+
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left its own
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(os.WTERMSIG(status), signal.SIG_DFL)

@@ -19,9 +19,10 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
+from codesign.base.columns import JsonObject
 from codesign.base.process_tree import CAN_SUPERVISE, TERMINATE, end_all, marked, supervise
 
 ONE_THREAD = {
@@ -82,7 +83,7 @@ class WorkerProcess:
             # Standard output belongs to the parent's report.
             stdout=2 if output is None else output,
             stderr=output,
-            pass_fds=[theirs.fileno()],
+            **_inheriting(theirs),
             env={**os.environ, **ONE_THREAD, **(environment or {}), WORKER: self._mark},
             # Ctrl-C is for the parent to handle.
             start_new_session=True,
@@ -144,14 +145,14 @@ class WorkerProcess:
                 if CAN_SUPERVISE:
                     os.write(self._process.stdin.fileno(), TERMINATE)
                 else:
-                    os.killpg(self._process.pid, signal.SIGTERM)
+                    self._signal("SIGTERM")
             self._await_end(grace_s)
         self.kill()
         self._await_end(_GIVE_UP_S)
         # Its process number is not given to another one before it is waited for.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        if self._process.wait() == -signal.SIGKILL and CAN_SUPERVISE:  # the supervisor, perhaps
+        self._signal("SIGKILL")
+        code = self._process.wait()
+        if CAN_SUPERVISE and code == -signal.SIGKILL:  # the supervisor, perhaps
             end_all(lambda: marked(f"{WORKER}={self._mark}"))
         self.connection.close()
 
@@ -161,8 +162,15 @@ class WorkerProcess:
         with suppress(OSError):
             self._process.stdin.close()
         if not CAN_SUPERVISE:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal("SIGKILL")
+
+    def _signal(self, name: Literal["SIGTERM", "SIGKILL"]) -> None:
+        """Send a signal to the process and its group; Windows ends the process alone."""
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.Signals[name])
+            else:
+                self._process.kill()
 
     def _await_end(self, most_s: float = math.inf) -> None:
         deadline = time.monotonic() + most_s
@@ -196,6 +204,10 @@ def connect(descriptor: int) -> Connection:
         supervise(descriptor)
     else:
         threading.Thread(target=_end_with_parent, daemon=True).start()
+    if sys.platform == "win32":
+        from multiprocessing.connection import PipeConnection
+
+        return PipeConnection(descriptor)
     return Connection(descriptor)
 
 
@@ -203,4 +215,14 @@ def _end_with_parent() -> None:
     """Wait until the parent, dying, breaks the pipe; then end at once, with all children."""
     while os.read(0, 1):
         continue
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+    if hasattr(os, "killpg"):
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _inheriting(connection: Connection) -> JsonObject:
+    """Arguments of a process that inherits a connection: a descriptor, or a handle on Windows."""
+    if sys.platform == "win32":
+        os.set_handle_inheritable(connection.fileno(), True)
+        return {"close_fds": False}
+    return {"pass_fds": [connection.fileno()]}

@@ -8,10 +8,10 @@ SQLite lays them out.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,6 +25,7 @@ from pydantic import Field, ValidationError
 from codesign.base.columns import Fields
 from codesign.base.errors import CodesignError, StoreError
 from codesign.base.files import write_text
+from codesign.base.locks import try_lock
 from codesign.base.schema import Record
 from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_file import STORE, open_store
@@ -255,10 +256,9 @@ class _Check:
 @contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
     """Let one process at a time change the manifest; without locks, the last one wins."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with suppress(OSError):  # a folder cannot be opened on Windows
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            try_lock(descriptor, math.inf)
         yield
-    finally:
-        os.close(descriptor)

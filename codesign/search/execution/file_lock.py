@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
 
-_POLL_S = 0.02
-"""Between two tries to get a lock that another process holds [ours]."""
+from filelock import unlock_descriptor
+
+from codesign.base.locks import PAUSE_S, try_lock
 
 
 class FileLock:
@@ -35,12 +35,12 @@ class FileLock:
         while not self._try():
             if not block or time.monotonic() >= end:
                 return False
-            time.sleep(_POLL_S)
+            time.sleep(PAUSE_S)
         return True
 
     def release(self) -> None:
         """Give the lock back."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        unlock_descriptor(self._descriptor)
         self._threads.release()
 
     def __enter__(self) -> None:
@@ -52,12 +52,10 @@ class FileLock:
     def _try(self) -> bool:
         if not self._threads.acquire(blocking=False):
             return False
+        is_locked = False
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._threads.release()
-            return False
-        except OSError:
-            self._threads.release()
-            raise
-        return True
+            is_locked = try_lock(self._descriptor)
+        finally:
+            if not is_locked:
+                self._threads.release()
+        return is_locked

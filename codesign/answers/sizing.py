@@ -17,6 +17,7 @@ from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
 from codesign.evaluators.platform.instances import Policy, Role
 from codesign.evaluators.platform.requirements import Requirements
+from codesign.evaluators.platform.session_sizing import SessionRate
 from codesign.models.hardware.device import Device
 
 HOST_FACTOR = 10_200.0 / (8 * 700.0)
@@ -269,6 +270,66 @@ class ScalingStudy(Entry):
     """One row per factor."""
 
 
+class SessionEntry(Entry):
+    """Devices that serve sessions, with caches of prompts or without."""
+
+    device: str
+    tensor_parallel: int
+    has_caches: bool
+    """True if prompts wait in caches between turns."""
+    problem: str | None
+    """Reason for which no number of machines keeps the limits; null if some number does."""
+    rate: SessionRate | None
+    """Largest rate of one machine within the limits."""
+    machines: Sequence[int]
+    """Machines at each stated rate."""
+    mean_machines: float | None
+    peak_machines: int | None
+    peak_devices: int | None
+    usd_per_hour: float | None
+    """Mean rent of all devices, hosts included; null where none is listed."""
+    usd_per_million_tokens: float | None
+    """Rent over the tokens of prompts and answers."""
+
+    @classmethod
+    def describe(
+        cls,
+        machine: Fields,
+        rate: SessionRate | str,
+        sessions_per_s: Sequence[float],
+        tokens: float,
+        usd: float,
+    ) -> Self:
+        """The entry of machines.
+
+        Args:
+            machine: Fields that name the machine.
+            rate: Rate of one machine, or the reason for which it has none.
+            sessions_per_s: Stated rates.
+            tokens: Tokens of a session.
+            usd: Rent of a device per hour; NaN where none is listed.
+        """
+        if isinstance(rate, str):
+            names = ("rate", "mean_machines", "peak_machines", "peak_devices", "usd_per_hour",
+                     "usd_per_million_tokens")  # fmt: skip
+            return cls(**machine, **dict.fromkeys(names), machines=[], problem=rate)
+        machines = [math.ceil(each / rate.sessions_per_s - 1e-9) for each in sessions_per_s]
+        mean = sum(machines) / len(machines)
+        rent = mean * machine["tensor_parallel"] * usd
+        served = 3600.0 * tokens * sum(sessions_per_s) / len(sessions_per_s)
+        return cls(
+            **machine,
+            problem=None,
+            rate=rate,
+            machines=machines,
+            mean_machines=mean,
+            peak_machines=max(machines),
+            peak_devices=max(machines) * machine["tensor_parallel"],
+            usd_per_hour=_finite(rent),
+            usd_per_million_tokens=_finite(rent / served * 1e6),
+        )
+
+
 class SizeAnswer(Answer, version=2):
     """Devices that serve a model: the best deployments, or another question about them."""
 
@@ -295,6 +356,10 @@ class SizeAnswer(Answer, version=2):
     """A varied number; with --vary."""
     frontier: PriceFrontier | None = None
     """Price against speed; without a demand."""
+    sessions_per_s: Sequence[float] | None = None
+    """Rates at which sessions begin; with --session."""
+    sessions: Sequence[SessionEntry] | None = None
+    """The fewest devices with caches and without; with --session."""
     launch: Mapping[str, Sequence[str]] | None = None
     """Command lines of engines for the best deployment, untested; with --launch."""
     notes: Sequence[str] = ()

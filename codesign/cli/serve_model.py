@@ -14,7 +14,6 @@ from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
-from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import count, flag_by_key, naming, number
 from codesign.cli.output import AsJson, report, say
@@ -28,10 +27,13 @@ from codesign.cli.serving_flags import (
     OptionalModel,
     Options,
     RequestFlags,
+    Stores,
     build,
     degrees_of,
+    engine_settings,
     named_devices,
     settings_by_record,
+    store_units,
 )
 
 if TYPE_CHECKING:
@@ -80,15 +82,6 @@ class PrefillFlags:
     prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]")
 
 
-Stores = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--cache",
-        metavar="MEMORY=UNITS",
-        help="Memory behind each machine that keeps prompts, such as ddr5_rdimm=8; repeatable, "
-        "the nearest first.",
-    ),
-]
 CampaignName = Annotated[
     str | None,
     typer.Option(
@@ -131,9 +124,9 @@ def serve_model(
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more = settings_by_record(option, EngineSettings, PlatformOptions)
-    settings = _engine_settings(stated)
+    settings = engine_settings(stated)
     n_machines = count("--machines", machines)
-    stores: Mapping[str, int] = _units(cache)
+    stores: Mapping[str, int] = store_units(cache)
     if campaign is None:
         _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
         if model is None or not on:
@@ -248,15 +241,6 @@ class _Members:
     members: list[tuple[ServingMachine, str, int]]
     link: CacheLink
     source: Mapping[str, str] = field(default_factory=dict)
-
-
-def _units(cache: list[str] | None) -> dict[str, int]:
-    """Units by memory technology, in order."""
-    pairs = read_pairs("--cache", cache, as_yaml=True)
-    for name, units in pairs.items():
-        if not isinstance(units, int):
-            raise InputError(f"expected a whole number from 1, got {units!r}", f"--cache {name}")
-    return {name: count(f"--cache {name}", units) for name, units in pairs.items()}
 
 
 def _fleet_with_stores(
@@ -428,16 +412,6 @@ def _service_level(request: RequestFlags) -> ServiceLevel | None:
         missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time: set both limits or neither", missing)
     return ServiceLevel(first, output)
-
-
-def _engine_settings(stated: Fields) -> EngineSettings:
-    from codesign.base.schema import Document, to_record
-    from codesign.evaluators.platform.engine_settings import EngineSettings
-
-    with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
-        settings: EngineSettings = to_record(Document("option", dict(stated), {}), EngineSettings)
-        settings.limits()
-    return settings
 
 
 def _one_device(on: list[str]) -> str:

@@ -18,6 +18,7 @@ from codesign.cli.output import say
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
+    from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.hardware.device import Device
 
 Model = Annotated[
@@ -58,6 +59,17 @@ Device_ = Annotated[
         "--on",
         help="A device, or the path of its file; repeatable.",
         autocompletion=completion.devices,
+    ),
+]
+
+
+Stores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cache",
+        metavar="MEMORY=UNITS",
+        help="Memory behind each machine that keeps prompts, such as ddr5_rdimm=8; repeatable, "
+        "the nearest first.",
     ),
 ]
 
@@ -230,6 +242,26 @@ def stated_settings(
     if price_per_hour is not None:
         settings["device_usd_per_hour"] = price_per_hour
     return [{**request.workload(model), **keys}, settings, *further]
+
+
+def engine_settings(stated: Fields) -> EngineSettings:
+    """Settings of engines from their pairs of ``--option``."""
+    from codesign.base.schema import Document, to_record
+    from codesign.evaluators.platform.engine_settings import EngineSettings
+
+    with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
+        settings: EngineSettings = to_record(Document("option", dict(stated), {}), EngineSettings)
+        settings.limits()
+    return settings
+
+
+def store_units(cache: list[str] | None) -> dict[str, int]:
+    """Units of each ``--cache`` by memory technology, in order."""
+    pairs = read_pairs("--cache", cache, as_yaml=True)
+    for name, units in pairs.items():
+        if not isinstance(units, int):
+            raise InputError(f"expected a whole number from 1, got {units!r}", f"--cache {name}")
+    return {name: count(f"--cache {name}", units) for name, units in pairs.items()}
 
 
 def named_devices(on: list[str] | None) -> dict[str, Device]:

@@ -26,12 +26,14 @@ from codesign.cli.serving_flags import (
     Options,
     RequestFlags,
     SplitFlags,
+    Stores,
     build,
     degrees_of,
     named_devices,
     question_inputs,
     stated_settings,
 )
+from codesign.cli.session_size import SessionQuestion, answer_sessions
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
@@ -57,6 +59,12 @@ class DemandFlags:
     )
     burst: int | None = flag(
         "Instead of --users: requests that arrive together; all are prefilled in time.", min=1
+    )
+    session: str | None = flag(
+        "Instead of --users: a session of 'codesign list workloads', or a YAML file."
+    )
+    sessions_per_s: str | None = flag(
+        "Sessions that begin in a second; one rate, or one for each hour, such as 0.1,0.4,0.2."
     )
     attainment: float = flag("Share of random requests that must keep both limits.", 0.9)
     seed: int = flag("Seed of random requests.", 0, min=0)
@@ -119,6 +127,7 @@ def size(
     ] = None,
     space: Annotated[str | None, typer.Option(help="Design space. [memexplorer]")] = None,
     demand: DemandFlags,
+    cache: Stores = None,
     request: RequestFlags,
     formats: FormatFlags,
     split: SplitFlags,
@@ -145,7 +154,7 @@ def size(
         raise InputError("expected --convention epoch, as designs have no fitted kernels",
                          "--design")  # fmt: skip
     flags = [*set_flags(request), *set_flags(demand), *set_flags(study), *set_flags(split)]
-    flags += [] if batch is None else ["--batch"]
+    flags += [name for name, value in {"--batch": batch, "--cache": cache}.items() if value]
     is_paper = convention == "epoch"
     limits = request.limits()
     stated_demand = None if is_paper else demand.demand(limits)
@@ -158,6 +167,13 @@ def size(
             study.figure,
         )  # fmt: skip
         answer_frontier(priced, as_json)
+        return
+    if question == "--session":
+        sessions = SessionQuestion(
+            model, on, str(demand.session), demand.sessions_per_s, limits, formats.formats(model),
+            degrees_of(split), cache, convention, price_per_hour, option,
+        )  # fmt: skip
+        answer_sessions(sessions, as_json)
         return
     searched = _SEARCH_KEYS if stated_demand is not None else ()
     workload, settings, search = stated_settings(
@@ -190,6 +206,7 @@ QUESTIONS = {
     "--requests-per-s": {*_FLEET, "--requests-per-s", "--attainment", "--seed"},
     "--users": {*_FLEET, "--users"},
     "--burst": {*_FLEET, "--burst"},
+    "--session": {*_LIMITS, "--session", "--sessions-per-s", "--cache", "--tp"},
     "--vary": {*_REQUEST, *_INSTANCE, "--vary", "--factors", "--figure"},
     "--devices": {*_REQUEST, "--devices", "--batch", "--best"},
     "one instance": {*_REQUEST, *_LIMITS, *_INSTANCE},

@@ -77,6 +77,51 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     )
 
 
+def session_tables(answer: SizeAnswer, session: str) -> list[RenderableType]:
+    """Devices that serve sessions, with caches of prompts and without."""
+    rates = answer.sessions_per_s or ()
+    words = {
+        "sessions": f"{session}, {sum(rates) / len(rates):.3g} begin in a second on average",
+        "formats": format_words(answer.design),
+        "convention": answer.convention,
+    }
+    numbers = ["devices", "machines", "USD/ Mtoken", "found", "first token", "output token"]
+    headers = ["device", "caches", "split", *numbers]
+    table = plain_table("Devices at the highest rate", headers, numbers)
+    problems = []
+    for entry in answer.sessions or ():
+        caches = "yes" if entry.has_caches else "none"
+        rate = entry.rate
+        if rate is None:
+            table.add_row(entry.device, caches, "", *["–"] * len(numbers))
+            problems.append(text_line(f"{entry.device}, caches {caches}: {entry.problem}"))
+            continue
+        table.add_row(
+            entry.device,
+            caches,
+            f"TP {entry.tensor_parallel}",
+            f"{entry.peak_devices:,}",
+            f"{entry.mean_machines:.3g} to {entry.peak_machines}"
+            if len(rates) > 1
+            else f"{entry.peak_machines}",
+            _optional(entry.usd_per_million_tokens, lambda x: f"{x:.3g}"),
+            f"{rate.prompt_hit_share:.0%}",
+            format_engineering(rate.time_to_first_token_s, "s", 3),
+            format_engineering(rate.time_per_output_token_s, "s", 3),
+        )
+    hours = [
+        text_line(f"{entry.device}, machines at each rate: {', '.join(map(str, entry.machines))}")
+        for entry in answer.sessions or ()
+        if len(rates) > 1 and entry.machines
+    ]
+    return spaced(
+        pairs_table(answer.model, words),
+        table,
+        [*problems, *hours],
+        [text_line(f"Note: {note}") for note in answer.notes],
+    )
+
+
 def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     """The best deployment in a sentence, and by how much it beats the next."""
     best, titles = entries[0], _titles(entries)

@@ -387,3 +387,60 @@ def test_platforms_and_prices_are_search_problems(
         (tmp_path / f"{name}.yaml").write_text(definition)
         assert main(["run", f"{name}.yaml", "--workers", "1"]) == 0
     assert "wrote" not in capsys.readouterr().err
+
+
+SESSION = ["size", "llama-3.3-70b", "--on", "h200", "--tp", "4", "--session", "coding-agent"]
+
+
+def test_sessions_need_fewer_devices_with_caches(capsys: Any) -> None:
+    words = [*SESSION, "--sessions-per-s", "0.1,0.4", "--first-token", "15 s",
+             "--output-token", "50 ms", "--cache", "ddr5_rdimm=16"]  # fmt: skip
+    cached, plain = answer(capsys, *words)["sessions"]
+    assert cached["has_caches"] and not plain["has_caches"]
+    assert 3 * cached["peak_devices"] < plain["peak_devices"]
+    assert 3 * cached["usd_per_million_tokens"] < plain["usd_per_million_tokens"]
+    assert cached["machines"][0] < cached["machines"][1] == cached["peak_machines"]
+    assert cached["mean_machines"] == sum(cached["machines"]) / 2
+    assert main(words) == 0
+    assert "machines at each rate" in capsys.readouterr().out
+
+
+def test_the_rate_of_sessions_agrees_with_their_replay(capsys: Any) -> None:
+    """Hit shares within 2 points, the first token of later turns within 15 % with its wait."""
+    limits = ["--first-token", "5 s", "--output-token", "40 ms"]
+    cached = answer(capsys, *SESSION, "--sessions-per-s", "1", *limits)["sessions"][0]["rate"]
+    served = answer(
+        capsys, "serve-model", *SESSION[1:], "--sessions-per-s", str(cached["sessions_per_s"]),
+        "--requests", "1500",
+    )  # fmt: skip
+    assert served["machines_needed"] is None
+    assert served["caches"][0]["hit_share"] == pytest.approx(cached["prompt_hit_share"], abs=0.02)
+    mean_s = served["times"]["time_to_first_token_s"]["mean"]
+    assert mean_s == pytest.approx(cached["time_to_first_token_s"], rel=0.3)
+    assert served["times"]["time_per_output_token_s"]["mean"] <= cached["time_per_output_token_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--sessions-per-s: expected a rate with --session"),
+        (["--sessions-per-s", "1,x"], "--sessions-per-s: expected numbers such as 1,2,4, got 'x'"),
+        (
+            ["--sessions-per-s", "1", "--users", "3", "--output-token", "1 s"],
+            "--session: expected it with",
+        ),
+        (["--sessions-per-s", "1", "--batch", "3"], "--batch: expected it with"),
+    ],
+)
+def test_a_question_about_sessions_that_is_unclear_is_refused(
+    words: list[str], message: str, capsys: Any
+) -> None:
+    assert main([*SESSION, *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_sessions_without_a_machine_say_why(capsys: Any) -> None:
+    words = [*SESSION, "--sessions-per-s", "1", "--first-token", "1 ms", "--output-token", "1 ms"]
+    cached = answer(capsys, *words)["sessions"][0]
+    assert cached["problem"].startswith("no batch keeps the limits; 1 at a time: first token after")
+    assert cached["rate"] is cached["peak_devices"] is None

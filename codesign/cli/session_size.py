@@ -1,0 +1,147 @@
+"""``codesign size --session``: devices that serve sessions, with caches of prompts and without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.base.errors import InputError, mistakes_at
+from codesign.cli.flags import numbers
+from codesign.cli.output import report
+from codesign.cli.serving_flags import (
+    RequestFlags,
+    build,
+    engine_settings,
+    named_devices,
+    question_inputs,
+    stated_settings,
+    store_units,
+)
+
+if TYPE_CHECKING:
+    from codesign.answers.sizing import SessionEntry
+    from codesign.evaluators.platform import PlatformEvaluator
+    from codesign.evaluators.platform.engine_settings import EngineSettings
+    from codesign.evaluators.platform.session_sizing import SessionRate
+    from codesign.models.workload.reuse import SessionReuse
+
+_DEGREES = (1, 2, 4, 8)
+"""Tensor parallelism that is tried if none is stated."""
+
+
+@dataclass(frozen=True)
+class SessionQuestion:
+    """Sessions to serve, and the devices and caches that may serve them."""
+
+    model: str
+    on: list[str] | None
+    session: str
+    sessions_per_s: str | None
+    limits: tuple[float | None, float | None]
+    formats: Mapping[str, str]
+    degrees: Mapping[str, int]
+    cache: list[str] | None
+    convention: str | None
+    price_per_hour: float | None
+    option: list[str] | None
+
+
+def answer_sessions(question: SessionQuestion, as_json: bool) -> None:
+    """Report the fewest devices that serve sessions."""
+    from codesign.answers.sizing import SizeAnswer
+    from codesign.evaluators.platform.engine_settings import EngineSettings
+    from codesign.models.workload.reuse import SessionReuse
+    from codesign.models.workload.sessions import check_length, load_session
+    from codesign.report.size_tables import session_tables
+
+    if question.sessions_per_s is None:
+        raise InputError("expected a rate with --session", "--sessions-per-s")
+    rates = numbers("--sessions-per-s", question.sessions_per_s, above=0)
+    tokens = RequestFlags(None, 1, 1)
+    workload, options, stated = stated_settings(
+        question.model, tokens, question.convention, question.price_per_hour, question.option,
+        EngineSettings.model_fields,
+    )  # fmt: skip
+    evaluator = build(workload, options, named_devices(question.on))
+    reuse = SessionReuse(load_session(question.session))
+    with mistakes_at("--session"):
+        check_length(reuse.longest_tokens, evaluator.workload.language_model)
+    search = _Search(question, evaluator, engine_settings(stated), reuse, rates)
+    answer = SizeAnswer(
+        model=question.model,
+        **question_inputs(evaluator, {**question.formats, **question.degrees}),
+        sessions_per_s=rates,
+        sessions=[
+            search.best(device, has_caches)
+            for device in evaluator.devices
+            for has_caches in (True, False)
+        ],
+        notes=[
+            "limits hold for mean times, and each machine serves an equal share of the sessions",
+            "the rent includes the host; caches beyond it are not priced",
+        ],
+    )
+    report(as_json, lambda: answer, lambda: session_tables(answer, question.session))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Machines that may serve the sessions of a question."""
+
+    question: SessionQuestion
+    evaluator: PlatformEvaluator
+    settings: EngineSettings
+    reuse: SessionReuse
+    rates: Sequence[float]
+
+    def best(self, device: str, has_caches: bool) -> SessionEntry:
+        """The machine of a device that needs the fewest devices for all rates."""
+        from codesign.answers.sizing import SessionEntry
+        from codesign.models.accounts.rents import rent_usd_per_hour
+
+        classes = self.reuse.classes
+        tokens = classes.context_tokens + classes.new_tokens + classes.generated_tokens
+        usd = rent_usd_per_hour(device, self.question.price_per_hour)
+        entries = []
+        for tp in self.question.degrees.values() or _DEGREES:
+            machine = {"device": device, "tensor_parallel": tp, "has_caches": has_caches}
+            try:
+                rate: SessionRate | str = self._rate(device, tp, has_caches)
+            except InputError as error:
+                rate = "; ".join(error.problems)
+            entries.append(
+                SessionEntry.describe(machine, rate, self.rates, classes.total(tokens), usd)
+            )
+
+        def rank(entry: SessionEntry) -> tuple[float, int]:
+            mean = math.inf if entry.mean_machines is None else entry.mean_machines
+            return mean * entry.tensor_parallel, -entry.tensor_parallel
+
+        return min(entries, key=rank)
+
+    def _rate(self, device: str, tensor_parallel: int, has_caches: bool) -> SessionRate:
+        from codesign.evaluators.platform.machine_pools import prompt_stores, serving_machine
+        from codesign.evaluators.platform.requirements import LatencyLimits
+        from codesign.evaluators.platform.session_sizing import session_rate
+        from codesign.models.deployments.queueing import Arrivals
+
+        model, settings = self.evaluator.workload.language_model, self.settings
+        design = {**self.question.formats, "device": device, "tensor_parallel": tensor_parallel}
+        longest = Arrivals(
+            np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, dtype=int)
+        )
+        machine = serving_machine(
+            self.evaluator, design, settings.limits(), longest, settings.memory_fraction
+        )
+        with mistakes_at("--cache"):
+            stores = prompt_stores(model, design, settings, store_units(self.question.cache))
+        first, output = self.question.limits
+        limits = LatencyLimits(first or math.inf, output or math.inf)
+        layers = model.num_hidden_layers
+        return session_rate(
+            replace(machine, stores=stores), self.reuse, limits, layers, has_caches=has_caches
+        )

@@ -1,4 +1,4 @@
-"""Dominance of many points by a front of more than three objectives, where no staircase serves.
+"""Dominance of many points by a front of three or more objectives, where no staircase serves.
 
 For every objective and every rank the front's points that are no larger are a set of bits, 64 in a
 word. The sets of a point's ranks have those in common that are as good in every objective, so that

@@ -19,11 +19,8 @@ from codesign.search.pareto import hypervolume, non_dominated
 
 MOST_LISTED = 256
 """Designs kept of one point; beyond, they are counted."""
-_WITNESSES = 64
-_WORTH_A_TABLE = 1 << 11
-"""Points for which a table is made that no other call shares. [ours]"""
-_MOST_LAYERS = 64
-"""Values of one of three objectives up to which each has a staircase of its own. [ours]"""
+_WORTH_A_TABLE = 1 << 10
+"""Points for which a table is made; each of fewer is compared with the whole front. [ours]"""
 
 
 @dataclass(frozen=True)
@@ -169,24 +166,14 @@ def dominated_by(
         front, points = front[:, varies], points[:, varies]
     if points.shape[1] <= 2:
         return _dominated_by_staircase(front, points)
-    if points.shape[1] == 3:
-        n_values = [len(np.unique(column)) for column in front.T]
-        column = int(np.argmin(n_values))
-        layered = column if n_values[column] <= _MOST_LAYERS else None
-        if layered is not None:
-            return _dominated_by_layers(front, points, layered)
-    if table is not None:
-        return table.dominates(points)
-    is_dominated = _dominated_by_any(_witnesses(front), points)
-    rest = np.flatnonzero(~is_dominated)
-    # Of the points that no witness dominates all of the front is looked at.
-    if len(rest) >= _WORTH_A_TABLE:
-        is_dominated[rest] = DominanceTable(front).dominates(points[rest])
-        return is_dominated
-    for start in range(0, len(rest), 1024):
-        chunk = rest[start : start + 1024]
-        is_dominated[chunk] = _dominated_by_all_at_once(front, points[chunk])
-    return is_dominated
+    if table is None and len(points) < _WORTH_A_TABLE:
+        is_as_good = np.ones((len(front), len(points)), dtype=bool)
+        is_equal = np.ones_like(is_as_good)
+        for of_front, of_points in zip(front.T, points.T, strict=True):
+            is_as_good &= of_front[:, None] <= of_points
+            is_equal &= of_front[:, None] == of_points
+        return np.asarray((is_as_good & ~is_equal).any(axis=0))
+    return (table or DominanceTable(front)).dominates(points)
 
 
 def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
@@ -197,68 +184,6 @@ def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
     is_as_good = second[last] <= points[:, -1]
     is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
     return (before >= 0) & is_as_good & is_better
-
-
-def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> BoolArray:
-    """Dominance by a staircase for every value that the front has in one of three columns.
-
-    A point is dominated by one of a lower layer that is as good in the other two columns, or by one
-    of its own layer that dominates it in these.
-    """
-    others = [j for j in range(3) if j != column]
-    values, layer = np.unique(front[:, column], return_inverse=True)
-    order = np.lexsort(front[:, others].T[::-1])
-    corners, layer = front[order][:, others], layer.ravel()[order]
-    pairs, below = points[:, others], np.searchsorted(values, points[:, column])
-    is_number = ~np.isnan(points).any(axis=1)
-    below[~is_number] = 0
-    dominated = np.zeros(len(points), dtype=bool)
-    for n_below in range(1, len(values) + 1):
-        here = np.flatnonzero(below == n_below)
-        # Whether any of the corners, sorted by the first column, is as good.
-        steps, candidates = corners[layer < n_below], pairs[here]
-        lowest = np.minimum.accumulate(steps[:, 1])
-        before = np.searchsorted(steps[:, 0], candidates[:, 0], side="right") - 1
-        is_reached = (before >= 0) & (lowest[np.maximum(before, 0)] <= candidates[:, 1])
-        dominated[here] = is_reached
-    for number, value in enumerate(values):
-        here = np.flatnonzero((points[:, column] == value) & is_number & ~dominated)
-        own_corners = corners[layer == number]
-        dominated[here] = _dominated_by_staircase(own_corners, pairs[here])
-    return dominated
-
-
-def _dominated_by_any(front: FloatArray, points: FloatArray) -> BoolArray:
-    dominated = np.zeros(len(points), dtype=bool)
-    for point in front:
-        rest = np.flatnonzero(~dominated)
-        if not len(rest):
-            break
-        is_as_good = (point <= points[rest]).all(axis=1)
-        dominated[rest[is_as_good]] = (points[rest[is_as_good]] != point).any(axis=1)
-    return dominated
-
-
-def _dominated_by_all_at_once(front: FloatArray, points: FloatArray) -> BoolArray:
-    """The same as ``_dominated_by_any``, by tables of all pairs: faster for few points."""
-    is_as_good = np.ones((len(front), len(points)), dtype=bool)
-    is_equal = np.ones_like(is_as_good)
-    for column in range(points.shape[1]):
-        of_front, of_points = front[:, column, None], points[None, :, column]
-        is_as_good &= of_front <= of_points
-        is_equal &= of_front == of_points
-    return np.asarray((is_as_good & ~is_equal).any(axis=0))
-
-
-def _witnesses(front: FloatArray) -> FloatArray:
-    """A few of the front's points that dominate much: nearest to its best corner, and spread."""
-    if len(front) <= _WITNESSES:
-        return front
-    best, worst = front.min(axis=0), front.max(axis=0)
-    distance = ((front - best) / np.maximum(worst - best, np.finfo(float).tiny)).sum(axis=1)
-    near = np.argsort(distance, kind="stable")[: _WITNESSES // 2]
-    spread = np.linspace(0, len(front) - 1, _WITNESSES // 2).astype(np.int64)
-    return np.asarray(front[np.unique(np.concatenate([near, spread]))])
 
 
 def merged(archives: Iterable[Archive], n_objectives: int) -> Archive:

@@ -122,8 +122,12 @@ class Walk:
             name = objective.metric.name
             if name in best and objective.sense == objective.metric.sense:
                 bounds[:, j] = objective.minimized(best[name])
-        excluded |= dominated_by(self._barriers, bounds, self._table)
-        return excluded | dominated_by(met, bounds)
+        return excluded | self._is_beaten(bounds, met)
+
+    def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
+        """(n,) whether no completion with these best objectives is wanted."""
+        beaten = dominated_by(self._barriers, bounds, self._table)
+        return beaten | dominated_by(met, bounds)
 
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
         if not len(partials):

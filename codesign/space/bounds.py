@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.space.nodes import Call, Count, Fold, FoldedCall, Node, Product, Sum
+from codesign.space.nodes import Call, Fold, FoldedCall, Node, Product, Sum
 
 _WHOLE_BELOW = 2.0**53
 
@@ -47,7 +47,7 @@ def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBound
     is_defined = all(operand.is_defined for operand in operands)
     if node.is_condition:
         return MagnitudeBounds(1.0, 1.0, True, is_defined)
-    if isinstance(node, Count):
+    if isinstance(node, FoldedCall) and node.function == "count":
         return MagnitudeBounds(0.0, float(len(operands)), True, True)
     is_whole = all(operand.is_whole for operand in operands)
     largest = max(operand.largest for operand in operands)
@@ -64,14 +64,14 @@ def _product_bounds(
     node: Product, operands: Sequence[MagnitudeBounds], is_defined: bool, is_whole: bool
 ) -> MagnitudeBounds:
     least, largest = 1.0, 1.0
-    for (is_divisor, _), operand in zip(node.factors, operands, strict=True):
+    for is_divisor, operand in zip(node.are_divisors, operands, strict=True):
         if not is_divisor:
             least, largest = least * operand.least, largest * operand.largest
         elif operand.least > 0:
             least, largest = least / operand.largest, largest / operand.least
         else:
             return MagnitudeBounds(0.0, math.inf, False, False)
-    is_whole = is_whole and not any(is_divisor for is_divisor, _ in node.factors)
+    is_whole = is_whole and not any(node.are_divisors)
     return MagnitudeBounds(least, largest, is_whole, is_defined and math.isfinite(largest))
 
 
@@ -85,7 +85,7 @@ def is_order_free(node: Fold, operands: Sequence[MagnitudeBounds]) -> bool:
     if isinstance(node, Product):
         return (
             all(operand.is_whole for operand in operands)
-            and not any(is_divisor for is_divisor, _ in node.factors)
+            and not any(node.are_divisors)
             and math.prod(max(operand.largest, 1.0) for operand in operands) < _WHOLE_BELOW
         )
     return True

@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.space.axes import ComponentAxis
-from codesign.space.nodes import Combination, Leaf, Node, Values, verdict
+from codesign.space.nodes import Combination, Node, Values, verdict
 from codesign.space.structure import SpaceConstraint, Structure
 
 _PRESENT, _ABSENT, _FREE = 0.0, 1.0, 2.0
@@ -37,7 +37,7 @@ class Rule:
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceTable(Leaf):
+class ChoiceTable(Node):
     """A number that depends on one choice.
 
     Attributes:
@@ -47,22 +47,16 @@ class ChoiceTable(Leaf):
 
     place: int
     table: FloatArray
+    operands = ()
 
     def evaluate(self, values: Values) -> FloatArray:
         return self.table
 
 
-@dataclass(frozen=True, eq=False)
 class Presence(Combination):
-    """Whether a parameter is present where, and only where, its condition is met."""
+    """Whether a parameter's state is present where, and only where, its condition is met."""
 
-    state: ChoiceTable
-    condition: Node
     is_condition = True
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.state, self.condition
 
     def combine(self, *operands: FloatArray) -> FloatArray:
         state, violation = operands
@@ -70,17 +64,10 @@ class Presence(Combination):
         return verdict(np.where(state == _PRESENT, is_active, (state == _FREE) | ~is_active))
 
 
-@dataclass(frozen=True, eq=False)
 class InOrder(Combination):
-    """Whether a repetition comes no later than the next one in their part's order."""
+    """Whether a repetition's rank in the order of its part is no larger than the next one's."""
 
-    rank: ChoiceTable
-    next_rank: ChoiceTable
     is_condition = True
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.rank, self.next_rank
 
     def combine(self, *operands: FloatArray) -> FloatArray:
         rank, next_rank = operands
@@ -111,7 +98,7 @@ def _presences(structure: Structure, axes: Sequence[ComponentAxis]) -> Iterator[
                 state[axis.choices[:, 0] < 0] = _FREE  # what it would belong to is not there
             name = structure.parameters[column].name
             yield Rule(
-                Presence(ChoiceTable(place, state), condition.node),
+                Presence((ChoiceTable(place, state), condition.node)),
                 f"condition {condition.text!r} of {name}",
             )
 
@@ -125,4 +112,4 @@ def _orders(axes: Sequence[ComponentAxis]) -> Iterator[Rule]:
             repetitions.setdefault(axis.part.name, []).append(table)
     for name, tables in repetitions.items():
         for table, following in pairwise(tables):
-            yield Rule(InOrder(table, following), f"order of {name}")
+            yield Rule(InOrder((table, following)), f"order of {name}")

@@ -52,8 +52,13 @@ def condition_of(node: Node, *parts: Operand) -> Operand:
     return Operand("condition", parts[0].column, parts[0].text, node, names=names)
 
 
+def folded(function: str, conditions: Sequence[Operand]) -> Operand:
+    node = nodes.FoldedCall(tuple(condition.node for condition in conditions), function)
+    return condition_of(node, *conditions)
+
+
 def negated(operand: Operand) -> Operand:
-    return replace(operand, node=nodes.Not(operand.node))
+    return replace(operand, node=nodes.Call((operand.node,), "not"))
 
 
 def number_of(node: Node, operands: Sequence[Operand], unit: Unit) -> Operand:
@@ -98,5 +103,5 @@ def in_unit_of(leader: Operand, number: Operand) -> Operand:
 
 
 def _scaled(number: Operand, unit: Unit) -> Operand:
-    node = nodes.Product(((False, number.node), (False, Constant(unit.scale))))
+    node = nodes.Product((number.node, Constant(unit.scale)), (False, False))
     return number_of(node, [replace(number, unit=unit)], unit)

@@ -36,6 +36,7 @@ from codesign.space import nodes
 from codesign.space.expression_operands import (
     Operand,
     condition_of,
+    folded,
     in_unit_of,
     negated,
     number_of,
@@ -49,7 +50,7 @@ from codesign.space.expressions import (
     format_value,
     position_of,
 )
-from codesign.space.nodes import Constant, Node
+from codesign.space.nodes import Constant
 
 MAX_LENGTH = 4000
 """Characters in an expression."""
@@ -159,19 +160,15 @@ class _Parser:
     # Conditions
 
     def _condition(self) -> Operand:
-        conjunction = partial(self._joined, self._negation, "and", nodes.AllOf)
-        return self._joined(conjunction, "or", nodes.AnyOf)
+        return self._joined(partial(self._joined, self._negation, "and"), "or")
 
-    def _joined(
-        self, parse: Callable[[], Operand], word: str, join: Callable[[tuple[Node, ...]], Node]
-    ) -> Operand:
+    def _joined(self, parse: Callable[[], Operand], word: str) -> Operand:
         operands = [parse()]
         while self._take(word):
             operands.append(parse())
         if len(operands) == 1:
             return operands[0]
-        conditions = [self._truth(operand) for operand in operands]
-        return condition_of(join(tuple(condition.node for condition in conditions)), *conditions)
+        return folded(word, [self._truth(operand) for operand in operands])
 
     def _negation(self) -> Operand:
         if self._take("not") is None:
@@ -190,9 +187,8 @@ class _Parser:
                     break
             if len(compared) < 2:
                 return compared[0] if compared else left
-            return condition_of(nodes.AllOf(tuple(operand.node for operand in compared)), *compared)
-        operand = self._truth(self._nested(self._negation))
-        return condition_of(nodes.Not(operand.node), operand)
+            return folded("and", compared)
+        return negated(self._truth(self._nested(self._negation)))
 
     def _truth(self, operand: Operand) -> Operand:
         """The operand as a condition; a true/false parameter is one."""
@@ -219,7 +215,7 @@ class _Parser:
         left, right = values
         if "number" in (left.kind, right.kind) and not _is_none(left) and not _is_none(right):
             left, right = self._reconciled(left, right)
-            return condition_of(nodes.Compare(operator.text, left.node, right.node), left, right)
+            return condition_of(nodes.Compare((left.node, right.node), operator.text), left, right)
         if operator.text not in ("==", "!="):
             raise problem_at(
                 f"{operator.text!r} compares numbers; names are equal or not", operator.column
@@ -246,7 +242,8 @@ class _Parser:
             )
             positions = [position_of(value, category_of_left.values) for value in compared.values]
             codes = [-3 if position is None else position for position in positions]
-            return condition_of(nodes.SameValue(left.key, right.key, (*codes, -1)), left, right)
+            names = nodes.Name(left.key), nodes.Name(right.key)
+            return condition_of(nodes.SameValue(names, (*codes, -1)), left, right)
         if right.kind in ("category", "number"):
             left, right = right, left
         if left.kind not in ("category", "number"):
@@ -261,8 +258,7 @@ class _Parser:
         if not choices.items:
             raise problem_at("the list is empty: nothing is in it", choices.column)
         if left.kind == "number":
-            same = [self._compare(_EQUAL, left, choice) for choice in choices.items]
-            result = condition_of(nodes.AnyOf(tuple(operand.node for operand in same)), *same)
+            result = folded("or", [self._compare(_EQUAL, left, x) for x in choices.items])
         elif left.kind == "category":
             values = [self._literal(self._value_beside(choice, left)) for choice in choices.items]
             result = self._has_level(left, values, choices.column)
@@ -278,7 +274,8 @@ class _Parser:
             )
         if operand.kind == "number":  # only ``none`` gets here: compared by its presence
             key = operand.key + PRESENT
-            return replace(condition_of(nodes.HasLevel(key, (0,)), operand), names=frozenset({key}))
+            is_absent = condition_of(nodes.HasLevel((nodes.Name(key),), (0,)), operand)
+            return replace(is_absent, names=frozenset({key}))
         codes = [category.code(value) for value in values]
         for code, value in zip(codes, values, strict=True):
             if code is None:
@@ -288,7 +285,7 @@ class _Parser:
                     describe_unknown(label, format_value(value), choices_in_words), column
                 )
         levels = tuple(code for code in codes if code is not None)
-        return condition_of(nodes.HasLevel(operand.key, levels), operand)
+        return condition_of(nodes.HasLevel((nodes.Name(operand.key),), levels), operand)
 
     def _literal(self, operand: Operand) -> Value:
         """Value of an operand to compare with."""
@@ -314,9 +311,9 @@ class _Parser:
         if len(terms) == 1:
             return terms[0][1]
         operands = self._reconciled(*(operand for _, operand in terms))
-        signs = (sign for sign, _ in terms)
-        pairs = tuple((sign, operand.node) for sign, operand in zip(signs, operands, strict=True))
-        return number_of(nodes.Sum(pairs), operands, operands[0].unit)
+        signs = tuple(sign for sign, _ in terms)
+        total = nodes.Sum(tuple(operand.node for operand in operands), signs)
+        return number_of(total, operands, operands[0].unit)
 
     def _product(self) -> Operand:
         factors = [(False, self._signed())]
@@ -330,7 +327,8 @@ class _Parser:
             unit = unit / factor.unit if is_divisor else unit * factor.unit
             if max(abs(exponent) for exponent in unit.exponents) > 99:
                 raise problem_at("the dimension has an exponent above 99", factor.column)
-        node = nodes.Product(tuple((is_divisor, factor.node) for is_divisor, factor in numbers))
+        are_divisors = tuple(is_divisor for is_divisor, _ in numbers)
+        node = nodes.Product(tuple(factor.node for _, factor in numbers), are_divisors)
         return number_of(node, [factor for _, factor in numbers], unit)
 
     def _signed(self) -> Operand:
@@ -341,7 +339,7 @@ class _Parser:
         if not signs:
             return operand
         operand = self._number_from(operand)
-        return number_of(nodes.Sum(((sign, operand.node),)), [operand], operand.unit)
+        return number_of(nodes.Sum((operand.node,), (sign,)), [operand], operand.unit)
 
     def _primary(self) -> Operand:
         token = self._next
@@ -412,7 +410,7 @@ class _Parser:
         arguments = self._arguments(token)
         if token.text == "count":
             conditions = [self._truth(argument) for argument in arguments]
-            count = nodes.Count(tuple(condition.node for condition in conditions))
+            count = nodes.FoldedCall(tuple(condition.node for condition in conditions), "count")
             return number_of(count, conditions, DIMENSIONLESS)
         numbers = self._reconciled(*arguments)
         is_single = token.text in ("abs", "ceil", "floor")
@@ -424,8 +422,9 @@ class _Parser:
                 "divide by a unit first",
                 token.column,
             )
-        call = nodes.call(token.text, tuple(number.node for number in numbers))
-        return number_of(call, numbers, numbers[0].unit)
+        call = nodes.Call if is_single else nodes.FoldedCall
+        node = call(tuple(number.node for number in numbers), token.text)
+        return number_of(node, numbers, numbers[0].unit)
 
     def _arguments(self, function: Token) -> list[Operand]:
         operand = self.scope.parts.get(self._next.text)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.space.nodes import Constant, FoldedCall, Name, Node, Product, Sum
+from codesign.space.nodes import FUNCTIONS, Constant, FoldedCall, Name, Node, Product, Sum
 
 Interval: TypeAlias = tuple[FloatArray, FloatArray]
 """(n,) the lowest and the highest value that a number may have; both ends may be infinite."""
@@ -27,7 +27,7 @@ def interval_of(node: Node, names: Mapping[str, Interval]) -> Interval:
         names: The interval of each name, without NaN.
 
     Examples:
-        >>> ratio = Product(((False, Name("tokens")), (True, Name("area"))))
+        >>> ratio = Product((Name("tokens"), Name("area")), (False, True))
         >>> tokens, area = (np.array(0.0), np.array(8.0)), (np.array(2.0), np.array(np.inf))
         >>> low, high = interval_of(ratio, {"tokens": tokens, "area": area})
         >>> float(low), float(high)
@@ -44,10 +44,10 @@ def _interval(node: Node, names: Mapping[str, Interval]) -> Interval:
         low, high = names[node.key]
         return low * node.scale, high * node.scale
     operands = [_interval(operand, names) for operand in node.operands]
-    if isinstance(node, Sum | FoldedCall):
+    if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function in FUNCTIONS):
         return _fold(node, operands)
     if isinstance(node, Product):
-        return _product([is_divisor for is_divisor, _ in node.factors], operands)
+        return _product(node.are_divisors, operands)
     return _ANYTHING
 
 
@@ -55,7 +55,7 @@ def _fold(node: Sum | FoldedCall, operands: Sequence[Interval]) -> Interval:
     """Sums, minima and maxima grow with each operand; a sum shrinks with what it subtracts."""
     low = high = np.asarray(node.start)
     for position, (lowest, highest) in enumerate(operands):
-        is_subtracted = isinstance(node, Sum) and node.terms[position][0] < 0
+        is_subtracted = isinstance(node, Sum) and node.signs[position] < 0
         first, last = (highest, lowest) if is_subtracted else (lowest, highest)
         low, high = node.step(low, position, first), node.step(high, position, last)
     return _defined(low, high)
@@ -102,7 +102,7 @@ def trend_of(node: Node, names: Mapping[str, Trend]) -> Trend:
     """The trend of an expression whose names all change at once, each by its own trend.
 
     Examples:
-        >>> ratio = Product(((False, Name("tokens")), (True, Name("watts"))))
+        >>> ratio = Product((Name("tokens"), Name("watts")), (False, True))
         >>> trend_of(ratio, {"tokens": (1, True), "watts": (-1, True)})
         (1, True)
     """
@@ -113,12 +113,12 @@ def trend_of(node: Node, names: Mapping[str, Trend]) -> Trend:
     operands = [trend_of(operand, names) for operand in node.operands]
     are_amounts = all(is_amount for _, is_amount in operands)
     if isinstance(node, Sum):
-        are_added = [sign > 0 for sign, _ in node.terms]
+        are_added = [sign > 0 for sign in node.signs]
         return _joint(operands, are_added), are_amounts and all(are_added)
-    if isinstance(node, FoldedCall):
+    if isinstance(node, FoldedCall) and node.function in FUNCTIONS:
         return _joint(operands, [True] * len(operands)), are_amounts
     if isinstance(node, Product) and are_amounts:
-        return _joint(operands, [not is_divisor for is_divisor, _ in node.factors]), True
+        return _joint(operands, [not is_divisor for is_divisor in node.are_divisors]), True
     return None, False
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,37 +27,23 @@ _JUST_VIOLATED = 1e-12
 """The violation of a strict comparison, or of a negated one, that is missed by nothing."""
 
 
-class Node(Protocol):
-    """A part of an expression."""
+class Node:
+    """A part of an expression; a leaf if it has no operands."""
 
-    is_condition: ClassVar[bool]
+    is_condition: bool = False
     """Whether it evaluates to a violation, of which only the sign decides."""
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """The nodes that it is computed from."""
-        ...
+    operands: tuple[Node, ...]
 
     def evaluate(self, values: Values) -> FloatArray:
         """A number's value or a condition's violation, for each design."""
-        ...
+        raise NotImplementedError
 
 
-class Leaf:
-    """A node without operands."""
-
-    is_condition: ClassVar[bool] = False
-    operands: tuple[Node, ...] = ()
-
-
-class Combination:
+@dataclass(frozen=True)
+class Combination(Node):
     """A node whose value follows from those of its operands."""
 
-    is_condition: ClassVar[bool] = False
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        raise NotImplementedError
+    operands: tuple[Node, ...]
 
     def combine(self, *operands: FloatArray) -> FloatArray:
         """The value for given values of the operands."""
@@ -67,15 +53,16 @@ class Combination:
         return self.combine(*(operand.evaluate(values) for operand in self.operands))
 
 
-class Fold:
+@dataclass(frozen=True)
+class Fold(Node):
     """A node that takes its operands one after the other into a running value."""
 
-    is_condition: ClassVar[bool] = False
-    start: float
+    operands: tuple[Node, ...]
 
     @property
-    def operands(self) -> tuple[Node, ...]:
-        raise NotImplementedError
+    def start(self) -> float:
+        """The running value before any operand."""
+        return 0.0
 
     def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
         """The running value with the operand of that position taken in."""
@@ -89,21 +76,23 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Constant(Leaf):
+class Constant(Node):
     """A number that was written down."""
 
     value: float
+    operands = ()
 
     def evaluate(self, values: Values) -> FloatArray:
         return np.asarray(self.value, dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Name(Leaf):
+class Name(Node):
     """A named number, given in a unit of ``scale`` coherent SI units."""
 
     key: str
     scale: float = 1.0
+    operands = ()
 
     def evaluate(self, values: Values) -> FloatArray:
         return np.asarray(values[self.key], dtype=np.float64) * self.scale
@@ -113,101 +102,84 @@ class Name(Leaf):
 class Sum(Fold):
     """Terms with their signs. Flat, so that a long sum is not a deep tree."""
 
-    terms: tuple[tuple[float, Node], ...]
-    start = 0.0
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return tuple(term for _, term in self.terms)
+    signs: tuple[float, ...]
 
     def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return total + self.terms[position][0] * operand
+        return total + self.signs[position] * operand
 
 
 @dataclass(frozen=True)
 class Product(Fold):
     """Factors, each multiplied or divided by."""
 
-    factors: tuple[tuple[bool, Node], ...]
-    start = 1.0
+    are_divisors: tuple[bool, ...]
 
     @property
-    def operands(self) -> tuple[Node, ...]:
-        return tuple(factor for _, factor in self.factors)
+    def start(self) -> float:
+        return 1.0
 
     def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return np.asarray(total / operand if self.factors[position][0] else total * operand)
+        return np.asarray(total / operand if self.are_divisors[position] else total * operand)
 
 
 _FOLDED: dict[str, tuple[float, Callable[[FloatArray, FloatArray], FloatArray]]] = {
     "min": (np.inf, np.minimum),
     "max": (-np.inf, np.maximum),
     "sum": (0.0, np.add),
+    "count": (0.0, lambda total, violation: total + (violation <= 0)),
+    "and": (-np.inf, np.maximum),
+    "or": (np.inf, np.minimum),
 }
-_OF_ONE_NUMBER: dict[str, Callable[[FloatArray], FloatArray]] = {
+
+
+def negated(violation: FloatArray) -> FloatArray:
+    """The violation of the opposite condition."""
+    return np.where(violation == 0, _JUST_VIOLATED, -violation)
+
+
+_CALLED: dict[str, Callable[[FloatArray], FloatArray]] = {
     "abs": np.abs,
     "ceil": np.ceil,
     "floor": np.floor,
+    "not": negated,
 }
-FUNCTIONS = (*_FOLDED, *_OF_ONE_NUMBER)
-"""Functions of numbers by name."""
-
-
-def call(function: str, arguments: tuple[Node, ...]) -> Node:
-    """The node of a function of numbers; ``abs``, ``ceil`` and ``floor`` take one."""
-    if function in _OF_ONE_NUMBER:
-        return Call(function, *arguments)
-    return FoldedCall(function, arguments)
+FUNCTIONS = ("min", "max", "sum", "abs", "ceil", "floor")
+"""Functions of numbers by name; the last three take one."""
 
 
 @dataclass(frozen=True)
 class Call(Combination):
-    """A function of one number."""
+    """A function of one number, or the opposite of a condition: ``not``."""
 
     function: str
-    argument: Node
 
     @property
-    def operands(self) -> tuple[Node, ...]:
-        return (self.argument,)
+    def is_condition(self) -> bool:  # type: ignore[override] # it depends on the function
+        return self.function == "not"
 
     def combine(self, *operands: FloatArray) -> FloatArray:
-        (number,) = operands
-        return _OF_ONE_NUMBER[self.function](number)
+        return _CALLED[self.function](*operands)
 
 
 @dataclass(frozen=True)
 class FoldedCall(Fold):
-    """The least, the largest or the sum of numbers."""
+    """The least, the largest or the sum of numbers; of conditions, the number that is met.
+
+    ``and`` gives the largest violation of conditions, ``or`` the smallest.
+    """
 
     function: str
-    arguments: tuple[Node, ...]
 
     @property
-    def start(self) -> float:  # type: ignore[override] # it depends on the function
+    def is_condition(self) -> bool:  # type: ignore[override] # it depends on the function
+        return self.function in ("and", "or")
+
+    @property
+    def start(self) -> float:
         return _FOLDED[self.function][0]
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.arguments
 
     def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
         return _FOLDED[self.function][1](total, operand)
-
-
-@dataclass(frozen=True)
-class Count(Fold):
-    """The number of conditions that are met."""
-
-    conditions: tuple[Node, ...]
-    start = 0.0
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.conditions
-
-    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return total + (operand <= 0)
 
 
 @dataclass(frozen=True)
@@ -219,33 +191,19 @@ class Compare(Combination):
     """
 
     operator: str
-    left: Node
-    right: Node
     is_condition = True
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.left, self.right
 
     def combine(self, *operands: FloatArray) -> FloatArray:
         left, right = operands
         difference = left - right
-        scale = self._scale(left, right)
+        scale = np.maximum(np.abs(left), np.abs(right))
+        for node, value in zip(self.operands, operands, strict=True):  # the right one decides
+            if isinstance(node, Constant) and node.value != 0:
+                scale = np.abs(value)
         nonzero = np.where(scale > 0, scale, 1.0)
         excess = np.where(difference == 0, 0.0, difference / nonzero)
         excess = np.where(np.abs(excess) <= TOLERANCE, 0.0, excess)
         return _COMPARISONS[self.operator](excess)
-
-    def _scale(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        for node, value in ((self.right, right), (self.left, left)):
-            if isinstance(node, Constant) and node.value != 0:
-                return np.abs(value)
-        return np.maximum(np.abs(left), np.abs(right))
-
-
-def negated(violation: FloatArray) -> FloatArray:
-    """The violation of the opposite condition."""
-    return np.where(violation == 0, _JUST_VIOLATED, -violation)
 
 
 _COMPARISONS: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -267,17 +225,11 @@ def verdict(is_met: BoolArray) -> FloatArray:
 class HasLevel(Combination):
     """Whether a parameter is at one of some levels (-1: absent, -2: a value it cannot take)."""
 
-    key: str
     codes: tuple[int, ...]
     is_condition = True
 
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return (Name(self.key),)
-
     def combine(self, *operands: FloatArray) -> FloatArray:
-        (codes,) = operands
-        return verdict(np.isin(codes, self.codes))
+        return verdict(np.isin(*operands, self.codes))
 
 
 @dataclass(frozen=True)
@@ -285,67 +237,13 @@ class SameValue(Combination):
     """Whether two parameters have the same value; two absent ones have.
 
     Attributes:
-        translation: For each level of ``right``, then for its absence, the code in ``left``.
+        translation: For each level of the second, then for its absence, the code in the first.
     """
 
-    left: str
-    right: str
     translation: tuple[int, ...]
     is_condition = True
 
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return Name(self.left), Name(self.right)
-
     def combine(self, *operands: FloatArray) -> FloatArray:
-        left, right = operands
-        translated = np.asarray(self.translation, dtype=np.float64)[right.astype(np.int64)]
-        return verdict(np.equal(left, translated))
-
-
-@dataclass(frozen=True)
-class AllOf(Fold):
-    """Conditions that must all be met: the largest violation."""
-
-    conditions: tuple[Node, ...]
-    start = -np.inf
-    is_condition = True
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.conditions
-
-    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return np.maximum(total, operand)
-
-
-@dataclass(frozen=True)
-class AnyOf(Fold):
-    """Conditions of which one must be met: the smallest violation."""
-
-    conditions: tuple[Node, ...]
-    start = np.inf
-    is_condition = True
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return self.conditions
-
-    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return np.minimum(total, operand)
-
-
-@dataclass(frozen=True)
-class Not(Combination):
-    """A condition that must not be met."""
-
-    condition: Node
-    is_condition = True
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        return (self.condition,)
-
-    def combine(self, *operands: FloatArray) -> FloatArray:
-        (violation,) = operands
-        return negated(violation)
+        first, second = operands
+        translated = np.asarray(self.translation, dtype=np.float64)[second.astype(np.int64)]
+        return verdict(np.equal(first, translated))

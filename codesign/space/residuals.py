@@ -16,7 +16,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
 from codesign.space.bounds import MagnitudeBounds, bounds_of, is_order_free
 from codesign.space.design_rules import ChoiceTable, Rule
-from codesign.space.nodes import AllOf, AnyOf, Combination, Constant, Fold, Name, Node, Product
+from codesign.space.nodes import Combination, Constant, Fold, FoldedCall, Name, Node, Product
 from codesign.space.structure import RowBatch, Structure
 
 
@@ -129,7 +129,7 @@ class Terms:
             return Term(node, places, (), np.broadcast_to(table, (length,)))
         if isinstance(node, Name):  # a derived quantity
             derived = self._structure.derived[node.key].expression.node
-            node = Product(((False, derived), (False, Constant(node.scale))))
+            node = Product((derived, Constant(node.scale)), (False, False))
         return Term(node, places, tuple(self.term(operand) for operand in node.operands), None)
 
 
@@ -228,10 +228,11 @@ class Candidates:
                 yield from self.demanded(operand, is_relevant)
 
     def _is_settled(self, term: Term) -> BoolArray:
-        if not term.bounds.is_defined or not isinstance(term.node, AllOf | AnyOf):
+        node = term.node
+        if not (term.bounds.is_defined and isinstance(node, FoldedCall) and node.is_condition):
             return np.zeros(self.digits.shape, dtype=bool)
         is_met = self.running(term) <= 0
-        return is_met if isinstance(term.node, AnyOf) else ~is_met
+        return is_met if node.function == "or" else ~is_met
 
     def remembered(self, rules: Sequence[Term]) -> dict[Cell, FloatArray]:
         """(n,) of each cell that these rules need later; 0 where it does not matter."""

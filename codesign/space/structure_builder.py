@@ -428,11 +428,13 @@ def _is_fixed_to(parameter: Parameter, value: Value) -> Expression:
     name, text = parameter.name, f"{parameter.name} == {parameter.show(value)}"
     if not parameter.is_numeric:
         code = -1 if value is None else parameter.code_of(value)
-        return Expression(text, nodes.HasLevel(name, (code,)), frozenset({name}), None)
-    presence = nodes.HasLevel(name + PRESENT, (int(value is not None),))
+        return Expression(
+            text, nodes.HasLevel((nodes.Name(name),), (code,)), frozenset({name}), None
+        )
+    presence = nodes.HasLevel((nodes.Name(name + PRESENT),), (int(value is not None),))
     if value is None:
         return Expression(text, presence, frozenset({name + PRESENT}), None)
     (number,) = numbers_of([value])
-    same = nodes.Compare("==", nodes.Name(name), nodes.Constant(number))
-    conjunction = nodes.AllOf((presence, same))
+    same = nodes.Compare((nodes.Name(name), nodes.Constant(number)), "==")
+    conjunction = nodes.FoldedCall((presence, same), "and")
     return Expression(text, conjunction, frozenset({name, name + PRESENT}), None)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.columns import JsonObject
-
 from .task import Proposal, Task, avoid_compiling, settings_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from codesign.base.columns import JsonObject
 
 _SEARCH: JsonObject = {
     "num_restarts": 4,

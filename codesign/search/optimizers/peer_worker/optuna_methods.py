@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.columns import JsonObject
-
 from .task import POPULATION, Proposal, Result, Task, settings_of
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import Trial
+
+    from codesign.base.columns import JsonObject
 
 
 def optuna_tpe(task: Task) -> Proposal:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from codesign.base.columns import Fields, JsonObject
+if TYPE_CHECKING:  # the interpreter of a library may lack codesign
+    from codesign.base.columns import Fields, JsonObject
 
 POPULATION = 20
 """Individuals of every method that keeps a population: the designs with which the shipped

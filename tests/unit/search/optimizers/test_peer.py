@@ -1,6 +1,7 @@
 """Other people's optimizers in their own process: what the adapter promises whatever they do."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -138,6 +139,14 @@ def test_a_library_may_have_an_interpreter_of_its_own(search, monkeypatch):
     _told(search, optimizer)
     with pytest.raises(InputError, match="PYTHON_HEBO: cannot be started: /nowhere/hebo"):
         optimizer.ask(1)
+
+
+def test_an_interpreter_without_our_packages_can_run_the_worker():
+    names = [path.stem for path in peer_process._WORKER.glob("[a-z]*.py")]
+    code = peer_process._BOOTSTRAP.replace("; main()", "")
+    code += f"; import importlib; [importlib.import_module('peer_worker.' + x) for x in {names}]"
+    command = [sys.executable, "-S", "-P", "-c", code, str(peer_process._WORKER)]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
 
 
 def test_every_process_goes_through_a_set_of_texts_in_the_same_order(search, script):

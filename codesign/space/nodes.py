@@ -229,7 +229,7 @@ class HasLevel(Combination):
     is_condition = True
 
     def combine(self, *operands: FloatArray) -> FloatArray:
-        return verdict(np.isin(*operands, self.codes))
+        return verdict(np.isin(operands[0], self.codes))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "EvaluatedDesign",
+    "Study",
     "__version__",
     "build_evaluator",
     "evaluate",
@@ -17,6 +18,7 @@ __all__ = [
     "load_library",
     "load_model",
     "load_space",
+    "optimize",
     "prepare",
     "problems",
     "to_frame",
@@ -28,7 +30,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "problems":
         return import_module("codesign.search.problems")
-    return getattr(import_module("codesign.api"), name)
+    room = "search.study" if name in ("Study", "optimize") else "api"
+    return getattr(import_module(f"codesign.{room}"), name)
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ from codesign.models.memtech.technology import MemoryTechnology
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.request import Request
 from codesign.models.workload.traces import Trace
+from codesign.search import study
 from codesign.search.campaign.campaign_definition import Definition, OptimizerChoice, PluginChoice
 from codesign.search.derived_metrics import MetricDefinition
 from codesign.space import pools, space_records
@@ -83,8 +84,8 @@ def _python() -> Iterator[str]:
         "# Python\n\nWhat `import codesign` offers, the public set of problems, and the checks for "
         "plug-ins.\n\n"
     )
-    for module in (api, problems, testing):
-        prefix = "codesign" if module is api else module.__name__
+    for module in (api, study, problems, testing):
+        prefix = "codesign" if module in (api, study) else module.__name__
         for name in module.__all__:
             value = getattr(module, name)
             call = f"{prefix}.{name}{inspect.signature(value)}"

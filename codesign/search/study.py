@@ -1,0 +1,223 @@
+"""A search from Python: a function or a laboratory of yours, without files or entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import yaml
+
+from codesign.base import plugins
+from codesign.base.columns import Fields, IntArray, Value
+from codesign.base.errors import InputError, needing_extra
+from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.metrics import Metric
+from codesign.base.notebook import table_html
+from codesign.search.campaign.loop import search_space
+from codesign.search.observations import Observations
+from codesign.search.optimizers import Optimizer, initial_designs
+from codesign.search.problem_builder import build_problem
+from codesign.space import DesignSpace, parse_space
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Result: TypeAlias = Mapping[str, float] | None
+"""Numbers of a design by name; None if it has no result."""
+
+
+class _Outside(Evaluator):
+    """An evaluator whose results come from outside."""
+
+    def __init__(self, parameters: Iterable[str], metrics: Iterable[Metric]) -> None:
+        self.required_parameters, self.metrics = frozenset(parameters), tuple(metrics)
+
+    def provenance(self) -> Fields:
+        return {}
+
+
+class Study:
+    """An optimizer that proposes designs of a space and takes their results.
+
+    The same arguments and results give the same proposals. Nothing is stored: use a campaign for
+    searches that must survive a kill.
+
+    Args:
+        space: A design space, or its parameters with their values:
+            ``{"lanes": [64, 128], "clock_hz": {"values": [1e9, 2e9]}}``.
+        objectives: Such as ``minimize mass``; the results have a number of this name.
+        constraints: Such as ``stress <= 5``, on parameters and on numbers of the results.
+        numbers: Names of the results that constraints use and no objective.
+        optimizer: Name of a registered optimizer.
+        initial: Spread designs before the optimizer chooses.
+
+    Raises:
+        InputError: With every mistake found.
+
+    Examples:
+        >>> study = Study({"x": [0, 1, 2, 3]}, ["minimize f"], optimizer="random", initial=2)
+        >>> designs = study.ask(2)
+        >>> study.tell(designs, [{"f": (design["x"] - 2) ** 2} for design in designs])
+        >>> len(study.frame())
+        2
+    """
+
+    def __init__(
+        self,
+        space: DesignSpace | Mapping[str, object],
+        objectives: Sequence[str],
+        *,
+        constraints: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        optimizer: str = "gp-ehvi",
+        initial: int = 20,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(space, DesignSpace):
+            space = parse_space(yaml.safe_dump({"parameters": dict(space)}, sort_keys=False))
+        senses = dict.fromkeys(numbers, "minimize")
+        senses |= {name: sense for sense, _, name in (text.partition(" ") for text in objectives)}
+        metrics = (
+            Metric(name, "maximize" if sense == "maximize" else "minimize", "", name)
+            for name, sense in senses.items()
+        )
+        if taken := sorted(set(senses) & set(space.names)):
+            raise InputError(f"{taken[0]!r} is a parameter; give the number another name")
+        evaluator = _Outside(space.names, metrics)
+        self.problem = build_problem(space, evaluator, objectives, constraints, "study")
+        self._search = search_space(self.problem)
+        factory = plugins.load("optimizers", optimizer, "optimizer")
+        self._optimizer: Optimizer = factory(
+            self._search, len(self.problem.objectives), seed, factory.Options()
+        )
+        self._initial = initial_designs(self._search, initial, seed)
+        self._pending = self._search.no_rows
+        self._n_proposed = 0
+        self.observations: Observations | None = None
+        """Results so far, in the order in which they were told."""
+
+    def __len__(self) -> int:
+        return 0 if self.observations is None else len(self.observations)
+
+    def ask(self, n: int = 1) -> list[dict[str, Value]]:
+        """At most ``n`` new designs, value by parameter; none if the space has no others.
+
+        The initial designs come first; later ones are as many as the optimizer prefers at once.
+        """
+        rows = self._initial[self._n_proposed :][:n]
+        if not len(rows):
+            knows_pending = getattr(self._optimizer, "knows_pending", False)
+            arguments = (self._pending,) if knows_pending and len(self._pending) else ()
+            rows = self._optimizer.ask(min(n, self._optimizer.preferred_batch), *arguments)
+        self._n_proposed += len(rows)
+        self._pending = np.concatenate([self._pending, rows])
+        return self.problem.space.decode(rows)
+
+    def tell(self, designs: Sequence[Fields], results: Sequence[Result]) -> None:
+        """Take the results of designs, of any of the space.
+
+        Raises:
+            InputError: A design that the space does not have, or a result that lacks a number.
+        """
+        names = self.problem.metric_names
+        if len(designs) != len(results):
+            raise InputError(f"expected {len(designs)} results, got {len(results)}")
+        for design, result in zip(designs, results, strict=True):
+            got = {name: (result or {}).get(name) for name in names}
+            wrong = [name for name in names if not isinstance(got[name], (int, float, np.number))]
+            if wrong and result is not None:
+                problem = f"expected a number {wrong[0]!r}, got {got[wrong[0]]!r}"
+                raise InputError(f"{problem}, for {dict(design)}")
+        space = self.problem.space
+        rows = np.concatenate([self._search.no_rows, *(space.encode(design) for design in designs)])
+        values = {
+            name: np.array([np.nan if row is None else row[name] for row in results], dtype=float)
+            for name in names
+        }
+        failures = {i: "no result" for i, row in enumerate(results) if row is None}
+        observed = self.problem.observed(rows, Evaluation(values, failures=failures))
+        self._optimizer.tell(*observed.tell_arguments)
+        self._pending = self._pending[~np.isin(space.keys(self._pending), space.keys(rows))]
+        before = [] if self.observations is None else [self.observations]
+        self.observations = Observations.joined([*before, observed])
+
+    def front(self) -> list[dict[str, Value]]:
+        """Designs that no other one beats, with their numbers, by the first objective."""
+        observations = self.observations
+        if observations is None:
+            return []
+        positions = observations.front
+        return self._rows(positions[np.argsort(observations.objectives[positions, 0])])
+
+    def frame(self) -> pd.DataFrame:
+        """Every design with its numbers, as a pandas data frame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        with needing_extra("a data frame", "tables"):
+            import pandas as pd
+        observations = self.observations
+        return pd.DataFrame(
+            [] if observations is None else self._rows(np.arange(len(observations)))
+        )
+
+    def _rows(self, positions: IntArray) -> list[dict[str, Value]]:
+        assert self.observations is not None
+        designs = self.problem.space.decode(self.observations.rows[positions])
+        metrics = self.observations.metrics.items()
+        return [
+            {**design, **{name: float(values[position]) for name, values in metrics}}
+            for design, position in zip(designs, positions.tolist(), strict=True)
+        ]
+
+    def _repr_html_(self) -> str:
+        """The front, in a notebook."""
+        rows = self.front()
+        cells = [
+            [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()]
+            for row in rows
+        ]
+        return table_html(f"{len(rows)} designs on the front", list(rows[0]) if rows else [], cells)
+
+
+def optimize(
+    function: Callable[[Mapping[str, Value]], Result],
+    space: DesignSpace | Mapping[str, object],
+    objectives: Sequence[str],
+    *,
+    budget: int = 100,
+    constraints: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    optimizer: str = "gp-ehvi",
+    initial: int = 20,
+    seed: int = 0,
+) -> Study:
+    """Search the best designs of a function.
+
+    Args:
+        function: Numbers of a design by name, from its values by parameter; None for a failure.
+        budget: Designs to evaluate, the initial ones included.
+        constraints, numbers, optimizer, initial, seed: As of :class:`Study`.
+
+    Raises:
+        InputError: With every mistake found.
+
+    Examples:
+        >>> study = optimize(
+        ...     lambda d: {"cost": d["n"], "error": 1 / d["n"]},
+        ...     {"n": [1, 2, 4, 8]}, ["minimize cost", "minimize error"], optimizer="random")
+        >>> [row["n"] for row in study.front()]
+        [1, 2, 4, 8]
+    """
+    study = Study(
+        space, objectives, constraints=constraints, numbers=numbers,
+        optimizer=optimizer, initial=initial, seed=seed,
+    )  # fmt: skip
+    while (n_left := budget - len(study)) > 0:
+        designs = study.ask(n_left)
+        if not designs:
+            break
+        study.tell(designs, [function(design) for design in designs])
+    return study

@@ -23,6 +23,8 @@ from codesign.space import DesignSpace, parse_space
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["Study", "optimize"]
+
 Result: TypeAlias = Mapping[str, float] | None
 """Numbers of a design by name; None if it has no result."""
 

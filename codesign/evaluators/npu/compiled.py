@@ -45,11 +45,6 @@ def is_worthwhile(n: int) -> bool:
     return _can_load()
 
 
-def is_in_use() -> bool:
-    """Whether the loop has been loaded, so that others are worth loading too."""
-    return bool(loop.cache_info().currsize) and switch() is not False and _can_load()
-
-
 def load_now() -> None:
     """Load the loop, or compile it, before many designs are evaluated one by one.
 

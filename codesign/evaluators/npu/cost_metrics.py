@@ -14,8 +14,6 @@ import numpy as np
 from codesign.base.columns import FloatArray, IntArray, Value
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow, FloorplanRow
-from codesign.evaluators.npu.compiled import is_in_use
-from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan, floorplan
@@ -110,19 +108,12 @@ class SiliconMetrics:
     def plan(self) -> Floorplan:
         """Area by block of one device."""
         first, second = self._bits
-        return floorplan(self._hardware, first, second, self.constants, self._link_bytes_per_s)
-
-    @property
-    def _link_bytes_per_s(self) -> float:
-        return float(self._options.link_bandwidth) if self._n_devices > 1 else 0.0
+        link_bytes_per_s = float(self._options.link_bandwidth) if self._n_devices > 1 else 0.0
+        return floorplan(self._hardware, first, second, self.constants, link_bytes_per_s)
 
     @cached_property
     def unit(self) -> PricedAccelerators:
         """Dies, package and memories of one device."""
-        if is_in_use():
-            return compiled_cheapest_unit(
-                self._hardware, self._bits, self._link_bytes_per_s, self.constants
-            )
         return cheapest_unit(self.plan, self._hardware.levels, self.constants)
 
     def die_mm2(self, unit: PricedAccelerators) -> FloatArray:

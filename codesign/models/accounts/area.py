@@ -21,7 +21,7 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.hardware.accelerator import AcceleratorBatch
-from codesign.models.hardware.formula_operations import Places, larger, sum_of, where
+from codesign.models.hardware.formula_operations import Places, sum_of
 
 RETICLE_MM2 = 858.0
 """Field of a lithography scanner, 26 mm x 33 mm: no die is larger."""
@@ -70,7 +70,9 @@ class Floorplan:
     @property
     def base_mm2(self) -> FloatArray:
         """(n,) area of the base: all that stands beside one another."""
-        return np.asarray(base_mm2_of(self.blocks))
+        blocks = self.blocks
+        inside = sum_of((blocks.array + blocks.vector + blocks.sram, *blocks.tiers))
+        return inside + blocks.links + blocks.host + blocks.uncore + blocks.filler
 
     @property
     def outline_mm(self) -> FloatArray:
@@ -98,12 +100,6 @@ def sram_mm2(capacity_bytes: FloatArray, constants: Constants) -> FloatArray:
     return capacity_bytes / 1e6 * constants.sram_mm2_per_megabyte
 
 
-def base_mm2_of(blocks: Blocks) -> FloatArray:
-    """Area of all blocks."""
-    inside = sum_of((blocks.array + blocks.vector + blocks.sram, *blocks.tiers))
-    return inside + blocks.links + blocks.host + blocks.uncore + blocks.filler
-
-
 def edge_mm(
     memory_edge_m: FloatArray, link_and_host_mm2: FloatArray | float, constants: Constants
 ) -> FloatArray:
@@ -120,43 +116,6 @@ def outline_mm2(edge: FloatArray) -> FloatArray:
         400.0
     """
     return (edge / 4.0) * (edge / 4.0)
-
-
-def blocks_of(
-    hardware: tuple[FloatArray, FloatArray, FloatArray],
-    bits: tuple[FloatArray, FloatArray],
-    interfaces: Places,
-    layer_mm2: FloatArray,
-    link_bytes_per_s: float,
-    memory_edge_m: FloatArray,
-    constants: Constants,
-) -> Blocks:
-    """The blocks of a base; the arguments broadcast.
-
-    Args:
-        hardware: Multiply-accumulates a cycle, vector lanes, bytes of on-chip memory that is not
-            stacked.
-        bits: Widths of the array's two operands.
-        interfaces: Area in mm2 of the PHYs of each tier.
-        layer_mm2: Of one stacked layer; 0 without.
-        link_bytes_per_s: To other devices, one way; 0 without.
-        memory_edge_m: Sides that the PHYs of all memories take.
-    """
-    logic = constants.logic_mm2_per_mtransistor
-    macs, lanes, planar_bytes = hardware
-    array = macs * mac_mtransistors(bits[0], bits[1], constants) * logic
-    vector = lanes * (constants.lane_mtransistors * logic)
-    sram = sram_mm2(planar_bytes, constants)
-    links = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
-    host = constants.host_interface_mm2
-    inside = sum_of((array + vector + sram, *interfaces)) + links + host
-    uncore = constants.uncore_share * inside
-    beside = sum_of(interfaces) + links + host
-    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
-    covered = where(layer_mm2 > 0, covered, 0.0)
-    outline = outline_mm2(edge_mm(memory_edge_m, links + host, constants))
-    filler = larger(larger(covered, outline) - inside - uncore, 0.0)
-    return Blocks(array, vector, sram, interfaces, links, host, uncore, filler)
 
 
 def floorplan(
@@ -176,16 +135,21 @@ def floorplan(
     Returns:
         NaN in a block whose area is not stated.
     """
-    layer_mm2 = np.asarray(sram_mm2(hardware.layer_bytes, constants))
-    blocks = blocks_of(
-        (hardware.macs_per_cycle, hardware.vector_length, hardware.planar_sram_bytes),
-        (first_bits, second_bits),
-        tuple(hardware.levels.interface_area_mm2[1:]),
-        layer_mm2,
-        link_bytes_per_s,
-        hardware.levels.die_edge_m,
-        constants,
-    )
-    beside = np.asarray(blocks.links + blocks.host)
-    edge = np.asarray(edge_mm(hardware.levels.die_edge_m, beside, constants))
+    logic = constants.logic_mm2_per_mtransistor
+    levels = hardware.levels
+    layer_mm2 = sram_mm2(hardware.layer_bytes, constants)
+    interfaces = tuple(levels.interface_area_mm2[1:])
+    array = hardware.macs_per_cycle * mac_mtransistors(first_bits, second_bits, constants) * logic
+    vector = hardware.vector_length * (constants.lane_mtransistors * logic)
+    sram = sram_mm2(hardware.planar_sram_bytes, constants)
+    links = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
+    host = constants.host_interface_mm2
+    inside = sum_of((array + vector + sram, *interfaces)) + links + host
+    uncore = constants.uncore_share * inside
+    beside = sum_of(interfaces) + links + host
+    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
+    covered = np.where(layer_mm2 > 0, covered, 0.0)
+    edge = edge_mm(levels.die_edge_m, links + host, constants)
+    filler = np.maximum(np.maximum(covered, outline_mm2(edge)) - inside - uncore, 0.0)
+    blocks = Blocks(array, vector, sram, interfaces, links, host, uncore, filler)
     return Floorplan(blocks, layer_mm2, hardware.n_layers, edge)

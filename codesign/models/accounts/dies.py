@@ -17,7 +17,6 @@ import numpy as np
 from codesign.base.columns import FloatArray, IntArray
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import RETICLE_MM2, Floorplan
-from codesign.models.hardware.formula_operations import larger, square_root, where
 
 WAFER_DIAMETER_MM = 300.0
 
@@ -52,14 +51,8 @@ def dies_per_wafer(area_mm2: FloatArray) -> FloatArray:
         640.2
     """
     radius = WAFER_DIAMETER_MM / 2
-    edge = np.pi * WAFER_DIAMETER_MM / square_root(2.0 * area_mm2)
+    edge = np.pi * WAFER_DIAMETER_MM / np.sqrt(2.0 * area_mm2)
     return np.pi * radius**2 / area_mm2 - edge
-
-
-def defects_factor(area_mm2: FloatArray, constants: Constants) -> FloatArray:
-    """One and the fatal defects of a cluster, of which a power is the yield."""
-    fatal = area_mm2 / 100.0 * constants.defects_per_cm2 * constants.fatal_share
-    return 1.0 + fatal / constants.defect_clustering
 
 
 def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
@@ -70,19 +63,16 @@ def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
         >>> round(float(die_yield(800.0, constants_at("n5", "high"))), 3)  # (1 + 8 x 0.15 / 10)^-10
         0.322
     """
-    return yield_of(defects_factor(area_mm2, constants), constants)
-
-
-def yield_of(factor: FloatArray, constants: Constants) -> FloatArray:
-    """Yield of what :func:`defects_factor` gives."""
-    return np.asarray(factor**-constants.defect_clustering)
+    fatal = area_mm2 / 100.0 * constants.defects_per_cm2 * constants.fatal_share
+    clustering = constants.defect_clustering
+    return np.asarray((1.0 + fatal / clustering) ** -clustering)
 
 
 def die_usd(area_mm2: FloatArray, constants: Constants) -> FloatArray:
     """Dollars of a tested die, good or bad; 0 for no area."""
-    area = larger(area_mm2, 1e-9)
+    area = np.maximum(area_mm2, 1e-9)
     cost = constants.wafer_usd / dies_per_wafer(area) + constants.test_usd_per_mm2 * area
-    return where(area_mm2 > 0, cost, area_mm2)
+    return np.where(area_mm2 > 0, cost, area_mm2)
 
 
 def repeated(share: float, times: FloatArray) -> FloatArray:
@@ -100,64 +90,29 @@ def distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:
     return values, slice(None)
 
 
-def cut_areas(
-    n_dies: float, whole_mm2: FloatArray, layer_mm2: FloatArray, constants: Constants
-) -> tuple[FloatArray, FloatArray]:
-    """Areas of a base die and of a die of a layer, if the base is cut into so many.
-
-    Args:
-        n_dies: Of the base, and of each layer.
-        whole_mm2: Of the base.
-
-    Returns:
-        The base's is NaN where it is not known, or a die does not fit the reticle.
-    """
-    own_links = 1.0 + where(n_dies > 1, constants.die_to_die_share, 0.0)
-    base, layer = whole_mm2 * own_links / n_dies, layer_mm2 / n_dies
-    return where((base <= RETICLE_MM2) & (layer <= RETICLE_MM2), base, np.nan), layer
-
-
-def bonded(
-    n_dies: FloatArray,
-    areas_mm2: tuple[FloatArray, FloatArray],
-    yields: tuple[FloatArray, FloatArray],
-    n_layers: FloatArray,
-    layer_usd: FloatArray,
-    kept_share: FloatArray,
-    constants: Constants,
-) -> Stacks:
-    """The dies of accelerators, cut and bonded; the arguments broadcast.
-
-    Args:
-        n_dies: Of the base, and of each layer.
-        areas_mm2: Of a base die and of a die of a layer.
-        yields: Of these.
-        n_layers: Stacked layers.
-        layer_usd: Of a tested die of a layer, good or bad.
-        kept_share: Part of the stacks that bonding does not lose.
-    """
-    (base, layer), (base_yield, layer_yield) = areas_mm2, yields
-    base_usd = n_dies * die_usd(base, constants) / base_yield
-    n_layer_dies = n_dies * n_layers
-    layers_usd = n_layer_dies * layer_usd / layer_yield
-    process_usd = n_layer_dies * layer * constants.bond_usd_per_mm2
-    bonding_usd = (base_usd + layers_usd + process_usd) / kept_share - base_usd - layers_usd
-    wafer_mm2 = n_dies * base / base_yield + n_layer_dies * layer / layer_yield
-    return Stacks(n_dies, base, layer, base_usd, layers_usd, bonding_usd, wafer_mm2 / kept_share)
-
-
 def stacks_usd(stacks: Stacks) -> FloatArray:
     """Dollars of all dies, bonded."""
     return stacks.base_usd + stacks.layers_usd + stacks.bonding_usd
 
 
-def cut_into(n_dies: float, whole_mm2: FloatArray, plan: Floorplan, constants: Constants) -> Stacks:
-    """The dies of a plan, if a base of an area, (n,), is cut into so many; see ``cut_areas``."""
-    base, layer = cut_areas(n_dies, whole_mm2, plan.layer_mm2, constants)
+def cut_into(n_dies: float, plan: Floorplan, constants: Constants) -> Stacks:
+    """The dies of a plan whose base, and each layer, is cut into so many.
+
+    Areas are NaN where they are not known, or a die does not fit the reticle.
+    """
+    own_links = 1.0 + (constants.die_to_die_share if n_dies > 1 else 0.0)
+    base, layer = plan.base_mm2 * own_links / n_dies, plan.layer_mm2 / n_dies
+    base = np.where((base <= RETICLE_MM2) & (layer <= RETICLE_MM2), base, np.nan)
     # Layers have few areas, so they are looked up.
-    few, number = distinct_few(np.asarray(layer))
+    few, number = distinct_few(layer)
     layer_usd, layer_yield = die_usd(few, constants)[number], die_yield(few, constants)[number]
-    yields = die_yield(base, constants), layer_yield
+    base_yield = die_yield(base, constants)
     kept_share = repeated(1.0 - constants.bond_loss, plan.n_layers)
+    base_usd = n_dies * die_usd(base, constants) / base_yield
+    n_layer_dies = n_dies * plan.n_layers
+    layers_usd = n_layer_dies * layer_usd / layer_yield
+    process_usd = n_layer_dies * layer * constants.bond_usd_per_mm2
+    bonding_usd = (base_usd + layers_usd + process_usd) / kept_share - base_usd - layers_usd
+    wafer_mm2 = (n_dies * base / base_yield + n_layer_dies * layer / layer_yield) / kept_share
     each = np.full_like(base, n_dies)
-    return bonded(each, (base, layer), yields, plan.n_layers, layer_usd, kept_share, constants)
+    return Stacks(each, base, layer, base_usd, layers_usd, bonding_usd, wafer_mm2)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan
 from codesign.models.accounts.dies import Stacks, cut_into, repeated, stacks_usd
 from codesign.models.hardware.accelerator import MemoryLevels
-from codesign.models.hardware.formula_operations import Places, place_by_place, sum_of, where
 
 INTERPOSER_MARGIN = 1.1
 """Area of an interposer over that of what stands on it [ours]."""
@@ -114,81 +112,28 @@ def units_by_count(
         is_large: (n,) designs that may have more than ``ALWAYS_TRIED`` dies.
     """
     memory_usd = levels.price_usd[1:] * constants.memory_price_factor
-    bill = bill_of(
-        tuple(memory_usd),
-        tuple(levels.package_area_mm2[1:]),
-        tuple(levels.packaged_units[1:]),
-        constants,
-    )
+    area_mm2, n_beside = levels.package_area_mm2[1:], levels.packaged_units[1:].sum(axis=0)
+    beside_mm2 = area_mm2.sum(axis=0)
+    # Lost with a package that fails: the memories on it, and the assembly.
+    beside_usd = np.where(area_mm2 > 0, memory_usd, 0.0).sum(axis=0) + constants.assembly_usd
+    per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
     for n_dies in NUMBERS_OF_DIES:
         allowed = is_large if n_dies > ALWAYS_TRIED else np.ones_like(is_large)
         if not allowed.any():
             return
-        stacks = cut_into(n_dies, plan.base_mm2, plan, constants)
-        kept_share = repeated(1.0 - constants.attach_loss, n_dies + np.asarray(bill.n_beside))
-        package_usd, lost_usd, decided = assembled(
-            n_dies, stacks, bill.beside_mm2, bill.at_stake_usd, kept_share, constants
+        stacks = cut_into(n_dies, plan, constants)
+        die_mm2 = n_dies * stacks.base_mm2
+        needs_interposer = (n_dies > 1) | (beside_mm2 > 0)
+        on_interposer = (die_mm2 + beside_mm2) * per_mm2
+        package_usd = np.where(
+            needs_interposer, on_interposer, die_mm2 * constants.substrate_usd_per_mm2
         )
+        made_usd = stacks_usd(stacks) + package_usd
+        at_stake = made_usd + beside_usd
+        good_share = repeated(1.0 - constants.attach_loss, n_dies + n_beside)
+        good_share = good_share * np.where(needs_interposer, 1.0 - constants.interposer_loss, 1.0)
+        lost_usd = at_stake / good_share - at_stake
+        # Memories without a price count as free here, so that the number of dies is known.
+        decided = np.where(np.isnan(beside_usd), made_usd, at_stake) / good_share
         unit = PricedAccelerators(stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd)
         yield unit, np.where(allowed, decided, np.nan)
-
-
-class Bill(NamedTuple):
-    """Part of a price that does not depend on the number of dies.
-
-    Attributes:
-        beside_mm2: Area of the memories that stand on the package.
-        n_beside: How many these are.
-        at_stake_usd: Their price and that of the assembly, lost with a package that fails.
-    """
-
-    beside_mm2: FloatArray
-    n_beside: FloatArray
-    at_stake_usd: FloatArray
-
-
-def bill_of(memory_usd: Places, area_mm2: Places, units: Places, constants: Constants) -> Bill:
-    """Memories on the package, each argument by tier.
-
-    Args:
-        area_mm2: Area that they take on the package; 0 on the board.
-        units: How many of them stand on it.
-    """
-    packaged_usd = sum_of(_packaged(memory_usd, area_mm2))
-    return Bill(sum_of(area_mm2), sum_of(units), packaged_usd + constants.assembly_usd)
-
-
-@place_by_place
-def _packaged(memory_usd: FloatArray, area_mm2: FloatArray) -> FloatArray:
-    return where(area_mm2 > 0, memory_usd, 0.0)
-
-
-def assembled(
-    n_dies: float,
-    stacks: Stacks,
-    beside_mm2: FloatArray,
-    beside_usd: FloatArray,
-    kept_share: FloatArray,
-    constants: Constants,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Price of package and failed assemblies, and the part that the number of dies decides.
-
-    Memories without a price count as free in the last, so that the number of dies is known.
-
-    Args:
-        n_dies: Base dies of one accelerator.
-        beside_mm2: Area of the memories that stand on the package.
-        beside_usd: See ``at_stake_usd`` of :class:`Bill`.
-        kept_share: Part of the packages on which no die and no memory fails.
-    """
-    die_mm2 = n_dies * stacks.base_mm2
-    per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
-    on_interposer = (die_mm2 + beside_mm2) * per_mm2
-    needs_interposer = (n_dies > 1) | (beside_mm2 > 0)
-    package_usd = where(needs_interposer, on_interposer, die_mm2 * constants.substrate_usd_per_mm2)
-    made_usd = stacks_usd(stacks) + package_usd
-    at_stake = made_usd + beside_usd
-    is_priced = beside_usd == beside_usd  # NaN differs from itself
-    good_share = kept_share * where(needs_interposer, 1.0 - constants.interposer_loss, 1.0)
-    decided = where(is_priced, at_stake, made_usd) / good_share
-    return package_usd, at_stake / good_share - at_stake, decided

@@ -25,11 +25,6 @@ from codesign.models.accounts.area import mac_mtransistors
 from codesign.models.accounts.placement import Placement
 from codesign.models.hardware.accelerator import AcceleratorBatch
 
-DENSITY_LIMITS_W_PER_MM2: dict[Cooling, float] = {"air": 1.0, "liquid": 1.5}
-"""Mean power density that each class of cooling carries away, as public specifications assume; an
-NVIDIA A100 has 0.48 and an H100 0.86 at their TDP."""
-BLOCK_LIMIT_W_PER_MM2 = 2.0
-"""Power over area of a single block, near the largest that is published [ours]."""
 LOGIC_LIMIT_CELSIUS, DRAM_LIMIT_CELSIUS = 105.0, 95.0
 """Highest junction temperatures of logic and SRAM, and of DRAM in extended range (JESD79)."""
 

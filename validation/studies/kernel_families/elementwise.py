@@ -7,24 +7,31 @@ tokens and ``k`` the elements that a token reads and writes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.errors import UnknownNameError
 from codesign.models.machines.device.elementwise import (
-    MIXING_KINDS,
     ElementwiseConstants,
-    hyper_connection_time_s,
-    mixing_bytes,
     row_time_s,
     stream_time_s,
+    uncached_s,
 )
+from codesign.models.machines.device.rates import DeviceRates, Floats
 from validation.studies.kernel_families.family import KernelFamily, device_operators
 from validation.studies.kernel_families.rows import (
     Reasons,
     find_reasons,
 )
 from validation.studies.kernel_table import KernelTable
+
+MixingKind: TypeAlias = Literal["hyper_connection_pre", "hyper_connection_post"]
+MIXING_KINDS: tuple[MixingKind, ...] = ("hyper_connection_pre", "hyper_connection_post")
+STREAM_BYTES = 4
+"""Bytes of an element of a residual stream: float32. [derived: only then do the measured times of
+both calls come to the bandwidth that other streams reach]"""
 
 STREAMS = ("quantize_bf16_to_fp8", "add")
 ROW_KERNELS = ("input_layernorm", "mlp_act", "attn_rope")
@@ -93,3 +100,39 @@ FAMILY = KernelFamily(
     most=MOST,
     groups=device_operators,
 )
+
+
+def hyper_connection_time_s(
+    kind: MixingKind,
+    tokens: Floats,
+    hidden: Floats,
+    streams: Floats,
+    rates: DeviceRates,
+    constants: ElementwiseConstants,
+) -> FloatArray:
+    """Seconds of the mixing of residual streams before or after a block.
+
+    Before it, the streams are read for their weights and once more for their sum; after it, they
+    are read and written. The arithmetic is not counted.
+
+    Args:
+        kind: Before or after the block.
+        hidden: Elements of a token in one stream.
+        streams: Residual streams.
+
+    Raises:
+        UnknownNameError: No such mixing.
+    """
+    if kind not in MIXING_KINDS:
+        raise UnknownNameError("mixing of residual streams", kind, MIXING_KINDS)
+    before = kind == "hyper_connection_pre"
+    moved = mixing_bytes(tokens, hidden, streams)
+    cores = moved / (constants.stream_core * rates.n_cores)
+    memory = uncached_s(moved, rates, constants, is_cached=True)
+    start = constants.projection_start if before else constants.mixing_start
+    return start + np.maximum(cores, memory)
+
+
+def mixing_bytes(tokens: Floats, hidden: Floats, streams: Floats) -> FloatArray:
+    """Bytes of the streams twice, and of the block's input or output in 16 bits."""
+    return np.asarray(tokens * hidden * (2.0 * STREAM_BYTES * streams + 2.0))

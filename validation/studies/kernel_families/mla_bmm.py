@@ -16,7 +16,6 @@ from codesign.models.machines.device.absorbing import (
     absorbing_case,
     absorbing_time_s,
     absorbing_traffic_bytes,
-    absorbing_work_flop,
 )
 from codesign.models.machines.roofline import roofline_times
 from validation.studies.kernel_families.family import KernelFamily
@@ -87,3 +86,8 @@ FAMILY = KernelFamily(
     case=lambda table: absorbing_case(shapes(table)),
     geometry=("tokens", "query_heads"),
 )
+
+
+def absorbing_work_flop(shape: Absorbing) -> FloatArray:
+    """Arithmetic, 2 per multiply-accumulate."""
+    return 2 * np.multiply(shape.tokens, shape.heads) * shape.inner * shape.outer

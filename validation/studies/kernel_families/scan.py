@@ -20,7 +20,6 @@ from codesign.models.machines.device.scan import (
     convolution_traffic_bytes,
     scan_time_s,
     scan_traffic_bytes,
-    scan_work_flop,
 )
 from codesign.models.machines.roofline import roofline_times
 from codesign.models.workload.layer_dims import LINEAR_FORMS
@@ -158,3 +157,9 @@ FAMILY = KernelFamily(
     start=START,
     most=MOST,
 )
+
+
+def scan_work_flop(shape: Scan) -> FloatArray:
+    """Arithmetic of the recurrence, 2 per multiply-accumulate: read, correct and update a state."""
+    elements = np.multiply(shape.key_dim, shape.value_dim) * shape.value_heads
+    return 6 * elements * np.multiply(shape.sequences, shape.tokens)

@@ -119,11 +119,6 @@ def absorbing_traffic_bytes(shape: Absorbing) -> FloatArray:
     return np.asarray(shape.heads * (weights + moved) / 8)
 
 
-def absorbing_work_flop(shape: Absorbing) -> FloatArray:
-    """Arithmetic, 2 per multiply-accumulate."""
-    return 2 * np.multiply(shape.tokens, shape.heads) * shape.inner * shape.outer
-
-
 def absorbing_case(shape: Absorbing) -> KernelCase:
     """Features of these products on which corrections depend."""
     sizes = np.log2(shape.tokens), np.log2(shape.heads)

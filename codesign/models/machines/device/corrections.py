@@ -16,7 +16,7 @@ ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, Column, FloatArray, JsonObject, combined, distinct
+from codesign.base.columns import BoolArray, Column, FloatArray, combined, distinct
 from codesign.models.machines.device.rates import Floats
 
 CORRECTIONS_FILE = Path(__file__).parent / "corrections.npz"
@@ -158,18 +158,3 @@ def measured_groups(family: str) -> Mapping[str, MeasuredGroup]:
         weights = np.split(arrays[f"{family} weights"].astype(np.float64), ends[:-1])
     groups = zip(points, weights, strict=True)
     return dict(zip(names, (MeasuredGroup(*group) for group in groups), strict=True))
-
-
-def write_groups(families: Mapping[str, Mapping[str, MeasuredGroup]], path: Path) -> None:
-    """Write what :func:`measured_groups` reads."""
-    arrays: JsonObject = {}
-    for family, groups in families.items():
-        values: Sequence[MeasuredGroup] = list(groups.values())
-        steps = np.concatenate([group.points for group in values]) * OCTAVE_STEPS
-        arrays[f"{family} names"] = np.array(list(groups))
-        arrays[f"{family} ends"] = np.cumsum([len(group.weights) for group in values])
-        arrays[f"{family} points"] = np.rint(steps).astype(np.int16)
-        weights = np.concatenate([group.weights for group in values])
-        arrays[f"{family} weights"] = weights.astype(np.float32)
-    with path.open("wb") as file:
-        np.savez_compressed(file, **arrays)

@@ -19,21 +19,14 @@ which the law gives 2.8.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.errors import UnknownNameError
 from codesign.base.schema import Fraction, Record, quantity
 from codesign.models.machines.device.rates import DeviceRates, Floats
-
-MixingKind: TypeAlias = Literal["hyper_connection_pre", "hyper_connection_post"]
-MIXING_KINDS: tuple[MixingKind, ...] = ("hyper_connection_pre", "hyper_connection_post")
-STREAM_BYTES = 4
-"""Bytes of an element of a residual stream: float32. [derived: only then do the measured times of
-both calls come to the bandwidth that other streams reach]"""
 
 _Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
 _Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
@@ -77,7 +70,9 @@ def stream_time_s(
     """
     moved = np.asarray(traffic_bytes, dtype=np.float64)
     cores = moved / (constants.stream_core * rates.n_cores)
-    return constants.stream_start + np.maximum(cores, _memory_s(moved, rates, constants, is_cached))
+    return constants.stream_start + np.maximum(
+        cores, uncached_s(moved, rates, constants, is_cached)
+    )
 
 
 def row_time_s(
@@ -102,47 +97,11 @@ def row_time_s(
     core = constants.stream_core if is_vectorized else constants.row_core
     cores = turns * row_bytes / core
     return constants.row_start + np.maximum(
-        cores, _memory_s(moved, rates, constants, is_cached=True)
+        cores, uncached_s(moved, rates, constants, is_cached=True)
     )
 
 
-def hyper_connection_time_s(
-    kind: MixingKind,
-    tokens: Floats,
-    hidden: Floats,
-    streams: Floats,
-    rates: DeviceRates,
-    constants: ElementwiseConstants,
-) -> FloatArray:
-    """Seconds of the mixing of residual streams before or after a block.
-
-    Before it, the streams are read for their weights and once more for their sum; after it, they
-    are read and written. The arithmetic is not counted.
-
-    Args:
-        kind: Before or after the block.
-        hidden: Elements of a token in one stream.
-        streams: Residual streams.
-
-    Raises:
-        UnknownNameError: No such mixing.
-    """
-    if kind not in MIXING_KINDS:
-        raise UnknownNameError("mixing of residual streams", kind, MIXING_KINDS)
-    before = kind == "hyper_connection_pre"
-    moved = mixing_bytes(tokens, hidden, streams)
-    cores = moved / (constants.stream_core * rates.n_cores)
-    memory = _memory_s(moved, rates, constants, is_cached=True)
-    start = constants.projection_start if before else constants.mixing_start
-    return start + np.maximum(cores, memory)
-
-
-def mixing_bytes(tokens: Floats, hidden: Floats, streams: Floats) -> FloatArray:
-    """Bytes of the streams twice, and of the block's input or output in 16 bits."""
-    return np.asarray(tokens * hidden * (2.0 * STREAM_BYTES * streams + 2.0))
-
-
-def _memory_s(
+def uncached_s(
     moved: FloatArray,
     rates: DeviceRates,
     constants: ElementwiseConstants,

@@ -248,9 +248,3 @@ def scan_traffic_bytes(shape: Scan) -> FloatArray:
     written = np.where(shape.keeps_states, shape.tokens, 1.0)
     states = np.asarray(shape.state_bits) / 8 * values * shape.key_dim * (1 + written)
     return np.asarray(shape.sequences * (tokens + states))
-
-
-def scan_work_flop(shape: Scan) -> FloatArray:
-    """Arithmetic of the recurrence, 2 per multiply-accumulate: read, correct and update a state."""
-    elements = np.multiply(shape.key_dim, shape.value_dim) * shape.value_heads
-    return 6 * elements * np.multiply(shape.sequences, shape.tokens)

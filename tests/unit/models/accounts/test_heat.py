@@ -7,7 +7,6 @@ from codesign.models.accounts.account_constants import PROCESSES, constants_at
 from codesign.models.accounts.area import floorplan
 from codesign.models.accounts.carbon import operational_kgco2e_per_joule
 from codesign.models.accounts.heat import (
-    BLOCK_LIMIT_W_PER_MM2,
     Sources,
     sources_of,
     temperatures,
@@ -122,7 +121,9 @@ def test_the_units_of_an_array_have_the_density_of_published_blocks_in_every_for
             watts = thermal_design_watts(hardware, *bits, constants.operation_energies)
             heat = sources_of(hardware, watts, bits, np.ones(1), constants)
             area = floorplan(hardware, *bits, constants).blocks.array
-            assert 0.9 < heat.blocks["array"][0] / area[0] < BLOCK_LIMIT_W_PER_MM2
+            assert (
+                0.9 < heat.blocks["array"][0] / area[0] < 2.0
+            )  # near the largest published of a block
             assert heat.blocks["array"] + heat.spread == pytest.approx(watts["array"])
 
 

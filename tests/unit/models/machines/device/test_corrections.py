@@ -15,9 +15,9 @@ from codesign.models.machines.device.corrections import (
     correction,
     measured_groups,
     similarity,
-    write_groups,
 )
 from codesign.models.machines.device.gemm import Products, gemm_case
+from validation.studies.fit_corrections import write_groups
 
 SLOWER = {"l40s 16": MeasuredGroup(np.zeros((1, 2)), np.array([np.log(1.5)]))}
 

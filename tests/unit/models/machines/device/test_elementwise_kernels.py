@@ -12,13 +12,12 @@ from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.elementwise import (
     ElementwiseConstants,
-    hyper_connection_time_s,
-    mixing_bytes,
     row_time_s,
     stream_time_s,
 )
 from codesign.models.machines.device.rates import DeviceRates, device_rates
 from tests.laws import is_at_most, never_falls
+from validation.studies.kernel_families.elementwise import hyper_connection_time_s, mixing_bytes
 
 CONSTANTS = load_constants("elementwise", ElementwiseConstants, "gpu")
 PLAIN = ElementwiseConstants.model_validate(

@@ -17,7 +17,6 @@ from codesign.models.machines.device.absorbing import (
     AbsorbingConstants,
     absorbing_time_s,
     absorbing_traffic_bytes,
-    absorbing_work_flop,
 )
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.rates import DeviceRates, device_rates
@@ -29,9 +28,10 @@ from codesign.models.machines.device.scan import (
     convolution_traffic_bytes,
     scan_time_s,
     scan_traffic_bytes,
-    scan_work_flop,
 )
 from tests.laws import is_at_most, never_falls, never_rises
+from validation.studies.kernel_families.mla_bmm import absorbing_work_flop
+from validation.studies.kernel_families.scan import scan_work_flop
 
 DEVICES = ("a100-sxm-80gb", "l40s", "h100-sxm", "b200-sxm")
 SHAPES = (

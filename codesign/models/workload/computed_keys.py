@@ -45,16 +45,35 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Our key, and the names that files have for it; a key that is not listed has one name."""
 
+BIASES = ("attention_bias", "attention_output_bias", "mlp_bias")
 EXPERTS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
-ROTATED_PART, FULL_ATTENTION_INTERVAL = 0.25, 4
-"""Transformers' defaults of ``partial_rotary_factor`` and ``full_attention_interval`` for
-Qwen3-Next and Qwen3.5."""
 
 
 def pick(config: Config, key: str, default: Any = None) -> Any:
     """The value of our key under any of its names in a file."""
     names = ALIASES.get(key, (key,))
     return next((config[name] for name in names if config.get(name) is not None), default)
+
+
+def named(config: Config, names: Any) -> Any:
+    """The value under the first of some names that a file states, or the default after them.
+
+    Args:
+        names: A name, or a list of names; after a dot stands a name within the key before it.
+
+    Raises:
+        KeyError: The file states none, and no default follows.
+    """
+    for name in names if isinstance(names, list) else [names]:
+        if not isinstance(name, str):
+            return name
+        key, _, nested = name.partition(".")
+        value = pick(config, key)
+        if nested:
+            value = (value or {}).get(nested)
+        if value is not None:
+            return value
+    raise KeyError(name.rpartition(".")[2])
 
 
 def indexer_keys(config: Config) -> JsonObject:
@@ -90,41 +109,9 @@ def sliding_but_every(config: Config, default: int, *keys: str) -> JsonObject:
     return {"layer_types": kinds}
 
 
-def head_norms(config: Config, key: str) -> JsonObject:
-    """Switch for the norms of queries and keys, as a key of the file states it."""
-    return {"qk_norm": config.get(key, False)}
-
-
 def half_width(config: Config) -> JsonObject:
     """Width of the MLP: half of the width stated for gate and up projection together."""
     return {"intermediate_size": config["intermediate_size"] // 2}
-
-
-def embedding_rows(config: Config) -> JsonObject:
-    """Rows of the embedding table, which may exceed the vocabulary."""
-    return {"vocab_size": config.get("embedding_size") or config["vocab_size"]}
-
-
-def internlm2_keys(config: Config) -> JsonObject:
-    """Switch for all biases of attention."""
-    return dict.fromkeys(("attention_bias", "attention_output_bias"), bool(config.get("bias")))
-
-
-def internlm3_keys(config: Config) -> JsonObject:
-    """Switch for the biases of queries, keys and values."""
-    return {"attention_bias": config.get("qkv_bias", config.get("attention_bias", False))}
-
-
-def hunyuan_keys(config: Config) -> JsonObject:
-    """Width of experts: that of the dense MLPs unless the file states one."""
-    return {
-        "moe_intermediate_size": pick(config, "moe_intermediate_size", config["intermediate_size"])
-    }
-
-
-def expert_width(config: Config) -> JsonObject:
-    """Files whose ``intermediate_size`` is the width of an expert."""
-    return {"moe_intermediate_size": pick(config, "intermediate_size")}
 
 
 def shape_keys(config: Config) -> JsonObject:
@@ -164,15 +151,6 @@ def rotated_part(config: Config, default: float = 1.0) -> JsonObject:
     return {"partial_rotary_factor": min(rotated / width, 1.0)}
 
 
-def qwen3_next_keys(config: Config) -> JsonObject:
-    """Rotation, dense width and period of full attention of Qwen3-Next and Qwen3.5."""
-    # A width of dense layers may be missing where every layer has experts.
-    width = pick(config, "intermediate_size", config.get("moe_intermediate_size"))
-    interval = config.get("full_attention_interval", FULL_ATTENTION_INTERVAL)
-    rotated = rotated_part(config, ROTATED_PART)
-    return rotated | {"intermediate_size": width, "full_attention_interval": interval}
-
-
 def llama4_keys(config: Config) -> JsonObject:
     """Chunked attention in rotated layers, experts in every ``interleave_moe_layer_step``-th."""
     layers, step = _layers(config), config.get("interleave_moe_layer_step", 1)
@@ -182,8 +160,6 @@ def llama4_keys(config: Config) -> JsonObject:
     kinds = ["chunked_attention" if flag else "full_attention" for flag in rotated]
     chunk = config.get("attention_chunk_size")
     return {
-        "intermediate_size": config.get("intermediate_size_mlp", 16384),
-        "moe_intermediate_size": pick(config, "intermediate_size"),
         "mlp_layer_types": ["sparse" if i in sparse else "dense" for i in layers],
         "layer_types": pick(config, "layer_types", kinds) if chunk else None,
         "sliding_window": chunk,
@@ -204,14 +180,9 @@ def bailing_keys(config: Config) -> JsonObject:
     """Shared experts of a width of their own, none of them gated."""
     n_shared = pick(config, "n_shared_experts", 0)
     width = pick(config, "shared_expert_intermediate_size", config["moe_intermediate_size"])
-    return rotated_part(config) | {
-        "n_shared_experts": None,
+    return {
         "shared_expert_intermediate_size": n_shared * width or None,
         "is_shared_expert_gated": not n_shared,
-        "qk_norm": config.get("use_qk_norm", False),
-        "has_router_bias": config.get("moe_router_enable_expert_bias", False),
-        "attention_bias": config.get("use_qkv_bias", False),
-        "attention_output_bias": config.get("use_bias", False),
     }
 
 
@@ -233,7 +204,6 @@ def gemma3n_keys(config: Config) -> JsonObject:
     return {
         "intermediate_size": max(widths),
         "intermediate_size_by_layer": widths,
-        "num_kv_shared_layers": config["num_kv_shared_layers"],
     }
 
 
@@ -270,7 +240,6 @@ def gemma4_keys(config: Config) -> JsonObject:
     values: JsonObject = {
         "layer_types": kinds,
         "head_dim": max(wide, config["head_dim"]),
-        "num_kv_shared_layers": config["num_kv_shared_layers"],
         "head_dim_by_layer": [wide if full else config["head_dim"] for full in is_full],
         "num_key_value_heads_by_layer": [full_heads if full else heads for full in is_full],
         "intermediate_size_by_layer": [
@@ -299,7 +268,6 @@ def step_keys(config: Config) -> JsonObject:
     return {
         "layer_types": kinds,
         "mlp_layer_types": pick(config, "mlp_layer_types", mlps)[: len(layers)],
-        "n_shared_experts": None,
         "num_attention_heads_by_layer": [
             sliding if layer_type == "sliding_attention" else heads for layer_type in kinds
         ],
@@ -363,15 +331,22 @@ def falcon_keys(config: Config) -> JsonObject:
         kv_heads = 1 if config.get("multi_query") else heads
     is_parallel = is_grouped or config.get("parallel_attn")
     n_norms = config.get("num_ln_in_parallel_attn") or (2 if is_grouped else 1)
-    has_bias = bool(config.get("bias"))
     return four_times_width(config) | {
         "num_key_value_heads": kv_heads or heads,
         "norms_per_layer": n_norms if is_parallel else 2,
         "position": "none" if config.get("alibi") else "rotary",
-        "attention_bias": has_bias,
-        "attention_output_bias": has_bias,
-        "mlp_bias": has_bias,
     }
+
+
+def grouped_heads(config: Config, switch: str, default: int | None = None) -> JsonObject:
+    """Heads of keys: fewer than of queries if a switch is on."""
+    key, is_grouped = "num_key_value_heads", config.get(switch)
+    return {key: pick(config, key, default) if is_grouped else pick(config, "num_attention_heads")}
+
+
+def norm_count(config: Config, switch: str, count: int) -> JsonObject:
+    """Norms of a layer if a switch is on, else two."""
+    return {"norms_per_layer": count if config.get(switch) else 2}
 
 
 def opt_keys(config: Config) -> JsonObject:
@@ -383,87 +358,19 @@ def opt_keys(config: Config) -> JsonObject:
     }
 
 
-def gpt_neox_keys(config: Config) -> JsonObject:
-    """Biases everywhere, and a quarter of a head rotated."""
-    has_bias = config.get("attention_bias", True)
-    return rotated_part(config, 0.25) | {
-        "attention_bias": has_bias, "attention_output_bias": has_bias,
-    }  # fmt: skip
-
-
-def biases_by(config: Config, key: str) -> JsonObject:
-    """Files with a single switch for the biases of all projections."""
-    names = ("attention_bias", "attention_output_bias", "mlp_bias")
-    return dict.fromkeys(names, bool(config.get(key, True)))
-
-
-def gpt_bigcode_keys(config: Config) -> JsonObject:
-    """One head of keys, or all."""
-    heads = pick(config, "num_attention_heads")
-    return four_times_width(config) | {
-        "num_key_value_heads": 1 if config.get("multi_query") else heads
-    }
-
-
-def stablelm_keys(config: Config) -> JsonObject:
-    """Parallel blocks, norms of heads and biases of some of the models."""
-    has_bias = config.get("use_qkv_bias", False)
-    return rotated_part(config, 0.25) | {
-        "attention_bias": has_bias,
-        "attention_output_bias": False,
-        "norms_per_layer": 1 if config.get("use_parallel_residual") else 2,
-        "qk_norm": config.get("qk_layernorm", False),
-    }
-
-
 def gpt_neo_keys(config: Config) -> JsonObject:
     """Kinds of layers as pairs of a list and its repetitions."""
-    kinds = [
-        layer_type for names, times in config["attention_types"] for layer_type in names * times
-    ]
-    return four_times_width(config) | {
-        "layer_types": kinds,
-        "sliding_window": config["window_size"],
-    }
+    pairs = config["attention_types"]
+    return {"layer_types": [layer_type for names, times in pairs for layer_type in names * times]}
 
 
 def mpt_keys(config: Config) -> JsonObject:
-    """Keys of ``attn_config``."""
-    attention = config.get("attn_config") or {}
-    hidden, heads = pick(config, "hidden_size"), pick(config, "num_attention_heads")
-    has_bias = not config.get("no_bias", False)
-    return {
-        "intermediate_size": int(config.get("expansion_ratio", 4) * hidden),
-        "num_key_value_heads": attention.get("kv_n_heads", heads),
-        "position": "none" if attention.get("alibi") else "learned",
-        "max_position_embeddings": config.get("max_seq_len"),
-        "attention_bias": has_bias,
-        "attention_output_bias": has_bias,
-        "mlp_bias": has_bias,
-    }
-
-
-def dbrx_keys(config: Config) -> JsonObject:
-    """Keys of ``attn_config`` and ``ffn_config``."""
-    attention, experts = config["attn_config"], config["ffn_config"]
-    width = experts["ffn_hidden_size"]
-    return {
-        "num_key_value_heads": attention["kv_n_heads"],
-        "intermediate_size": width,
-        "moe_intermediate_size": width,
-        "n_routed_experts": experts["moe_num_experts"],
-        "num_experts_per_tok": experts["moe_top_k"],
-    }
-
-
-def chatglm_keys(config: Config) -> JsonObject:
-    """Heads of keys where ``multi_query_attention`` is true."""
-    heads = pick(config, "num_attention_heads")
-    is_grouped = config.get("multi_query_attention")
-    return {
-        "num_key_value_heads": pick(config, "num_key_value_heads") if is_grouped else heads,
-        "attention_bias": bool(config.get("add_qkv_bias")),
-        "partial_rotary_factor": 0.5,
+    """Width, positions and biases, which are on unless a switch says otherwise."""
+    has_alibi = (config.get("attn_config") or {}).get("alibi")
+    biases = dict.fromkeys(BIASES, not config.get("no_bias", False))
+    return biases | {
+        "intermediate_size": int(config.get("expansion_ratio", 4) * pick(config, "hidden_size")),
+        "position": "none" if has_alibi else "learned",
     }
 
 
@@ -616,9 +523,6 @@ def lfm2_keys(config: Config) -> JsonObject:
     return (layer if "linear_attention" in kinds else {}) | {
         "layer_types": kinds,
         "intermediate_size": width,
-        "tie_word_embeddings": config.get("tie_embedding", pick(config, "tie_word_embeddings")),
-        "norms_per_layer": 4 if config.get("use_sandwich_norm") else 2,
-        "has_router_bias": config.get("use_expert_bias"),
     }
 
 
@@ -632,7 +536,7 @@ def jamba_keys(config: Config) -> JsonObject:
     is_mixture = config["num_experts"] > 1
     return {
         **_mamba1_layer(config, "mamba_"),
-        **(expert_width(config) if is_mixture else {}),
+        "moe_intermediate_size": config["intermediate_size"] if is_mixture else None,
         "n_routed_experts": config["num_experts"] if is_mixture else None,
         "num_experts_per_tok": config["num_experts_per_tok"] if is_mixture else None,
         "layer_types": ["full_attention" if flag else "linear_attention" for flag in attention],
@@ -665,21 +569,16 @@ def granite_hybrid_keys(config: Config) -> JsonObject:
 def granite_shared_keys(config: Config) -> JsonObject:
     """A shared expert without a gate; it is the dense MLP where no others are."""
     if not config.get("num_local_experts"):
-        return {"n_routed_experts": None, "num_experts_per_tok": None,
-                "shared_expert_intermediate_size": None}  # fmt: skip
-    width = config["intermediate_size"]
-    return {
-        "moe_intermediate_size": width,
-        "is_shared_expert_gated": False,
-        "shared_expert_intermediate_size": config.get("shared_intermediate_size") or None,
-    }
+        return dict.fromkeys((*EXPERTS, "shared_expert_intermediate_size"))
+    width = config.get("shared_intermediate_size")
+    return {"is_shared_expert_gated": False, "shared_expert_intermediate_size": width or None}
 
 
 def bamba_keys(config: Config) -> JsonObject:
     """Mamba 2 in all layers but those that are listed."""
     listed = config.get("attn_layer_indices") or []
     kinds = ["attention" if i in listed else "mamba" for i in _layers(config)]
-    return {**_mamba2_layer(config), **rotated_part(config, 0.5), "layer_types": kinds}
+    return {**_mamba2_layer(config), "layer_types": kinds}
 
 
 def falcon_h1_keys(config: Config) -> JsonObject:
@@ -736,9 +635,8 @@ def minimax_keys(config: Config) -> JsonObject:
     if kinds is None and flags is not None:
         kinds = ["full_attention" if flag else "linear_attention" for flag in flags]
     shared = config.get("shared_intermediate_size")
-    values = {**rotated_part(config), **expert_width(config), "layer_types": kinds,
-              "shared_expert_intermediate_size": shared or None,
-              "is_shared_expert_gated": not shared}  # fmt: skip
+    values: JsonObject = {"layer_types": kinds, "is_shared_expert_gated": not shared,
+                          "shared_expert_intermediate_size": shared or None}  # fmt: skip
     if kinds is not None and "linear_attention" in kinds:
         values |= _linear("lightning", heads, heads, width, width, 0)
     return values

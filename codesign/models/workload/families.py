@@ -26,6 +26,7 @@ class Family(Record):
     defaults: Fields = Field(default_factory=dict)
     fixed: Fields = Field(default_factory=dict)
     expected: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
+    read_from: Fields = Field(default_factory=dict)
     derive: Fields = Field(default_factory=dict)
     window_key: str | None = None
     first_window_key: str | None = None
@@ -33,7 +34,7 @@ class Family(Record):
 
     def computed(self, config: computed_keys.Config) -> JsonObject:
         """Keys of our record, computed from the file's keys and the family's defaults."""
-        values: JsonObject = {}
+        values = {key: computed_keys.named(config, names) for key, names in self.read_from.items()}
         for name, arguments in self.derive.items():
             listed = arguments if isinstance(arguments, list) else [arguments]
             function = getattr(computed_keys, name)

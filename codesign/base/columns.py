@@ -6,7 +6,7 @@ depends on one parameter is computed once per value and gathered, never once per
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,6 +50,8 @@ Columns: TypeAlias = Mapping[str, Column]
 """Parameter name to column, all of one length."""
 Arrays: TypeAlias = Mapping[str, FloatArray]
 """Numbers of designs by name, such as values of metrics; (n,) where nothing else is stated."""
+Domains: TypeAlias = Mapping[str, Sequence[Value]]
+"""The values that each parameter may take, by its name."""
 Fields: TypeAlias = Mapping[str, Any]
 """Values by name: a design, a row of a table, an object of a document."""
 JsonObject: TypeAlias = dict[str, Any]

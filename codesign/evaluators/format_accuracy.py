@@ -19,7 +19,14 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    Value,
+)
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Explanation
 from codesign.base.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
@@ -109,7 +116,7 @@ class FormatAccuracy:
         return self.best_case(designs, {}, names)
 
     def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], names: Sequence[str]
+        self, designs: Columns, undecided: Domains, names: Sequence[str]
     ) -> dict[str, FloatArray]:
         """(n,) what no completion of a design beats: the best of the formats that are open."""
         required = [name for name in names if name in self.declared]
@@ -125,14 +132,12 @@ class FormatAccuracy:
             best[name] = np.broadcast_to(self.declared[name].flipped(costs[codes]), (n,)).copy()
         return best
 
-    def _values(
-        self, name: str, designs: Columns, undecided: Mapping[str, Sequence[Value]]
-    ) -> Sequence[Value]:
+    def _values(self, name: str, designs: Columns, undecided: Domains) -> Sequence[Value]:
         if name in designs:
             return designs[name].values
         return undecided.get(name, (self._defaults[name],))
 
-    def _costs(self, axes: Sequence[Sequence[Value]]) -> dict[str, FloatArray]:
+    def _costs(self, axes: Sequence[Sequence[Value]]) -> Arrays:
         """Every metric over the product of the axes, as numbers to minimize."""
         numbers = [self._numbers(*choices) for choices in itertools.product(*axes)]
         shape = [len(axis) for axis in axes]
@@ -157,7 +162,7 @@ class FormatAccuracy:
             self._known[choices] = dict(zip(names, [*recovery, *divergence], strict=True))
         return self._known[choices]
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> dict[str, str]:
+    def absent_metrics(self, values: Domains) -> dict[str, str]:
         """The reason why a metric has no value for some designs, by its name.
 
         Args:
@@ -184,7 +189,7 @@ class FormatAccuracy:
 
     def superseded(
         self,
-        values: Mapping[str, Sequence[Value]],
+        values: Domains,
         keys: Mapping[str, Sequence[Hashable]],
         objectives: Sequence[str],
     ) -> dict[str, list[bool]]:

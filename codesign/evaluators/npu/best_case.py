@@ -8,11 +8,18 @@ tests check that no design beats its bounds.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    FloatArray,
+    IntArray,
+    Value,
+)
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
@@ -96,7 +103,7 @@ class BestCase:
     def bounds(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> dict[str, FloatArray]:
         """(n,) bounds of the requested metrics; metrics that cannot be bounded are absent.
@@ -137,9 +144,7 @@ class BestCase:
             limits |= self._costs(partial, extremes, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
 
-    def least_violations(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
-    ) -> dict[str, FloatArray]:
+    def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
         """(n,) least relative excess of ``capacity`` and ``shoreline`` of any completion."""
         partial = PartialDesigns(designs, undecided)
         levels = partial.hardware(self._preparation.units).fastest.levels
@@ -233,7 +238,7 @@ class BestCase:
         extremes: HardwareExtremes,
         limits: Arrays,
         metrics: Sequence[str],
-    ) -> dict[str, FloatArray]:
+    ) -> Arrays:
         """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
         filled = self._filled_rows(partial, extremes, self._widths(partial)[1])
         hardware, bits = (extremes.frugal, extremes.largest), _operand_bits(partial)
@@ -319,7 +324,7 @@ class BestCase:
         self,
         case: BestInputs,
         arrays: list[ArrayChoice],
-    ) -> dict[str, FloatArray]:
+    ) -> Arrays:
         n = len(case.array)
         is_prefill = self._workload.phase == "prefill"
         seconds, phase_s = np.full(n, np.inf), np.full(n, np.inf)

@@ -5,13 +5,18 @@ All are of all devices that serve the model together, but those of a temperature
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Domains,
+    FloatArray,
+    IntArray,
+)
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow, FloorplanRow
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -43,7 +48,9 @@ from codesign.models.hardware.accelerator import (
     take,
 )
 from codesign.models.hardware.power import thermal_design_watts
-from codesign.models.memtech import MemoryTechnology
+from codesign.models.memtech import (
+    Technologies,
+)
 
 SILICON_METRICS = (
     "area_mm2",
@@ -169,7 +176,7 @@ class SiliconMetrics:
         return few, number
 
     @cached_property
-    def tdp_by_component(self) -> dict[str, FloatArray]:
+    def tdp_by_component(self) -> Arrays:
         """TDP of each component of one device."""
         first, second = self._bits
         energies = self.constants.operation_energies
@@ -263,7 +270,7 @@ class SiliconMetrics:
         joules_per_token: FloatArray,
         s_per_token: FloatArray,
         lifetime_years: FloatArray | float,
-    ) -> dict[str, FloatArray]:
+    ) -> Arrays:
         """``COST_OF_TOKENS``: what a million tokens cost of dollars and CO2 equivalents.
 
         A device is used until it is written off, or worn out; then all of it is replaced.
@@ -422,8 +429,8 @@ _RENTED = (COST_OF_TOKENS[0], STANDING, WEAR)
 
 
 def absent_metrics(
-    values: Mapping[str, Sequence[Value]],
-    library: Mapping[str, MemoryTechnology],
+    values: Domains,
+    library: Technologies,
     is_rented: bool,
 ) -> dict[str, str]:
     """Reasons why a metric has no value for some designs, by its name.

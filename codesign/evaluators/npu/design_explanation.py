@@ -45,7 +45,7 @@ def explain(
         _power_note(design),
     )
     return Explanation(
-        metrics={name: float(getattr(design, name)[0]) for name in metrics},
+        metrics={name: float(design.value(name)[0]) for name in metrics},
         violations={
             name: float(value[0]) for name, value in design.chosen.designs.violations.items()
         },

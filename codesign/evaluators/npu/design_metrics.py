@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import (
+    Arrays,
+    FloatArray,
+)
 from codesign.evaluators.npu.choice import Chosen
-from codesign.evaluators.npu.cost_metrics import SiliconMetrics
+from codesign.evaluators.npu.cost_metrics import (
+    COST_OF_TOKENS,
+    SILICON_METRICS,
+    STANDING,
+    STANDING_CARBON,
+    WEAR,
+    WEAR_CARBON,
+    SiliconMetrics,
+)
 from codesign.evaluators.npu.npu_options import link_time
 from codesign.evaluators.npu.operator_times import Pass, Stage
 from codesign.evaluators.npu.preparation import requests_that_fit
@@ -157,7 +169,7 @@ class DesignMetrics:
         return float(self.workload.tokens_of_phase) / self.phase_time_s
 
     @property
-    def tdp_by_component(self) -> dict[str, FloatArray]:
+    def tdp_by_component(self) -> Arrays:
         """TDP of each component of one device."""
         return self.silicon.tdp_by_component
 
@@ -331,34 +343,6 @@ class DesignMetrics:
             designs.listed, designs.operand_bits, self.part, self.options, designs.filled_rows
         )
 
-    @property
-    def area_mm2(self) -> FloatArray:
-        return self.silicon.area_mm2
-
-    @property
-    def unit_cost_usd(self) -> FloatArray:
-        return self.silicon.unit_cost_usd
-
-    @property
-    def power_density_w_per_mm2(self) -> FloatArray:
-        return self.silicon.power_density_w_per_mm2
-
-    @property
-    def block_density_w_per_mm2(self) -> FloatArray:
-        return self.silicon.block_density_w_per_mm2
-
-    @property
-    def junction_temperature_celsius(self) -> FloatArray:
-        return self.silicon.junction_temperature_celsius
-
-    @property
-    def thermal_load(self) -> FloatArray:
-        return self.silicon.thermal_load
-
-    @property
-    def embodied_kgco2e(self) -> FloatArray:
-        return self.silicon.embodied_kgco2e
-
     @cached_property
     def written_bytes_per_s(self) -> FloatArray:
         """(l, n) writes to each level of one device, the tiers in the order of their use.
@@ -381,34 +365,19 @@ class DesignMetrics:
         return lifetime_years(self.written_bytes_per_s, wear, busy)
 
     @cached_property
-    def _costs_of_tokens(self) -> dict[str, FloatArray]:
+    def _costs_of_tokens(self) -> Arrays:
         per_token = 1.0 / self.throughput_tokens_per_s
         return self.silicon.costs_of_tokens(
             self.energy_joules_per_token, per_token, self.lifetime_years
         )
 
-    @property
-    def usd_per_million_tokens(self) -> FloatArray:
-        return self._costs_of_tokens["usd_per_million_tokens"]
-
-    @property
-    def standing_usd_per_hour(self) -> FloatArray:
-        return self.silicon.standing_usd_per_hour
-
-    @property
-    def wear_usd_per_token(self) -> FloatArray:
-        per_token = 1.0 / self.throughput_tokens_per_s
-        return self.silicon.wear_usd_per_token(per_token, self.lifetime_years)
-
-    @property
-    def standing_kgco2e_per_hour(self) -> FloatArray:
-        return self.silicon.standing_kgco2e_per_hour
-
-    @property
-    def wear_kgco2e_per_token(self) -> FloatArray:
-        per_token = 1.0 / self.throughput_tokens_per_s
-        return self.silicon.wear_kgco2e_per_token(per_token, self.lifetime_years)
-
-    @property
-    def kgco2e_per_million_tokens(self) -> FloatArray:
-        return self._costs_of_tokens["kgco2e_per_million_tokens"]
+    def value(self, name: str) -> FloatArray:
+        """(n,) a metric by its name, of the silicon or of the work that it does."""
+        if name in COST_OF_TOKENS:
+            return self._costs_of_tokens[name]
+        if name in (WEAR, WEAR_CARBON):
+            wear: Callable[..., FloatArray] = getattr(self.silicon, name)
+            return wear(1.0 / self.throughput_tokens_per_s, self.lifetime_years)
+        is_of_silicon = name in (*SILICON_METRICS, STANDING, STANDING_CARBON)
+        values: FloatArray = getattr(self.silicon if is_of_silicon else self, name)
+        return values

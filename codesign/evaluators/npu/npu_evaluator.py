@@ -21,6 +21,7 @@ from codesign.base.columns import (
     Arrays,
     Column,
     Columns,
+    Domains,
     Fields,
     FloatArray,
     IntArray,
@@ -65,7 +66,11 @@ from codesign.models.deployments import SINGLE, Parallelism, model_part
 from codesign.models.deployments.grouping import has_degrees
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
 from codesign.models.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
-from codesign.models.memtech import MemoryTechnology, Range, load_library
+from codesign.models.memtech import (
+    Range,
+    Technologies,
+    load_library,
+)
 from codesign.models.workload import Request
 from codesign.models.workload.precision import FORMAT_KEYS
 
@@ -124,7 +129,7 @@ class NpuEvaluator(PhaseMachine):
         workload: Request,
         options: NpuOptions | None = None,
         *,
-        library: Mapping[str, MemoryTechnology] | None = None,
+        library: Technologies | None = None,
     ) -> None:
         switch()  # a wrong one is better told now than with every batch
         self.workload = workload
@@ -167,7 +172,7 @@ class NpuEvaluator(PhaseMachine):
         return self._best_case.interchangeable(parameter, values)
 
     def superseded(
-        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+        self, values: Domains, objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
         """Formats, and algorithms, that cost more accuracy than others of the same widths."""
         if self._accuracy is None:
@@ -184,7 +189,7 @@ class NpuEvaluator(PhaseMachine):
     def best_case(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> Arrays:
         """(n,) what no completion of a design beats (see ``best_case.py``)."""
@@ -209,9 +214,7 @@ class NpuEvaluator(PhaseMachine):
             best |= self._accuracy.best_case(designs, undecided, metrics)
         return best
 
-    def least_violations(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
-    ) -> Arrays:
+    def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
         if has_degrees(designs):
             return {}
         return self._best_case.least_violations(designs, undecided)
@@ -219,7 +222,7 @@ class NpuEvaluator(PhaseMachine):
     def _open_columns(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> Iterator[Columns]:
         """Columns of every combination of undecided options that may have the best metrics."""
@@ -260,10 +263,10 @@ class NpuEvaluator(PhaseMachine):
         self._choice = BatchAndOrderChoice(self.pass_, self.preparation, longest_pass_s)
         self._best_case = BestCase(self.pass_, self.preparation, longest_pass_s)
 
-    def technologies(self) -> Mapping[str, MemoryTechnology]:
+    def technologies(self) -> Technologies:
         return self._library
 
-    def with_library(self, library: Mapping[str, MemoryTechnology]) -> NpuEvaluator:
+    def with_library(self, library: Technologies) -> NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         evaluator = copy.copy(self)
         evaluator._library = library
@@ -364,7 +367,7 @@ class NpuEvaluator(PhaseMachine):
             chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
             result = self.metrics_of(chosen)
             for name in names:
-                values[name][part] = getattr(result, name)[each]
+                values[name][part] = result.value(name)[each]
             for name, excess in chosen.designs.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
         return Evaluation(values | of_formats, violations)
@@ -398,7 +401,7 @@ class NpuEvaluator(PhaseMachine):
         account = explain(self.metrics_of(chosen_choose), names, absent)
         return account if self._accuracy is None else self._accuracy.added_to(account, designs)
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         of_formats = {} if self._accuracy is None else self._accuracy.absent_metrics(values)
         is_rented = self.options.usd_per_hour is not None
         return absent_metrics(values, self._library, is_rented) | of_formats
@@ -460,7 +463,7 @@ class NpuEvaluator(PhaseMachine):
         self,
         designs: Columns,
         function: Callable[[NpuEvaluator, Columns], Arrays],
-    ) -> dict[str, FloatArray]:
+    ) -> Arrays:
         """(n,) by name what a function has for the designs of each group."""
         n = len(designs["pe_array"])
         values: dict[str, FloatArray] = {}

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, IntArray, Value, combined, distinct
+from codesign.base.columns import (
+    Column,
+    Columns,
+    Domains,
+    FloatArray,
+    IntArray,
+    Value,
+    combined,
+    distinct,
+)
 from codesign.models.hardware.accelerator import (
     DEFAULT_CLOCK_HZ,
     SCORE_BUFFER_BYTES_PER_MAC,
@@ -54,7 +63,7 @@ class PartialDesigns:
     """
 
     designs: Columns
-    undecided: Mapping[str, Sequence[Value]]
+    undecided: Domains
 
     @property
     def n(self) -> int:

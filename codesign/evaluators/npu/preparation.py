@@ -5,7 +5,7 @@ Which batch size and which order of the tiers a design works with is chosen in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -37,7 +37,9 @@ from codesign.models.hardware.accelerator import (
 )
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
-from codesign.models.memtech import MemoryTechnology
+from codesign.models.memtech import (
+    Technologies,
+)
 from codesign.models.workload import Request
 from codesign.models.workload.lowering import Phase
 from codesign.models.workload.precision import FORMAT_KEYS
@@ -69,7 +71,7 @@ class Preparation:
         workload: Request,
         part: ModelPart,
         options: NpuOptions,
-        library: Mapping[str, MemoryTechnology],
+        library: Technologies,
         largest_activations: float,
     ) -> None:
         self.workload = workload

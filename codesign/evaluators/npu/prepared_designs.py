@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -338,37 +338,40 @@ class PreparedDesigns:
         """Inputs of the formulas; every array in this shape, (n,) or (n, 1)."""
         preparation, hardware = self.preparation, self.accelerators
         levels = hardware.levels
-        activations = preparation.largest_activations * self.activation_bytes
-        return StageDesign(
-            weight_bytes=self.weight_bytes.reshape(shape),
-            activation_bytes=self.activation_bytes.reshape(shape),
-            kv_bytes=self.kv_bytes.reshape(shape),
-            all_weight_bytes=self.all_weight_bytes.reshape(shape),
-            kv_request_bytes=self.kv_request_bytes.reshape(shape),
-            activation_request_bytes=activations.reshape(shape),
-            dataflow=self.dataflow.reshape(shape),
-            depth=hardware.array_depth.reshape(shape),
-            width=hardware.array_width.reshape(shape),
-            clock_hz=hardware.clock_hz.reshape(shape),
-            matrix_share=self.matrix_share.reshape(shape),
-            is_shared=self.is_shared_freely.reshape(shape),
-            storage=self.storage.reshape(shape),
-            scores_on_chip=hardware.scores_on_chip.reshape(shape),
-            data_capacity_bytes=(preparation.data_share * levels.capacity_bytes[0]).reshape(shape),
-            on_chip_capacity_bytes=levels.capacity_bytes[0].reshape(shape),
-            on_chip_bandwidth_bytes_per_s=levels.bandwidth_bytes_per_s[0].reshape(shape),
-            on_chip_latency_s=levels.latency_s[0].reshape(shape),
-            on_chip_write_ratio=levels.write_energy_ratio[0].reshape(shape),
-            tier_capacity_bytes=tuple(of.reshape(shape) for of in levels.capacity_bytes[1:]),
-            tier_bandwidth_bytes_per_s=tuple(
-                of.reshape(shape) for of in levels.bandwidth_bytes_per_s[1:]
-            ),
-            tier_latency_s=tuple(of.reshape(shape) for of in levels.latency_s[1:]),
-            tier_write_ratio=tuple(of.reshape(shape) for of in levels.write_energy_ratio[1:]),
-            tier_paged=tuple(of.reshape(shape) for of in levels.paged_slowdown[1:]),
-            tier_gathered=tuple(of.reshape(shape) for of in levels.gathered_slowdown[1:]),
-            tier_written=tuple(of.reshape(shape) for of in levels.written_slowdown[1:]),
-        )
+        of_design: dict[str, Any] = {
+            "weight_bytes": self.weight_bytes,
+            "activation_bytes": self.activation_bytes,
+            "kv_bytes": self.kv_bytes,
+            "all_weight_bytes": self.all_weight_bytes,
+            "kv_request_bytes": self.kv_request_bytes,
+            "activation_request_bytes": preparation.largest_activations * self.activation_bytes,
+            "dataflow": self.dataflow,
+            "depth": hardware.array_depth,
+            "width": hardware.array_width,
+            "clock_hz": hardware.clock_hz,
+            "matrix_share": self.matrix_share,
+            "is_shared": self.is_shared_freely,
+            "storage": self.storage,
+            "scores_on_chip": hardware.scores_on_chip,
+            "data_capacity_bytes": preparation.data_share * levels.capacity_bytes[0],
+            "on_chip_capacity_bytes": levels.capacity_bytes[0],
+            "on_chip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
+            "on_chip_latency_s": levels.latency_s[0],
+            "on_chip_write_ratio": levels.write_energy_ratio[0],
+        }
+        of_tiers: dict[str, Any] = {
+            "tier_capacity_bytes": levels.capacity_bytes,
+            "tier_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s,
+            "tier_latency_s": levels.latency_s,
+            "tier_write_ratio": levels.write_energy_ratio,
+            "tier_paged": levels.paged_slowdown,
+            "tier_gathered": levels.gathered_slowdown,
+            "tier_written": levels.written_slowdown,
+        }
+        shaped = {name: values.reshape(shape) for name, values in of_design.items()}
+        for name, values in of_tiers.items():
+            shaped[name] = tuple(of_tier.reshape(shape) for of_tier in values[1:])
+        return StageDesign(**shaped)
 
     @cached_property
     def placed(self) -> PlacedDesign:

@@ -16,7 +16,15 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, JsonObject, Value, taken
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    JsonObject,
+    taken,
+)
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
@@ -45,7 +53,9 @@ from codesign.models.machines.simulation.tiles import (
     score_tile_elements,
     steps,
 )
-from codesign.models.memtech import MemoryTechnology
+from codesign.models.memtech import (
+    Technologies,
+)
 from codesign.models.workload import Request
 from codesign.models.workload.precision import find_format
 
@@ -386,7 +396,7 @@ class SimulationEvaluator(PhaseMachine):
         workload: Request,
         options: SimulationOptions | None = None,
         *,
-        library: Mapping[str, MemoryTechnology] | None = None,
+        library: Technologies | None = None,
     ) -> None:
         self.workload = workload
         self.options = (options or SimulationOptions()).resolved()
@@ -413,7 +423,7 @@ class SimulationEvaluator(PhaseMachine):
             "options": self.options.model_dump(mode="json"),
         }
 
-    def technologies(self) -> Mapping[str, MemoryTechnology]:
+    def technologies(self) -> Technologies:
         return self.analytical.technologies()
 
     def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
@@ -461,7 +471,7 @@ class SimulationEvaluator(PhaseMachine):
                 failures[i] = "there is no on-chip or no off-chip memory to stream through"
                 continue
             for name in names:
-                values[name][i] = getattr(results, name)[0]
+                values[name][i] = results.value(name)[0]
         return Evaluation(values | of_formats, violations, failures)
 
     def explain(self, designs: Columns) -> Explanation:
@@ -491,7 +501,7 @@ class SimulationEvaluator(PhaseMachine):
             account, operators=operators, violations=violations, notes=[*account.notes, note]
         )
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         return self.analytical.absent_metrics(values)
 
     def timeline(self, designs: Columns) -> list[tuple[str, float, SimulatedOperator]]:

@@ -11,7 +11,15 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Column,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    Value,
+)
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
 from codesign.base.metrics import EXCHANGED, POOL_METRICS, Metric
@@ -152,7 +160,7 @@ class DesignPool(Evaluator):
 
     def _added_values(
         self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
-    ) -> dict[str, FloatArray]:
+    ) -> Arrays:
         """(n,) what the evaluator does not report; batch sizes only for exchanges."""
         n = len(next(iter(designs.values())))
         values: dict[str, FloatArray] = {}
@@ -176,7 +184,7 @@ class DesignPool(Evaluator):
                 values["exchange_bytes"] = of_token * in_pass
         return {name: values[name] for name in values if name in names and name in self._own_names}
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         return self.evaluator.absent_metrics(values)
 
     def explain(self, designs: Columns) -> Explanation:
@@ -200,7 +208,7 @@ class DesignPool(Evaluator):
         return self.evaluator.interchangeable(parameter, values)
 
     def superseded(
-        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+        self, values: Domains, objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
         """Values that the evaluator supersedes: formats of equal widths take equal bytes along."""
         return self.evaluator.superseded(values, objectives)
@@ -208,7 +216,7 @@ class DesignPool(Evaluator):
     def best_case(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> Arrays:
         n = len(next(iter(designs.values())))

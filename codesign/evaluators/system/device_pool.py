@@ -11,7 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+)
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
@@ -178,7 +184,7 @@ class DevicePool(Evaluator):
         rate = self._value("throughput_tokens_per_s", serving, designs)
         return serving.usd_per_hour / 3600.0 / rate * 1e6
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         """Area, cost and rent where nobody has published those of a device; carbon of any."""
         absent = dict(self.platform.absent_metrics(values))
         devices = [str(device) for device in values.get("device", ())]

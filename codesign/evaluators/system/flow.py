@@ -26,6 +26,26 @@ from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlo
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.models.deployments.queueing.steady_wait import mean_wait_s, wait_quantile_s
 
+_OF_MACHINES = (
+    "energy_joules_per_token",
+    "tokens_per_joule",
+    "usd_per_million_tokens",
+    "kgco2e_per_million_tokens",
+    "lifetime_years",
+)
+"""Metrics that a system of one pool has from its machines."""
+_SUMS = ("area_mm2", "embodied_kgco2e", "n_devices")
+"""Metrics that add up over all machines."""
+_WORST = {
+    "accuracy_recovery": np.minimum,
+    "accuracy_recovery_low": np.minimum,
+    "accuracy_recovery_high": np.maximum,
+    "divergence_nats": np.maximum,
+    "divergence_nats_low": np.minimum,
+    "divergence_nats_high": np.maximum,
+}
+"""Metrics of which a system has that of one pool."""
+
 
 class SystemFlow:
     """Metrics of ``n`` systems, each computed when it is first asked for; all (n,).
@@ -142,14 +162,10 @@ class SystemFlow:
 
     @property
     def energy_joules_per_token(self) -> FloatArray:
-        if self._alone is not None:
-            return self._alone.metrics["energy_joules_per_token"]
         return self.energy_joules_per_request / self.tokens
 
     @property
     def tokens_per_joule(self) -> FloatArray:
-        if self._alone is not None:
-            return self._alone.metrics["tokens_per_joule"]
         return 1.0 / self.energy_joules_per_token
 
     @property
@@ -163,8 +179,6 @@ class SystemFlow:
 
     @property
     def usd_per_million_tokens(self) -> FloatArray:
-        if self._alone is not None:
-            return self._alone.metrics["usd_per_million_tokens"]
         summands = [pool.usd_per_request(self.requests_per_s) for pool in self.pools]
         summands += [
             link.joules_per_request * link.sending_pool.prices.usd_per_joule
@@ -174,8 +188,6 @@ class SystemFlow:
 
     @property
     def kgco2e_per_million_tokens(self) -> FloatArray:
-        if self._alone is not None:
-            return self._alone.metrics["kgco2e_per_million_tokens"]
         summands = [pool.kgco2e_per_request(self.requests_per_s) for pool in self.pools]
         summands += [
             link.joules_per_request * link.sending_pool.prices.kgco2e_per_joule
@@ -185,8 +197,6 @@ class SystemFlow:
 
     @property
     def lifetime_years(self) -> FloatArray:
-        if self._alone is not None:
-            return self._alone.metrics["lifetime_years"]
         years = [pool.lifetime_years(self.requests_per_s) for pool in self.pools]
         return np.asarray(np.minimum(np.minimum.reduce(years), LONGEST_LIFE_YEARS))
 
@@ -199,57 +209,18 @@ class SystemFlow:
         return self.throughput_tokens_per_s / self.tdp_watts
 
     @property
-    def area_mm2(self) -> FloatArray:
-        return self._machine_sum("area_mm2")
-
-    @property
     def unit_cost_usd(self) -> FloatArray:
         summands = [pool.machines * pool.ports_usd for pool in self.pools]
         return sum(summands, self._machine_sum("unit_cost_usd"))
 
     @property
-    def embodied_kgco2e(self) -> FloatArray:
-        return self._machine_sum("embodied_kgco2e")
-
-    @property
     def n_machines(self) -> FloatArray:
         return sum((pool.machines for pool in self.pools[1:]), self.pools[0].machines)
-
-    @property
-    def n_devices(self) -> FloatArray:
-        return self._machine_sum("n_devices")
 
     def _machine_sum(self, name: str) -> FloatArray:
         """The sum over all machines."""
         summands = [pool.machines * pool.metrics[name] for pool in self.pools]
         return sum(summands[1:], summands[0])
-
-    @property
-    def accuracy_recovery(self) -> FloatArray:
-        return np.asarray(np.minimum.reduce(self._pool_values("accuracy_recovery")))
-
-    @property
-    def accuracy_recovery_low(self) -> FloatArray:
-        return np.asarray(np.minimum.reduce(self._pool_values("accuracy_recovery_low")))
-
-    @property
-    def accuracy_recovery_high(self) -> FloatArray:
-        return np.asarray(np.maximum.reduce(self._pool_values("accuracy_recovery_high")))
-
-    @property
-    def divergence_nats(self) -> FloatArray:
-        return np.asarray(np.maximum.reduce(self._pool_values("divergence_nats")))
-
-    @property
-    def divergence_nats_low(self) -> FloatArray:
-        return np.asarray(np.minimum.reduce(self._pool_values("divergence_nats_low")))
-
-    @property
-    def divergence_nats_high(self) -> FloatArray:
-        return np.asarray(np.maximum.reduce(self._pool_values("divergence_nats_high")))
-
-    def _pool_values(self, name: str) -> list[FloatArray]:
-        return [pool.metrics[name] for pool in self.pools]
 
     @property
     def handover_bytes(self) -> FloatArray:
@@ -266,6 +237,19 @@ class SystemFlow:
     def _link_sum(self, name: str) -> FloatArray:
         nothing = np.zeros_like(self.pools[0].machines)
         return sum((getattr(link, name) for link in self.links), nothing)
+
+    def value(self, name: str) -> FloatArray:
+        """(n,) a metric by its name."""
+        if name.endswith("_utilization"):
+            return self.utilization(name.removesuffix("_utilization"))
+        if name in _OF_MACHINES and self._alone is not None:
+            return self._alone.metrics[name]
+        if name in _SUMS:
+            return self._machine_sum(name)
+        if name in _WORST:
+            return np.asarray(_WORST[name].reduce([pool.metrics[name] for pool in self.pools]))
+        values: FloatArray = getattr(self, name)
+        return values
 
     def utilization(self, name: str) -> FloatArray:
         """Share of the time in which a pool or link of that name is busy."""

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from codesign.evaluators.system.design_pool import DesignPool
-from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech import (
+    MemoryTechnology,
+    Range,
+    Technologies,
+)
 
 
 def technologies(pools: Mapping[str, DesignPool]) -> dict[str, MemoryTechnology]:
@@ -22,9 +26,7 @@ def technologies(pools: Mapping[str, DesignPool]) -> dict[str, MemoryTechnology]
     }
 
 
-def with_library(
-    pools: Mapping[str, DesignPool], library: Mapping[str, MemoryTechnology]
-) -> dict[str, DesignPool]:
+def with_library(pools: Mapping[str, DesignPool], library: Technologies) -> dict[str, DesignPool]:
     """The pools in which technologies can be replaced, with others."""
     return {
         name: pool.changed(pool.evaluator.with_library(library))

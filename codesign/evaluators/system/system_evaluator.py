@@ -11,7 +11,13 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+)
 from codesign.base.errors import UnknownNameError
 from codesign.base.evaluator import (
     Evaluation,
@@ -49,7 +55,10 @@ from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.system_explanation import explain, explain_pools
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech import (
+    Range,
+    Technologies,
+)
 
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""
@@ -165,7 +174,7 @@ class SystemEvaluator(Evaluator):
             if metric.name in SYSTEM_METRICS | FORMAT_METRICS and metric.name not in _NOT_MONOTONE
         )
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         absent: dict[str, str] = {}
         for name, machine in self.machines.items():
             prefix = f"{name}_"
@@ -212,11 +221,11 @@ class SystemEvaluator(Evaluator):
     def _designs(self) -> dict[str, DesignPool]:
         return {name: pool for name, pool in self.machines.items() if isinstance(pool, DesignPool)}
 
-    def technologies(self) -> Mapping[str, MemoryTechnology]:
+    def technologies(self) -> Technologies:
         """Technologies that can be replaced; devices of datasheets have none."""
         return ranges.technologies(self._designs)
 
-    def with_library(self, library: Mapping[str, MemoryTechnology]) -> SystemEvaluator:
+    def with_library(self, library: Technologies) -> SystemEvaluator:
         """The same evaluator over other memory technologies, the same in all pools."""
         return self._with(ranges.with_library(self._designs, library))
 
@@ -252,7 +261,7 @@ class SystemEvaluator(Evaluator):
             if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
         }
 
-    def shared_values(self, designs: Columns) -> dict[str, FloatArray]:
+    def shared_values(self, designs: Columns) -> Arrays:
         """(n,) numbers of machines, and what the links are."""
         names = [f"{pool}_{MACHINES}" for pool in self._tasks]
         of_links = (*LINK_PARAMETERS, *OPTIONAL_LINK_PARAMETERS)
@@ -346,12 +355,7 @@ class SystemEvaluator(Evaluator):
             metrics: Those wanted.
         """
         flow = self.flow(pools, shared)
-        return {
-            name: flow.utilization(name.removesuffix("_utilization"))
-            if name.endswith("_utilization")
-            else getattr(flow, name)
-            for name in metrics
-        }
+        return {name: flow.value(name) for name in metrics}
 
     def features(self, designs: Columns) -> Arrays:
         """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""

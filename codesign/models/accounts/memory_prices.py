@@ -12,7 +12,12 @@ from typing import Annotated
 
 from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
 from codesign.base.schema import Record, read_document, to_record
-from codesign.models.memtech import MemoryTechnology, Range, load_library
+from codesign.models.memtech import (
+    MemoryTechnology,
+    Range,
+    Technologies,
+    load_library,
+)
 from codesign.models.memtech.technology import ranged
 
 _FILE = Path(__file__).parent / "prices.yaml"
@@ -44,7 +49,7 @@ class PriceList:
         """The quote of a memory by its name, or by that of its generation."""
         return self.quotes.get(technology, self.quotes.get(_short(technology)))
 
-    def priced(self, library: Mapping[str, MemoryTechnology]) -> dict[str, MemoryTechnology]:
+    def priced(self, library: Technologies) -> dict[str, MemoryTechnology]:
         """The technologies with the prices of this list; those not on it keep their own."""
         return {
             name: memory

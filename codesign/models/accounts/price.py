@@ -14,7 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    FloatArray,
+)
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan
 from codesign.models.accounts.dies import Stacks, cut_into, repeated, stacks_usd
@@ -52,7 +56,7 @@ class PricedAccelerators:
         return np.asarray(stacks_usd(self.stacks) + self.package_usd + bought + self.lost_usd)
 
     @property
-    def parts(self) -> dict[str, FloatArray]:
+    def parts(self) -> Arrays:
         """(n,) dollars by part."""
         memories = {f"tier{i}": usd for i, usd in enumerate(self.memory_usd, start=1)}
         return {

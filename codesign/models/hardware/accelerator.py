@@ -7,7 +7,7 @@ An accelerator is a matrix array, a vector unit and memory levels: on-chip memor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -26,7 +26,10 @@ from codesign.base.columns import (
 from codesign.base.errors import UnknownNameError, check_known
 from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
-from codesign.models.memtech import Level, MemoryTechnology
+from codesign.models.memtech import (
+    Level,
+    Technologies,
+)
 
 DEFAULT_CLOCK_HZ = 1e9
 """Clock of a design that states none: PLENA's, 1 GHz (the rate at which MemExplorer's published
@@ -285,7 +288,7 @@ class UnitTables:
 
     def __init__(
         self,
-        library: Mapping[str, MemoryTechnology],
+        library: Technologies,
         level: Level = "typical",
         score_path: ScorePath = "uncharged",
         on_chip_energy_scale: float = 1.0,
@@ -368,7 +371,7 @@ class _Bank:
 
 def build_accelerators(
     designs: Columns,
-    library: Mapping[str, MemoryTechnology] | UnitTables,
+    library: Technologies | UnitTables,
     level: Level = "typical",
 ) -> AcceleratorBatch:
     """The accelerators of a batch of designs.

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import (
+    Arrays,
+    FloatArray,
+)
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ, AcceleratorBatch
 
 OPERATIONS_PER_LANE = 6.0
@@ -74,7 +77,7 @@ def thermal_design_watts(
     second_bits: FloatArray,
     energies: OperationEnergies,
     filled_rows: FloatArray | float = 1.0,
-) -> dict[str, FloatArray]:
+) -> Arrays:
     """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` and so on.
 
     The vector unit has the buffer for scores. Rows of the array without data draw no power.

@@ -1,6 +1,6 @@
 """Memory technologies: one YAML file each, every number sourced."""
 
-from codesign.models.memtech.technology import Level, MemoryTechnology, Range
+from codesign.models.memtech.technology import Level, MemoryTechnology, Range, Technologies
 from codesign.models.memtech.technology_library import (
     TechnologyLibrary,
     load_library,
@@ -11,6 +11,7 @@ __all__ = [
     "Level",
     "MemoryTechnology",
     "Range",
+    "Technologies",
     "TechnologyLibrary",
     "load_library",
     "load_technology",

@@ -189,3 +189,7 @@ class MemoryTechnology(Record):
             ends = [(share.value_at(end), stream.value_at(end)) for end in get_args(Level)]
             if not all(0 < of_pattern <= of_stream <= 1 for of_pattern, of_stream in ends):
                 raise ValueError(f"0 < {number} <= streamed_efficiency <= 1 must hold")
+
+
+Technologies: TypeAlias = Mapping[str, MemoryTechnology]
+"""Memory technologies by name."""

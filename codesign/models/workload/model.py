@@ -497,9 +497,10 @@ class LanguageModel(Record):
     @property
     def index_dims(self) -> IndexDims:
         """The indexer's dimensions; only for ``is_sparse`` models."""
-        assert self.index_n_heads is not None and self.index_head_dim is not None
-        assert self.index_topk is not None
-        return IndexDims(self.index_n_heads, self.index_head_dim, self.index_topk)
+        return IndexDims(*self._values(*INDEX_KEYS))
+
+    def _values(self, *keys: str) -> list[Any]:
+        return [getattr(self, key) for key in keys]
 
     @property
     def is_mixture(self) -> bool:
@@ -509,48 +510,25 @@ class LanguageModel(Record):
     @property
     def latent_dims(self) -> LatentDims:
         """MLA's dimensions; only for ``is_latent`` models."""
-        assert self.kv_lora_rank is not None and self.qk_nope_head_dim is not None
-        assert self.qk_rope_head_dim is not None and self.v_head_dim is not None
-        return LatentDims(
-            self.q_lora_rank,
-            self.kv_lora_rank,
-            self.qk_nope_head_dim,
-            self.qk_rope_head_dim,
-            self.v_head_dim,
-        )
+        return LatentDims(*self._values("q_lora_rank", *_LATENT_KEYS))
 
     @property
     def moe_dims(self) -> MixtureDims:
         """The mixture's dimensions; only for ``is_mixture`` models."""
-        assert self.n_routed_experts is not None and self.num_experts_per_tok is not None
-        assert self.moe_intermediate_size is not None
-        return MixtureDims(
-            self.n_routed_experts,
-            self.num_experts_per_tok,
-            self.moe_intermediate_size,
-            self.shared_expert_intermediate_size
-            or self.n_shared_experts * self.moe_intermediate_size,
-            self.shared_expert_intermediate_size is not None and self.is_shared_expert_gated,
+        shared = self.shared_expert_intermediate_size
+        beside: list[Any] = [
+            shared or self.n_shared_experts * (self.moe_intermediate_size or 0),
+            shared is not None and self.is_shared_expert_gated,
             self.has_router_bias,
             self.moe_latent_size or self.hidden_size,
-        )
+        ]
+        return MixtureDims(*self._values(*_MIXTURE_KEYS), *beside)
 
     @property
     def linear_dims(self) -> LinearDims:
         """Linear attention's dimensions; only for models with such layers."""
-        assert self.linear_num_key_heads is not None and self.linear_num_value_heads is not None
-        assert self.linear_key_head_dim is not None and self.linear_value_head_dim is not None
-        assert self.linear_conv_kernel_dim is not None
-        return LinearDims(
-            self.linear_num_key_heads,
-            self.linear_num_value_heads,
-            self.linear_key_head_dim,
-            self.linear_value_head_dim,
-            self.linear_conv_kernel_dim,
-            self.linear_kind,
-            self.time_step_rank or 0,
-            self.mamba_ssm_dtype,
-        )
+        values = self._values(*LINEAR_KEYS, "linear_kind", "time_step_rank", "mamba_ssm_dtype")
+        return LinearDims(*(0 if value is None else value for value in values))
 
     @property
     def layers_by_type(self) -> dict[LayerType, int]:

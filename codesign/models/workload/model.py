@@ -528,7 +528,8 @@ class LanguageModel(Record):
     def linear_dims(self) -> LinearDims:
         """Linear attention's dimensions; only for models with such layers."""
         values = self._values(*LINEAR_KEYS, "linear_kind", "time_step_rank", "mamba_ssm_dtype")
-        return LinearDims(*(0 if value is None else value for value in values))
+        dims: list[Any] = [0 if value is None else value for value in values]
+        return LinearDims(*dims)
 
     @property
     def layers_by_type(self) -> dict[LayerType, int]:
